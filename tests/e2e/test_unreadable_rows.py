@@ -88,9 +88,8 @@ def test_a_row_of_a_view_without_an_aggregate_and_of_a_later_file(
     error = failure(spark, tmp_path, spec, grouped=False)
     assert error.code == "ROW_UNREADABLE"
     assert error.path.endswith("1.csv.gz")
-    assert (
-        "it does not have the 3 values of the columns k, x, d (the row is 'b,2')" in error.message
-    )
+    said = "it does not have 3 values, as the files have columns (the row is 'b,2')"
+    assert said in error.message
     assert sa.open_view(tmp_path / "checkpoint").to_arrow().num_rows == 1
 
 

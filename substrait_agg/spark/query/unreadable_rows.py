@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
@@ -23,10 +22,11 @@ from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import row_unreadable
 from substrait_agg.spark.sources.files import escaped, look_up
 from substrait_agg.spark.sources.open import columns_to_read
+from substrait_agg.spark.sources.parse_faults import TextColumn, parse_faults
 from substrait_agg.spark.sources.readers import SCHEMAS
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
+from substrait_agg.spark.types.bad_rows import CORRUPT, first_fault
 
-_CORRUPT, _MALFORMED = "__corrupt", "__malformed"
 _FORMATS = ("csv", "json")
 _PLACE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?(?=/)")
 """The scheme and host of a path."""
@@ -34,8 +34,6 @@ _SHOWN = 200
 _ONE_PARTITION = 1 << 33
 """From here on, values of `monotonically_increasing_id` belong to a second partition and are not
 line numbers."""
-_CSV_ROW_OPTIONS = ("sep", "delimiter", "quote", "escape", "comment", "nullvalue", "emptyvalue",
-                    "ignoreleadingwhitespace", "ignoretrailingwhitespace")  # fmt: skip
 
 
 def explained(
@@ -74,18 +72,16 @@ class _TextFile:
     Attributes:
         file: its path.
         path: its path, escaped for Spark.
-        rows: its rows that cannot be parsed: the parsed columns, and the text in `_CORRUPT`.
+        rows: its rows that cannot be parsed: the parsed columns, and the text in `CORRUPT`.
         names: names of the columns in the file.
-        positions: the columns that the plan reads, by name in the file.
-        options: options of the reader.
+        types: the types of the columns that the plan reads, by name in the file.
     """
 
     file: str
     path: str
     rows: DataFrame
     names: tuple[str, ...]
-    positions: Mapping[str, Type]
-    options: Mapping[str, str]
+    types: Mapping[str, Type]
 
 
 def _found(
@@ -97,19 +93,19 @@ def _found(
     read = _opened(spark, spec, columns_to_read(spec, origin), table, file)
     if read is None:
         return None
-    texts, broken = (_csv_texts if spec.format == "csv" else _json_texts)(read)
-    parsed = [F.col(f"`{_tick(name)}`").isNotNull() for name in read.names]
-    row = read.rows.select(
-        F.array(*parsed).alias("parsed"),
-        F.array(*texts).alias("texts"),
-        F.coalesce(broken, F.lit(False)).alias("broken"),
-        F.col(_CORRUPT).alias("text"),
-    ).first()
+    columns = [
+        TextColumn(name, i, F.col(f"`{_tick(name)}`"), read.types[name])
+        for i, name in enumerate(read.names)
+        if name in read.types
+    ]
+    faults = parse_faults(spec, columns, len(read.names))
+    row = read.rows.select(first_fault(faults).alias("fault"), F.col(CORRUPT).alias("text")).first()
     if row is None:
         return None
     line = _line(spark, read.path, row["text"])
     place = "a row" if line is None else f"line {line}"
-    what = f"{place} of table {table} cannot be read: {_fault(row, spec, read)}"
+    fault = row["fault"].partition("] ")[2]
+    what = f"{place} of table {table} cannot be read: {fault}"
     return row_unreadable(f"{what} (the row is {_cut(row['text'])})", read.file)
 
 
@@ -124,55 +120,19 @@ def _opened(
         return None
     schema, extra = SCHEMAS[spec.format](spark, spec, place, wanted, table)
     own = {k: v for k, v in {**dict(spec.options), **extra}.items() if k.lower() != "mode"}
-    options = {**own, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    fields = [f for f in schema.fields if f.name != _CORRUPT]
-    kept = st.StructType([*fields, st.StructField(_CORRUPT, st.StringType())])
+    options = {**own, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    fields = [f for f in schema.fields if f.name != CORRUPT]
+    kept = st.StructType([*fields, st.StructField(CORRUPT, st.StringType())])
     path = escaped(same[0])
     rows = spark.read.format(spec.format).options(**options).schema(kept).load(path)
     known = {name.lower(): type_ for name, type_ in wanted.items()}
     return _TextFile(
         same[0],
         path,
-        rows.where(F.col(_CORRUPT).isNotNull()),
+        rows.where(F.col(CORRUPT).isNotNull()),
         tuple(f.name for f in fields),
         {f.name: known[f.name.lower()] for f in fields if f.name.lower() in known},
-        options,
     )
-
-
-def _csv_texts(read: _TextFile) -> tuple[list[Column], Column]:
-    """Return the text of each column, and whether the row has another number of values."""
-    options = {k: v for k, v in read.options.items() if k.lower() in _CSV_ROW_OPTIONS}
-    places = range(len(read.names))
-    schema = ", ".join([*(f"t{i} string" for i in places), f"{_MALFORMED} string"])
-    options["columnNameOfCorruptRecord"] = _MALFORMED
-    values = F.from_csv(F.col(_CORRUPT), schema, options)
-    return [values[f"t{i}"] for i in places], values[_MALFORMED].isNotNull()
-
-
-def _json_texts(read: _TextFile) -> tuple[list[Column], Column]:
-    """Return the text of each column, and whether the row is not a JSON object."""
-    row, none = F.col(_CORRUPT), F.lit(None).cast("string")
-    texts = [
-        none if set("'\\]") & set(name) else F.get_json_object(row, f"$['{name}']")
-        for name in read.names
-    ]
-    return texts, F.json_object_keys(row).isNull()
-
-
-def _fault(row: Any, spec: SourceSpec, read: _TextFile) -> str:
-    """Describe what is wrong with a row."""
-    if row["broken"] and spec.format == "json":
-        return "it is not a JSON object"
-    if row["broken"]:
-        return (
-            f"it does not have the {len(read.names)} values of the columns {', '.join(read.names)}"
-        )
-    for name, text, parsed in zip(read.names, row["texts"], row["parsed"], strict=True):
-        if text is not None and not parsed and name in read.positions:
-            kind = str(read.positions[name]).rstrip("?")
-            return f"column {name} has the value {_cut(text)}, which is no {kind}"
-    return "its values are not of the plan's types"
 
 
 def _line(spark: SparkSession, path: str, text: str) -> int | None:

@@ -22,8 +22,7 @@ from substrait_agg.spark.sources import specs
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
 from substrait_agg.spark.sources.parse_faults import (
     TextColumn,
-    csv_faults,
-    json_faults,
+    parse_faults,
     row_options,
 )
 from substrait_agg.spark.sources.readers import read_stream
@@ -225,7 +224,7 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
         read.append(weight.read)
     row = _row(plain, spec, names, fields, read)
     faults = [
-        *([] if BAD in plain.columns else _parse_faults(spec, names, read, table)),
+        *([] if BAD in plain.columns else parse_faults(spec, read, len(names), table)),
         *misfits,
         *weight.faults,
         *null_faults(origin, table, columns, weight.value),
@@ -291,14 +290,6 @@ def _row(
     used = range(len(names)) if spec.is_files else dict.fromkeys(c.ordinal for c in read)
     values = [(names[i], F.col(f"s{i}"), fields[i].dataType) for i in used]
     return F.coalesce(*texts, row_as_json(values)) if values else F.coalesce(*texts, F.lit("{}"))
-
-
-def _parse_faults(
-    spec: SourceSpec, names: Sequence[str], read: Sequence[TextColumn], table: str
-) -> list[Fault]:
-    if spec.format == "csv":
-        return csv_faults(read, len(names), row_options(spec.options), table)
-    return json_faults(read, table) if spec.format == "json" else []
 
 
 def _check(spec: SourceSpec, name: str, actual: st.DataType, type_: Type, table: str) -> None:

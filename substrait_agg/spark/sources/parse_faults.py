@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.sources.format_options import OF_FOLDERS
+from substrait_agg.spark.sources.specs import SourceSpec
 from substrait_agg.spark.types.bad_rows import CORRUPT, Fault, error_text
 
 _SHOWN = 100
@@ -44,17 +45,25 @@ class TextColumn:
     type: Type
 
 
-def csv_faults(
-    columns: Sequence[TextColumn], count: int, options: Mapping[str, str], table: str
+def parse_faults(
+    spec: SourceSpec, columns: Sequence[TextColumn], count: int, table: str = ""
 ) -> list[Fault]:
-    """Return the faults of CSV rows whose text is in the column `CORRUPT`.
+    """Return the faults of rows whose text is in the column `CORRUPT`; none for other formats.
 
     Args:
+        spec: the source.
         columns: the columns of the plan.
         count: the number of columns in the files.
-        options: the result of `row_options`.
-        table: the name of the table, for messages.
+        table: the name of the table, for messages; empty if they do not name it.
     """
+    if spec.format == "csv":
+        return _csv_faults(columns, count, row_options(spec.options), table)
+    return _json_faults(columns, table) if spec.format == "json" else []
+
+
+def _csv_faults(
+    columns: Sequence[TextColumn], count: int, options: Mapping[str, str], table: str
+) -> list[Fault]:
     corrupt = F.col(CORRUPT)
     schema = ", ".join([*(f"t{i} string" for i in range(count)), f"{_MALFORMED} string"])
     texts = F.from_csv(corrupt, schema, {**options, "columnNameOfCorruptRecord": _MALFORMED})
@@ -62,15 +71,14 @@ def csv_faults(
         texts[_MALFORMED].isNotNull(),
         error_text(
             "ROW_UNREADABLE",
-            f"a row of table {table} does not have {count} values, as the files have columns",
+            f"{_row(table)} does not have {count} values, as the files have columns",
         ),
     )
     values = [_column_fault(texts[f"t{c.ordinal}"], c, table) for c in columns]
     return [width, *values, (corrupt.isNotNull(), _unparsed(table, "CSV"))]
 
 
-def json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
-    """Return the faults of JSON rows whose text is in `CORRUPT`; see `csv_faults` for arguments."""
+def _json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
     corrupt = F.col(CORRUPT)
     no_object = corrupt.isNotNull() & F.json_object_keys(corrupt).isNull()
     values = [
@@ -79,14 +87,15 @@ def json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
         if not set("'\\]") & set(c.name)
     ]
     return [
-        (no_object, error_text("ROW_UNREADABLE", f"a row of table {table} is not a JSON object")),
+        (no_object, error_text("ROW_UNREADABLE", f"{_row(table)} is not a JSON object")),
         *values,
         (corrupt.isNotNull(), _unparsed(table, "JSON")),
     ]
 
 
 def _column_fault(text: Column, column: TextColumn, table: str) -> Fault:
-    start = f"[ROW_UNREADABLE] column {column.name} of table {table} has the value '"
+    of_table = f" of table {table}" if table else ""
+    start = f"[ROW_UNREADABLE] column {column.name}{of_table} has the value '"
     told = F.concat(
         F.lit(start),
         F.left(text, F.lit(_SHOWN)),
@@ -97,5 +106,9 @@ def _column_fault(text: Column, column: TextColumn, table: str) -> Fault:
 
 def _unparsed(table: str, form: str) -> Column:
     return error_text(
-        "ROW_UNREADABLE", f"a row of table {table} cannot be parsed as {form} of the plan's types"
+        "ROW_UNREADABLE", f"{_row(table)} cannot be parsed as {form} of the plan's types"
     )
+
+
+def _row(table: str) -> str:
+    return f"a row of table {table}" if table else "it"

@@ -35,7 +35,7 @@ def error_text(code: str, text: str) -> Column:
     return F.lit(f"[{code}] {text}")
 
 
-def _first(faults: Sequence[Fault]) -> Column:
+def first_fault(faults: Sequence[Fault]) -> Column:
     """Return the text of the first fault of a row; null if the row has no fault."""
     text = F.lit(None).cast("string")
     for broken, told in reversed(faults):
@@ -49,7 +49,9 @@ def raise_on(faults: Sequence[Fault]) -> Column:
     Use it as a filter. Spark removes unused columns with their computations, but never a filter.
     """
     broken = reduce(lambda a, b: a | b, (F.coalesce(f, F.lit(False)) for f, _ in faults))
-    return F.when(~broken, F.lit(True)).otherwise(F.raise_error(_first(faults)).cast("boolean"))
+    return F.when(~broken, F.lit(True)).otherwise(
+        F.raise_error(first_fault(faults)).cast("boolean")
+    )
 
 
 def record(faults: Sequence[Fault], row: Column) -> Column:
@@ -59,7 +61,7 @@ def record(faults: Sequence[Fault], row: Column) -> Column:
         faults: the faults of rows. The frame has the columns `FILE` and `POSITION`.
         row: the row as text.
     """
-    message = _first(faults)
+    message = first_fault(faults)
     parts = (F.col(FILE), F.col(POSITION), F.coalesce(row, F.lit("")), message)
     made = F.struct(*(part.alias(name) for name, part in zip(RECORD, parts, strict=True)))
     return F.when(message.isNotNull(), made)
