@@ -139,7 +139,7 @@ def show_(
 
     Totals are exact; one that would take more than 60 digits is rounded and begins with ~.
     """
-    from substrait_agg.tools.keys import parse_key
+    from substrait_agg.tools.showing import parse_key
     from substrait_agg.tools.state import ANY
 
     wanted = ANY if key is None else parse_key(key)

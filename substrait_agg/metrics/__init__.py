@@ -1,7 +1,7 @@
 """Metrics of a run: the table of metrics, the progress of a run, and the output formats.
 
 `progress` defines the numbers, `batch_stats` adds up each batch, and `declared` lists the metrics.
-`files`, `summary`, `page` and `listener` write them for programs and people.
+`files`, `summary` and `listener` write them for programs and people.
 """
 
 from __future__ import annotations

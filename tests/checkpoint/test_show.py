@@ -13,7 +13,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.operator.common.emission import NONE
-from substrait_agg.tools.keys import key_values, matching
+from substrait_agg.tools.showing import key_values, matching
 from tests.checkpoint.made import Made, filled
 from tests.operator.measures_build import gone, measure, row
 

@@ -33,7 +33,7 @@ from substrait_agg.state.run import RunFile, open_pages
 from substrait_agg.tools.checks.findings import Findings
 from substrait_agg.tools.state import State
 from substrait_agg.tools.verify import verify
-from substrait_agg.tools.verify.counts import check_operator
+from substrait_agg.tools.verify.verify import check_operator
 from substrait_agg.tools.verify.view import check_view
 from tests.checkpoint.made import Made, filled, some_rows
 from tests.operator.measures_draw import Stream, random_node

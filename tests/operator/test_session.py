@@ -27,8 +27,7 @@ from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import SessionSpec
-from substrait_agg.operator.sessionize.sessions import Spans, sessions
-from substrait_agg.operator.sessionize.step import SessionOperator
+from substrait_agg.operator.sessionize.step import SessionOperator, Spans, sessions
 from substrait_agg.state import ordered
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile

@@ -12,8 +12,7 @@ import substrait_agg
 from substrait_agg.escape import printable
 from substrait_agg.plan.messages.message import read_message
 from substrait_agg.problems import Problem
-from substrait_agg.report.places.excerpt import excerpt
-from substrait_agg.report.places.located_problems import LocatedProblems
+from substrait_agg.report.places.located_problems import LocatedProblems, excerpt
 from substrait_agg.report.report import Report
 from substrait_agg.report.tree.declared_names import function_names
 

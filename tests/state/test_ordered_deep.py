@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.state import extremum_search, ranks
+from substrait_agg.state import ordered, ranks
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import Component
 from substrait_agg.state.ordered import OrderedTree
@@ -67,7 +67,7 @@ def test_extremes_behind_many_deleted_values(tmp_path: Path, seed: int) -> None:
     tree = a_tree(FolderFiles(tmp_path), f"walk-{seed}", runs)
     for rows in (1, 3):
         for last in (False, True):
-            with patch.object(extremum_search, "FIRST_ROWS", rows):
+            with patch.object(ordered, "FIRST_ROWS", rows):
                 found, values = tree.first_live(HASHES, CHAINS, last=last)
             live = [np.flatnonzero(weights > 0) for weights in total]
             assert found.tolist() == [len(v) > 0 for v in live]

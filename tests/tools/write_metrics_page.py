@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from substrait_agg.metrics.page import metrics_markdown
+from substrait_agg.metrics.declared import metrics_markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 MADE = re.compile(r"(<!-- metrics: [^\n]* -->\n).*(<!-- end of metrics -->)", re.DOTALL)

@@ -1,4 +1,8 @@
-"""Build arithmetic and rounding functions.
+"""Build functions of numbers: arithmetic, rounding, roots, powers, logarithms, trigonometry.
+
+Functions of real numbers compute in fp64. Outside of the domain of such a function the result is
+NaN, as in IEEE 754, unless an option requests null or an error.
+
 
 An integer overflow fails the batch, wraps (SILENT) or gives the limit of the range (SATURATE).
 Floats follow IEEE 754, including division by zero. Decimals are exact, see `spark.types.decimals`.
@@ -22,10 +26,188 @@ from substrait_agg.spark.functions.parts import (
     failure,
     plain,
 )
-from substrait_agg.spark.functions.real_numbers import REAL
 from substrait_agg.spark.functions.rounding import rounded
 from substrait_agg.spark.types import decimals
 from substrait_agg.spark.types.source_columns import integer_range
+
+_HUGE = 1e150
+"""Above this bound the square of a number may be infinite."""
+_LN2 = 0.6931471805599453
+_MOST_FACTORS = 64
+"""With 64 or more factors, every product overflows an i64 unless the base is -1, 0 or 1."""
+
+
+def _outside(a: Arguments, bad: Column, otherwise: Column, what: str) -> Column:
+    """Return `otherwise`, and where `bad` is true the result that ON_DOMAIN_ERROR requests."""
+    option = a.option("ON_DOMAIN_ERROR", "NAN")
+    if option == "ERROR":
+        answer = failure("DOMAIN_ERROR", what).cast("double")
+    else:
+        answer = F.lit(None if option == "NULL" else "NaN").cast("double")
+    return F.when(bad, answer).otherwise(otherwise)
+
+
+def _partial(
+    name: str, function: Callable[[Column], Column], bad: Callable[[Column], Column]
+) -> Builder:
+    """Return a builder of a function that is undefined where `bad` is true.
+
+    `bad` is not applied to NaN.
+    """
+
+    def build(a: Arguments) -> Column:
+        x = double(a[0])
+        what = f"{name} is taken of a number outside its domain"
+        # In Spark, NaN is greater than every number.
+        return _outside(a, bad(x) & ~F.isnan(x), function(x), what)
+
+    return build
+
+
+def _sqrt(a: Arguments) -> Column:
+    if a.type(0).kind != "decimal":
+        return _partial("sqrt", F.sqrt, lambda x: x < 0)(a)
+    error = failure("DOMAIN_ERROR", "a square root is taken of a negative decimal").cast("double")
+    negative = decimals.is_negative(a[0], decimals.params(a.type(0)))
+    return F.when(negative, error).otherwise(F.sqrt(double(a[0])))
+
+
+def _power(a: Arguments) -> Column:
+    if a.call.type.kind == "i64":
+        return _integer_power(a[0].cast("bigint"), a[1].cast("bigint"))
+    base, exponent = double(a[0]), double(a[1])
+    result = F.pow(base, exponent)
+    infinity = constant_double("Infinity")
+    finite = (F.abs(base) < infinity) & (F.abs(exponent) < infinity)
+    if a.option("COMPLEX_NUMBER_RESULT") == "ERROR":
+        error = failure("DOMAIN_ERROR", "a power is a complex number").cast("double")
+        result = F.when(finite & F.isnan(result), error).otherwise(result)
+    if a.option("OVERFLOW") == "ERROR":
+        error = failure("OVERFLOW", "a power is greater than any fp64").cast("double")
+        too_large = finite & (base != 0) & (F.abs(result) == infinity)
+        result = F.when(too_large, error).otherwise(result)
+    return result
+
+
+def _integer_power(base: Column, exponent: Column) -> Column:
+    """Return the exact power; fail on an overflow of i64, and if the result is a fraction."""
+    unit = F.abs(base.cast("decimal(20,0)")) == F.lit(1).cast("decimal(20,0)")
+    error = failure("DOMAIN_ERROR", "an integer is raised to a negative power").cast("bigint")
+    count = F.when((exponent < 0) & ~unit, error).when(
+        (exponent < 0) | (exponent > _MOST_FACTORS),
+        # The sign depends on whether the exponent is odd.
+        F.lit(_MOST_FACTORS) + F.pmod(exponent, F.lit(2)),
+    )
+    factors = F.array_repeat(base, count.otherwise(exponent).cast("int"))
+    return F.aggregate(factors, F.lit(1).cast("bigint"), lambda product, x: product * x)
+
+
+def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.0) -> Builder:
+    """Return a builder of a logarithm whose argument must be greater than `zero`.
+
+    At and below `zero`, Spark gives null, and IEEE 754 gives minus infinity and NaN.
+    """
+
+    def build(a: Arguments) -> Column:
+        x = double(a[0])
+        at_zero = _at_zero(a, name, zero)
+        what = f"{name} is taken of a number outside its domain"
+        rest = F.when(x == zero, at_zero).otherwise(function(x))
+        return _outside(a, x < zero, rest, what)
+
+    return build
+
+
+def _logb(a: Arguments) -> Column:
+    """Return the logarithm of the first argument to the base of the second.
+
+    A whole result is exact.
+    """
+    x, base = double(a[0]), double(a[1])
+    quotient = F.ln(x) / F.ln(base)
+    whole = F.rint(quotient)
+    exact = F.when(F.pow(base, whole) == x, whole).otherwise(quotient)
+    infinity = constant_double("Infinity")
+    # The test by a power only applies to finite quotients, not to those of infinite arguments.
+    found = F.when(F.abs(quotient) < infinity, exact).otherwise(quotient)
+    outside = (x < 0) | (base <= 0) | (base == 1.0)
+    at_zero = _at_zero(a, "logb")
+    result = F.when(x == 0, at_zero).otherwise(found)
+    nan = F.isnan(x) | F.isnan(base)
+    what = "logb is taken of a number outside its domain"
+    answer = F.when(nan, constant_double("NaN")).otherwise(_outside(a, outside, result, what))
+    return F.when(x.isNotNull() & base.isNotNull(), answer)
+
+
+def _at_zero(a: Arguments, name: str, zero: float = 0.0) -> Column:
+    """Return the result at zero that the option ON_LOG_ZERO requests."""
+    return {
+        "NAN": constant_double("NaN"),
+        "MINUS_INFINITY": constant_double("-Infinity"),
+        "ERROR": failure("DOMAIN_ERROR", f"{name} is taken of {zero}").cast("double"),
+    }[a.option("ON_LOG_ZERO", "MINUS_INFINITY")]
+
+
+def _asinh(x: Column) -> Column:
+    """Return asinh without the cancellation near zero and the overflow of the textbook formula."""
+    size = F.abs(x)
+    square = size * size
+    near = F.log1p(size + square / (F.sqrt(square + 1.0) + 1.0))
+    found = F.when(size > _HUGE, F.log(size) + _LN2).otherwise(near)
+    # Zero keeps its sign.
+    return F.when(x == 0, x).when(x < 0, -found).otherwise(found)
+
+
+def _acosh(x: Column) -> Column:
+    above = x - 1.0
+    near = F.log1p(above + F.sqrt(above * (x + 1.0)))
+    return F.when(x > _HUGE, F.log(x) + _LN2).otherwise(near)
+
+
+def _atanh(x: Column) -> Column:
+    inside = F.log1p(F.lit(2.0) * x / (F.lit(1.0) - x)) * 0.5
+    ends = F.when(x > 0, constant_double("Infinity")).otherwise(constant_double("-Infinity"))
+    return F.when(F.isnan(x) | (x == 0), x).when(F.abs(x) == 1.0, ends).otherwise(inside)
+
+
+def _doubles(function: Callable[..., Column]) -> Builder:
+    return lambda a: function(*(double(c) for c in a.columns))
+
+
+def _beyond_one(x: Column) -> Column:
+    return F.abs(x) > 1.0
+
+
+_EVERYWHERE: dict[str, Callable[..., Column]] = {
+    "exp": F.exp,
+    "sin": F.sin,
+    "cos": F.cos,
+    "tan": F.tan,
+    "sinh": F.sinh,
+    "cosh": F.cosh,
+    "tanh": F.tanh,
+    "asinh": _asinh,
+    "atan": F.atan,
+    "atan2": F.atan2,
+    "radians": F.radians,
+    "degrees": F.degrees,
+}
+
+REAL: dict[str, Builder] = {
+    "power": _power,
+    "sqrt": _sqrt,
+    **{name: _doubles(function) for name, function in _EVERYWHERE.items()},
+    "asin": _partial("asin", F.asin, _beyond_one),
+    "acos": _partial("acos", F.acos, _beyond_one),
+    "atanh": _partial("atanh", _atanh, _beyond_one),
+    "acosh": _partial("acosh", _acosh, lambda x: x < 1.0),
+    "ln": _logarithm("ln", F.ln),
+    "log10": _logarithm("log10", F.log10),
+    "log2": _logarithm("log2", F.log2),
+    "log1p": _logarithm("log1p", F.log1p, -1.0),
+    "logb": _logb,
+}
+
 
 _WHOLE = "decimal(38,0)"
 _INT64 = "decimal(20,0)"

@@ -10,26 +10,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from substrait_agg.files.locations import Location
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.names import TIME, WEIGHT
-from substrait_agg.spark.execution.change_files import read_changes
+from substrait_agg.spark.execution.task_runner import BatchFunction
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.inputs.event_sources import EventSource
 from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
+from substrait_agg.spark.sources.files import escaped
 from substrait_agg.spark.sources.open import SourceFrame, open_source, sets_aside
 from substrait_agg.spark.sources.specs import SourceSpec, Table
 from substrait_agg.spark.types.bad_rows import BAD, BadRows
 from substrait_agg.spark.types.literals import literal
-from substrait_agg.spark.types.schema import column_name
+from substrait_agg.spark.types.schema import column_name, to_spark
 from substrait_agg.spark.types.source_columns import all_nullable
 
 Source = str | SourceSpec | DataFrame
@@ -292,3 +298,46 @@ def operator_changes(
     return BranchRows(
         node, branch, frame, lateness, LateRowOrigin(table, tuple(output_names(below)))
     )
+
+
+PIECE_ROWS = 1 << 16
+
+
+def read_changes(spark: SparkSession, node: Node, paths: Sequence[Location]) -> DataFrame:
+    """Read the rows of change files.
+
+    Spark reads local files itself. It may have no access to an object store that holds the
+    checkpoint, so Python workers read the files from there.
+
+    Args:
+        spark: the session.
+        node: the operator that wrote the changes.
+        paths: the files, at least one.
+
+    Returns:
+        Columns ``c0``, ``c1``, ... with the operator's output types, and ``__weight`` (int64).
+    """
+    remote = [str(path) for path in paths if isinstance(path, Remote)]
+    if not remote:
+        return spark.read.parquet(*(escaped(str(path)) for path in paths))
+    fields = [st.StructField(column_name(i), to_spark(t)) for i, t in enumerate(node.types)]
+    schema = st.StructType([*fields, st.StructField(WEIGHT, st.LongType())])
+    count = min(len(remote), spark.sparkContext.defaultParallelism)
+    names = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
+    return names.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
+
+
+def _reader(schema: pa.Schema) -> BatchFunction:
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                yield from _pieces(path, schema)
+
+    return read
+
+
+def _pieces(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    place = location_of(path)
+    with pq.ParquetFile(FolderFiles(place.parent).map(place.name)) as file:
+        for piece in file.iter_batches(PIECE_ROWS, columns=schema.names):
+            yield piece.cast(schema)

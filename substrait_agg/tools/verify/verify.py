@@ -1,16 +1,25 @@
-"""Verify a whole checkpoint and report all damage."""
+"""Verify a whole checkpoint and report all damage.
+
+Of a run, the pages, their order, distinct keys and running sums are checked, vectorised by page. The
+trees of a version have to agree with each other and with its counters.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.snapshot import ChangeFile, Snapshot
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns
 from substrait_agg.commit.log.checkpoint import PLAN, Checkpoint, PlanDocument
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.sweep import (
@@ -21,15 +30,21 @@ from substrait_agg.commit.log.sweep import (
 )
 from substrait_agg.commit.runtime.change_writer import VERSION
 from substrait_agg.commit.view.view import View
-from substrait_agg.operator.common.names import WEIGHT
-from substrait_agg.state.run import HASH_MAX, RunFile
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS, MET
+from substrait_agg.operator.common.names import GROUP, PENDING, WEIGHT, entries_tree
+from substrait_agg.operator.numeric.delta import unpack_fixed
+from substrait_agg.state.entries import Entries, TreeLayout
+from substrait_agg.state.keys.keys import EncodedKeys, before
+from substrait_agg.state.keys.rows import group_rows
+from substrait_agg.state.ordered import OrderedTree
+from substrait_agg.state.run import HASH_MAX, RunFile, open_pages, open_run
+from substrait_agg.state.storage import Storage
+from substrait_agg.state.tree import key_columns, tree_of
 from substrait_agg.tools.checks.findings import Finding, Findings, Verdict
 from substrait_agg.tools.checks.orphan_files import report_orphan_files
 from substrait_agg.tools.checks.spark_logs import check_logs
 from substrait_agg.tools.checks.trees import all_trees, shape_of
 from substrait_agg.tools.rollback.sinks import check_records
-from substrait_agg.tools.verify.counts import check_levels, check_operator
-from substrait_agg.tools.verify.runs import check_ranges, check_run
 from substrait_agg.tools.verify.view import check_view
 
 
@@ -40,10 +55,10 @@ def verify(checkpoint: Checkpoint) -> Verdict:
         StateRefused: NOT_A_CHECKPOINT. Damage is in the verdict instead.
     """
     for _ in range(3):
-        before = checkpoint.versions()
+        versions = checkpoint.versions()
         verdict = _Verification(checkpoint).verdict()
         # Deletions and commits of a concurrent run may look like damage. Verify again.
-        if verdict.ok or checkpoint.versions() == before:
+        if verdict.ok or checkpoint.versions() == versions:
             break
     return verdict
 
@@ -125,8 +140,8 @@ class _Verification:
         self._checked["versions"] = len(read)
         if known and known[0] > kept.changes_from:
             self._missing(range(kept.changes_from, known[0]))
-        for before, after in pairwise(known):
-            self._missing(range(before + 1, after))
+        for previous, after in pairwise(known):
+            self._missing(range(previous + 1, after))
         return read
 
     def _missing(self, versions: range) -> None:
@@ -144,22 +159,22 @@ class _Verification:
             if of is not None and len(snapshot.operators) != of.operators:
                 message = f"it has {len(snapshot.operators)} operators, the plan {of.operators}"
                 self._found.fault("CHAIN_BROKEN", path, message)
-        for before, after in pairwise(snapshots):
+        for previous, after in pairwise(snapshots):
             path = f"snapshots/{snapshot_name(after.version)}"
-            if after.begun != after.version and (before.plan, before.begun) != (
+            if after.begun != after.version and (previous.plan, previous.begun) != (
                 after.plan,
                 after.begun,
             ):
                 message = (
-                    f"it is of plan {after.plan[:12]}, the version before of {before.plan[:12]}"
+                    f"it is of plan {after.plan[:12]}, the version before of {previous.plan[:12]}"
                 )
                 self._found.fault("CHAIN_BROKEN", path, message)
-            if before.query is not None and after.query != before.query:
+            if previous.query is not None and after.query != previous.query:
                 self._found.fault("CHAIN_BROKEN", path, "it was made by another streaming query")
-            elif not before.batch <= after.batch <= before.batch + 1:
-                message = f"it is of batch {after.batch}, the version before of {before.batch}"
+            elif not previous.batch <= after.batch <= previous.batch + 1:
+                message = f"it is of batch {after.batch}, the version before of {previous.batch}"
                 self._found.fault("CHAIN_BROKEN", path, message)
-            watermarks = (before.watermark, after.watermark)
+            watermarks = (previous.watermark, after.watermark)
             if None not in watermarks and watermarks[1] < watermarks[0]:  # type: ignore[operator]
                 self._found.fault("CHAIN_BROKEN", path, "its watermark is behind the one before")
 
@@ -264,3 +279,228 @@ class _Verification:
 
 def _rank(finding: Finding) -> tuple[bool, str, str]:
     return finding.level != "error", finding.path, finding.code
+
+
+Int64s = npt.NDArray[np.int64]
+
+
+def check_operator(
+    storage: Storage,
+    state: OperatorState,
+    shape: OperatorColumns | None,
+    path: str,
+    found: Findings,
+) -> int:
+    """Compare the trees of an operator. Return the number of pending groups.
+
+    Args:
+        storage: where the runs are. Each of them is undamaged.
+        state: the runs.
+        shape: the description of the accumulators, None if it is unknown.
+        path: of the snapshot.
+        found: takes the findings.
+    """
+    for number, tree in _tree_counters(shape):
+        _check_entries(storage, state, tree, number, path, found)
+    ends = (n.tree for n in (() if shape is None else shape.numbers) if n.kind == MET)
+    for tree in ends:
+        if state[entries_tree(tree)]:
+            message = f"tree {tree} has entries, though its ends are all that is kept of it"
+            found.fault("COUNTS_DIFFER", path, message)
+    return _waiting(storage, state)
+
+
+def _waiting(storage: Storage, state: OperatorState) -> int:
+    """Return the number of pending groups.
+
+    They may be missing in the group tree: a group that was inserted and deleted waits for an empty
+    emission.
+    """
+    if not state[PENDING]:
+        return 0
+    return sum(part.num_rows for part in tree_of(storage, state[PENDING]).scan(columns=[]))
+
+
+def _tree_counters(shape: OperatorColumns | None) -> list[tuple[tuple[int, NumberColumns], int]]:
+    """Return the counters of entries with the position of their digits, and the tree of each."""
+    counters, start = [], COUNT_DIGITS
+    for number in () if shape is None else shape.numbers:
+        if number.kind in ("live", "entries") and number.tree >= 0:
+            counters.append(((start, number), number.tree))
+        start += number.digits
+    return counters
+
+
+def _check_entries(
+    storage: Storage,
+    state: OperatorState,
+    tree: int,
+    counter: tuple[int, NumberColumns],
+    path: str,
+    found: Findings,
+) -> None:
+    """Check that every group has as many entries in a tree as its counter says."""
+    start, number = counter
+    counted = [_label([], [], [])]
+    for part in tree_of(storage, state[GROUP]).scan() if state[GROUP] else ():
+        digits = unpack_fixed(part.column("fixed").combine_chunks())[start : start + 2]
+        totals = digits[0] + (digits[1] << DIGIT_BITS)
+        some = totals != 0
+        hashes, chains = (part.column(n).to_numpy()[some] for n in ("hash", "chain"))
+        counted.append(_label(hashes, chains, totals[some]))
+    there = [_label([], [], [])]
+    runs = state[entries_tree(tree)]
+    if runs:
+        layout = TreeLayout.of_run(open_run(storage, runs[0]).schema)
+        for part in OrderedTree(storage, runs, layout).scan():
+            live = part.column("weight").to_numpy() > 0
+            keep = live if number.kind == "live" else np.ones(len(live), np.bool_)
+            hashes, chains = (part.column(n).to_numpy()[keep] for n in ("hash", "chain"))
+            there.append(_label(hashes, chains, -np.ones(len(hashes), np.int64)))
+    both = pa.concat_tables([*counted, *there])
+    sums = both.group_by(["hash", "chain"]).aggregate([("count", "sum")])
+    wrong = int(np.count_nonzero(sums.column("count_sum").to_numpy()))
+    if wrong:
+        message = f"{wrong} groups have another number of {number.what} than they count"
+        found.fault("COUNTS_DIFFER", path, message)
+
+
+def _label(hashes: object, chains: object, counts: object) -> pa.Table:
+    columns = [
+        pa.array(hashes, pa.uint64()),
+        pa.array(chains, pa.uint16()),
+        pa.array(counts, pa.int64()),
+    ]
+    return pa.table(columns, ["hash", "chain", "count"])
+
+
+def check_levels(snapshot: Snapshot, levels: dict[str, int], path: str, found: Findings) -> None:
+    """Compare the counters of a version that are totals with its state."""
+    for name, level in levels.items():
+        told = snapshot.counters.get(name, level)
+        if told != level:
+            message = f"its counter {name} says {told}, its state holds {level}"
+            found.fault("COUNTS_DIFFER", path, message)
+
+
+GROUPS = ("hash", "dead")
+ENTRIES = ("hash", "chain")
+"""First columns of a run of groups, and of a run of entries."""
+
+
+def check_run(
+    storage: FolderFiles, file: RunFile, path: str, found: Findings, *, ordered: bool
+) -> int:
+    """Check a run whose checksum is right. Return its number of rows.
+
+    Args:
+        storage: where it is.
+        file: as the snapshot names it.
+        path: of the run, for findings.
+        found: takes the findings.
+        ordered: whether it has entries instead of groups.
+    """
+    reader, _ = open_pages(storage.map(file.name))
+    with reader:
+        schema = reader.schema
+        wanted = ENTRIES if ordered else GROUPS
+        if tuple(schema.names[:2]) != wanted:
+            message = f"it has the columns {', '.join(schema.names[:4])}, ..., not {', '.join(wanted)}, ..."
+            found.fault("RUN_DAMAGED", path, message)
+            return 0
+        pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+    rows: int = sum(page.num_rows for page in pages)
+    if rows != file.rows:
+        message = f"it has {rows} rows, the snapshot says {file.rows}"
+        found.fault("RUN_METADATA_WRONG", path, message)
+    if not all(page.num_rows for page in pages):
+        found.fault("RUN_DAMAGED", path, "a page of it has no rows, so it has no fences")
+        return rows
+    for page in pages:
+        page.validate(full=True)
+    check = _check_entry_order if ordered else _check_groups
+    check(pages, path, found)
+    return rows
+
+
+def _joined(pages: list[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield each page with the last row of the preceding page."""
+    for i, page in enumerate(pages):
+        last = [pages[i - 1].slice(pages[i - 1].num_rows - 1)] if i else []
+        yield pa.Table.from_batches([*last, page]).combine_chunks()
+
+
+def _check_groups(pages: list[pa.RecordBatch], path: str, found: Findings) -> None:
+    for rows in _joined(pages):
+        hashes = rows.column("hash").to_numpy()
+        if (hashes[1:] < hashes[:-1]).any():
+            found.fault("RUN_ORDER_WRONG", path, "its rows are not in order of their hash")
+            return
+        if rows.column("dead").null_count:
+            found.fault("RUN_DAMAGED", path, "rows do not say whether their key is there")
+        keys = [rows.column(name).combine_chunks() for name in key_columns(rows.schema)]
+        _, first = group_rows(hashes, keys)
+        if not first.all():
+            found.fault("KEY_REPEATED", path, f"{int((~first).sum())} keys are in it twice")
+
+
+def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: Findings) -> None:
+    layout = TreeLayout.of_run(pages[0].schema)
+    for rows in _joined(pages):
+        entries = Entries.from_table(rows, layout)
+        same, later = _ranked(entries)
+        if not later.all():
+            message = "its entries are not in order of group and key, or one is in it twice"
+            found.fault("RUN_ORDER_WRONG", path, message)
+            return
+        cum = rows.column("cum").to_numpy()
+        with np.errstate(over="ignore"):
+            steps = cum[1:] - cum[:-1]
+        wrong = same & (steps != entries.weights[1:])
+        if wrong.any():
+            message = f"the running sum of weights is wrong in {int(wrong.sum())} places"
+            found.fault("RUNNING_SUM_WRONG", path, message)
+            return
+
+
+def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Compare each row except the first with the preceding row.
+
+    Returns:
+        Whether it belongs to the same group, and whether it sorts after the preceding row.
+    """
+    hashes, chains = entries.hashes, entries.collision_ids
+    same = (hashes[1:] == hashes[:-1]) & (chains[1:] == chains[:-1])
+    behind = (hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (chains[1:] > chains[:-1]))
+    at = np.flatnonzero(same)
+    keys: EncodedKeys = entries.keys
+    behind[at] = before(keys, at, keys, at + 1)
+    return same, behind
+
+
+def check_ranges(runs: tuple[RunFile, ...], path: str, found: Findings, most: int) -> None:
+    """Check that the live hashes of runs are ranges, and that no run is live twice for one hash.
+
+    Args:
+        runs: of one tree.
+        path: of the snapshot.
+        found: takes the findings.
+        most: the greatest possible hash.
+    """
+    pieces: dict[str, list[RunFile]] = {}
+    for run in runs:
+        if not 0 <= run.low <= run.high <= most or run.span < 1 or run.rows < 1:
+            message = f"{run.name} is live from hash {run.low} to {run.high} with {run.rows} rows over {run.span} hashes"
+            found.fault("RUN_METADATA_WRONG", path, message)
+        pieces.setdefault(run.name, []).append(run)
+    for name, parts in pieces.items():
+        ordered = sorted(parts, key=_low)
+        told = {(part.rows, part.bytes, part.crc) for part in parts}
+        if len(told) > 1:
+            found.fault("RUN_METADATA_WRONG", path, f"{name} is named with different sizes")
+        if any(b.low <= a.high for a, b in pairwise(ordered)):
+            found.fault("RANGES_OVERLAP", path, f"{name} is live twice for the same hashes")
+
+
+def _low(run: RunFile) -> Any:
+    return run.low
