@@ -29,6 +29,7 @@ LAYERS = (
     {"functions"},
     {"bind"},
     {"flow"},
+    {"evaluation"},
     {"explanation"},
     {"report"},
     {"operator", "state"},

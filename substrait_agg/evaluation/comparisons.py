@@ -1,0 +1,148 @@
+"""Compute comparisons, tests and choices. NaN equals NaN and is the greatest float; -0.0 is 0.0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import Call
+from substrait_agg.evaluation.columns import Numbers, null_unless, per_value
+from substrait_agg.evaluation.constants import arrow_type
+from substrait_agg.evaluation.kernels import Arguments, Kernel, Kernels, first_of
+
+Compare = Callable[[pa.Array, pa.Array], pa.Array]
+
+
+def comparable(type_: pa.DataType) -> bool:
+    """Return whether values of an Arrow type can be compared here."""
+    return not (pa.types.is_nested(type_) or pa.types.is_null(type_))
+
+
+def alike(call: Call) -> bool:
+    """Return whether all arguments have one Arrow type, whose values can be compared."""
+    types = [arrow_type(a.type) for a in call.arguments]
+    return types[0] is not None and comparable(types[0]) and all(t == types[0] for t in types)
+
+
+def in_order(column: pa.Array) -> pa.Array:
+    """Return values that compare like those of the column in Spark."""
+    if pa.types.is_floating(column.type):
+        return _float_order(column)
+    return column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+
+
+def _float_order(column: pa.Array) -> pa.Array:
+    """Map floats to integers of the same order."""
+    size = column.type.bit_width
+
+    def ordered(values: Numbers) -> Numbers:
+        kind = np.dtype(f"int{size}")
+        plain = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+        bits = (plain + np.array(0, values.dtype)).view(kind)
+        found: Numbers = np.where(bits < 0, bits ^ np.iinfo(kind).max, bits)
+        return found
+
+    return per_value(ordered, pa.int64() if size == 64 else pa.int32(), column)
+
+
+def equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Return whether values are equal in Spark's sense; null where one is null."""
+    return pc.equal(in_order(left), in_order(right))
+
+
+def _compared(compare: Compare) -> Kernel:
+    return Kernel(alike, lambda a: compare(in_order(a[0]), in_order(a[1])))
+
+
+def same(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Return whether values are equal, where null equals null."""
+    both = pc.and_(pc.is_null(left), pc.is_null(right))
+    return pc.or_(pc.fill_null(equal(left, right), False), both)
+
+
+def _between(a: Arguments) -> pa.Array:
+    x, low, high = map(in_order, a.columns)
+    return pc.and_kleene(pc.greater_equal(x, low), pc.less_equal(x, high))
+
+
+def _truth(wanted: bool | None, negated: bool) -> Kernel:
+    def compute(a: Arguments) -> pa.Array:
+        value = a[0] if wanted else pc.invert(a[0])
+        found = pc.is_null(a[0]) if wanted is None else pc.fill_null(value, False)
+        return pc.invert(found) if negated else found
+
+    return Kernel(first_of("bool"), compute, strict=False)
+
+
+def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
+    """Return a kernel of the least or greatest value; of equal values the first."""
+
+    def better(x: pa.Array, y: pa.Array) -> pa.Array:
+        wins = pc.fill_null(compare(in_order(y), in_order(x)), False)
+        return pc.if_else(pc.or_(wins, pc.is_null(x)), y, x)
+
+    def compute(a: Arguments) -> pa.Array:
+        found = reduce(better, a.columns)
+        if skip_nulls:
+            return found
+        return null_unless(reduce(pc.and_, map(pc.is_valid, a.columns)), found)
+
+    return Kernel(alike, compute, strict=False)
+
+
+def _nullif(a: Arguments) -> pa.Array:
+    differs = pc.fill_null(pc.invert(equal(a[0], a[1])), True)
+    return null_unless(differs, a[0])
+
+
+def _float_test(test: Callable[[Numbers], Numbers]) -> Kernel:
+    return Kernel(first_of("fp32", "fp64"), lambda a: per_value(test, pa.bool_(), a[0]))
+
+
+def _is_known(_call: Call) -> bool:
+    return True
+
+
+def is_in(value: pa.Array, options: pa.Array) -> pa.Array:
+    """Return whether each value is among the options, in three-valued logic."""
+    known = in_order(options.drop_null())
+    found = pc.is_in(in_order(value), value_set=known)
+    certain = found if options.null_count else pa.repeat(pa.scalar(True), len(value))
+    return null_unless(pc.and_(certain, pc.is_valid(value)), found)
+
+
+_EVERYWHERE = partial(Kernel, _is_known, strict=False)
+
+COMPARISONS: Kernels = {
+    "equal": (_compared(pc.equal),),
+    "not_equal": (_compared(pc.not_equal),),
+    "lt": (_compared(pc.less),),
+    "lte": (_compared(pc.less_equal),),
+    "gt": (_compared(pc.greater),),
+    "gte": (_compared(pc.greater_equal),),
+    "is_distinct_from": (Kernel(alike, lambda a: pc.invert(same(a[0], a[1])), strict=False),),
+    "is_not_distinct_from": (Kernel(alike, lambda a: same(a[0], a[1]), strict=False),),
+    "between": (Kernel(alike, _between, strict=False),),
+    "is_null": (_EVERYWHERE(lambda a: pc.is_null(a[0])),),
+    "is_not_null": (_EVERYWHERE(lambda a: pc.is_valid(a[0])),),
+    "is_true": (_truth(wanted=True, negated=False),),
+    "is_not_true": (_truth(wanted=True, negated=True),),
+    "is_false": (_truth(wanted=False, negated=False),),
+    "is_not_false": (_truth(wanted=False, negated=True),),
+    "is_unknown": (_truth(wanted=None, negated=False),),
+    "is_not_unknown": (_truth(wanted=None, negated=True),),
+    "is_nan": (_float_test(np.isnan),),
+    "is_finite": (_float_test(np.isfinite),),
+    "is_infinite": (_float_test(np.isinf),),
+    "nullif": (Kernel(alike, _nullif, strict=False),),
+    "least": (_extreme(pc.less, skip_nulls=False),),
+    "greatest": (_extreme(pc.greater, skip_nulls=False),),
+    "least_skip_null": (_extreme(pc.less, skip_nulls=True),),
+    "greatest_skip_null": (_extreme(pc.greater, skip_nulls=True),),
+    "not": (Kernel(first_of("bool"), lambda a: pc.invert(a[0])),),
+    "xor": (Kernel(first_of("bool"), lambda a: pc.xor(a[0], a[1])),),
+}

@@ -1,0 +1,229 @@
+"""Compute casts, with the results of `spark.types.casts`: failures or nulls, never a wrong value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import Constant, Conversion
+from substrait_agg.evaluation import decimals
+from substrait_agg.evaluation.columns import (
+    Numbers,
+    array,
+    null_unless,
+    numbers,
+    per_value,
+    retyped,
+    valid,
+)
+from substrait_agg.evaluation.constants import MAX_DIGITS, arrow_type
+from substrait_agg.evaluation.texts import TEXTS, sliced
+from substrait_agg.evaluation.times import as_dates, as_timestamps
+from substrait_agg.plan.types import INTEGER_BITS, Type
+
+Convert = Callable[[pa.Array, Conversion], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A way to convert; `fails` tells whether a value may not convert."""
+
+    convert: Convert
+    fails: bool = False
+
+
+_INTEGERS = ("i8", "i16", "i32", "i64")
+_WHOLE_SOURCES = (*_INTEGERS, "u8", "u16", "u32")
+_EXACT_IN_DOUBLE = 2**53
+_EXACT_POWERS = 22
+"""Powers of ten up to which a power is an exact double."""
+
+
+def _range(kind: str) -> tuple[int, int]:
+    bits = INTEGER_BITS[kind] - 1
+    return -(1 << bits), (1 << bits) - 1
+
+
+def _params(type_: Type) -> decimals.Params:
+    precision, scale = type_.params or (20, 0)
+    return precision, scale
+
+
+def _integer_from(column: pa.Array, conversion: Conversion) -> pa.Array:
+    """Convert whole numbers to an integer type; fail or give null outside of its range."""
+    low, high = (pa.scalar(bound).cast(column.type) for bound in _bounds(column, conversion))
+    if conversion.null_on_failure:
+        inside = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
+        column = null_unless(inside, column)
+    return pc.cast(column, arrow_type(conversion.type))
+
+
+def _bounds(column: pa.Array, conversion: Conversion) -> tuple[int, int]:
+    low, high = _range(conversion.type.kind)
+    if pa.types.is_decimal(column.type):
+        return low, high
+    info = np.iinfo(f"int{column.type.bit_width}")
+    return max(low, int(info.min)), min(high, int(info.max))
+
+
+def _integer_to_decimal(column: pa.Array, conversion: Conversion) -> pa.Array:
+    target = _params(conversion.type)
+    wide = decimals.wide(pc.cast(column, pa.int64()), target[1])
+    return decimals.fit(wide, target, null_on_failure=conversion.null_on_failure)
+
+
+def _decimal_to_decimal(column: pa.Array, conversion: Conversion) -> pa.Array:
+    target = _params(conversion.type)
+    return decimals.fit(decimals.wide(column), target, null_on_failure=conversion.null_on_failure)
+
+
+def _decimal_to_integer(column: pa.Array, conversion: Conversion) -> pa.Array:
+    return _integer_from(decimals.truncated(column), conversion)
+
+
+def _decimal_to_double(column: pa.Array, _conversion: Conversion) -> pa.Array:
+    """Return the nearest doubles."""
+    scale = column.type.scale
+    unscaled = retyped(column, pa.decimal128(38, 0))
+    limit = pa.scalar(_EXACT_IN_DOUBLE, pa.int64()).cast(unscaled.type)
+    small = pc.less(pc.abs(unscaled), limit)
+    if scale <= _EXACT_POWERS and pc.all(small).as_py() is not False:
+        whole = pc.cast(unscaled, pa.int64())
+        # The quotient of two exact doubles is rounded once.
+        return per_value(lambda x: x.astype(np.float64) / 10.0**scale, pa.float64(), whole)
+    return pc.cast(pc.cast(column, pa.string()), pa.float64())
+
+
+def _to_float(column: pa.Array, conversion: Conversion) -> pa.Array:
+    type_ = arrow_type(conversion.type)
+    return per_value(lambda x: x.astype(type_.to_pandas_dtype()), type_, column)
+
+
+def _float_to_integer(column: pa.Array, conversion: Conversion) -> pa.Array:
+    """Truncate floats.
+
+    As in Spark, 2^63 becomes the greatest i64: the bound is compared as a float.
+    """
+    low, high = _range(conversion.type.kind)
+    values = numbers(column).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        inside = (np.floor(values) <= float(high)) & (np.ceil(values) >= float(low))
+        whole = np.where(inside, values, 0.0).astype(np.int64)
+    whole = np.where(inside & (values >= 2.0**63), high, whole)
+    there = valid(column)
+    if not conversion.null_on_failure and not np.all(inside if there is None else inside | ~there):
+        raise pa.ArrowInvalid(f"a float is outside of the range of {conversion.type.kind}")
+    known = inside if there is None else inside & there
+    return pc.cast(array(whole, pa.int64(), known), arrow_type(conversion.type))
+
+
+def _bool_to_number(column: pa.Array, conversion: Conversion) -> pa.Array:
+    whole = pc.cast(column, pa.int64())
+    if conversion.type.kind == "decimal":
+        return _integer_to_decimal(whole, conversion)
+    return pc.cast(whole, arrow_type(conversion.type))
+
+
+def _number_to_bool(column: pa.Array, _conversion: Conversion) -> pa.Array:
+    def differs(values: Numbers) -> Numbers:
+        found: Numbers = values != 0
+        return found
+
+    if pa.types.is_decimal(column.type):
+        return pc.invert(decimals.is_zero(column))
+    return per_value(differs, pa.bool_(), column)
+
+
+def _to_text(column: pa.Array, conversion: Conversion) -> pa.Array:
+    return _cut_text(pc.cast(column, pa.string()), conversion)
+
+
+def _cut_text(column: pa.Array, conversion: Conversion) -> pa.Array:
+    source, target = conversion.input.type, conversion.type
+    if target.kind == "string" or (
+        source.kind in ("varchar", "fixedchar") and source.params[0] <= target.params[0]
+    ):
+        return column
+    return sliced(column, 0, target.params[0])
+
+
+def _to_timestamp(column: pa.Array, conversion: Conversion) -> pa.Array:
+    """Convert dates and timestamps to timestamps, whose fraction is truncated."""
+    source, target = conversion.input.type, conversion.type
+    type_ = arrow_type(target)
+    if source.kind == "date":
+        return as_timestamps(column, type_)
+    if target.params[0] >= source.params[0]:
+        return column.view(type_)
+    step = 10 ** (MAX_DIGITS - target.params[0])
+    ticks = numbers(column)
+    if np.any(ticks < np.iinfo(np.int64).min + step):
+        raise pa.ArrowInvalid("a timestamp is before the first one with fewer digits")
+    return array(ticks - ticks % step, type_, valid(column))
+
+
+def _to_date(column: pa.Array, _conversion: Conversion) -> pa.Array:
+    return as_dates(column)
+
+
+def _unchanged(column: pa.Array, _conversion: Conversion) -> pa.Array:
+    return column
+
+
+_POINTS = ("precision_timestamp", "precision_timestamp_tz")
+
+Pair = tuple[str, str]
+
+_CASTS: dict[Pair, Cast] = {
+    **{(s, t): Cast(_integer_from, fails=True) for s in _WHOLE_SOURCES for t in _INTEGERS},
+    **{(s, "decimal"): Cast(_integer_to_decimal, fails=True) for s in _WHOLE_SOURCES},
+    **{(s, t): Cast(_to_float) for s in _WHOLE_SOURCES for t in ("fp32", "fp64")},
+    **{(s, t): Cast(_to_float) for s in ("fp32", "fp64") for t in ("fp32", "fp64")},
+    **{(s, t): Cast(_float_to_integer, fails=True) for s in ("fp32", "fp64") for t in _INTEGERS},
+    **{(s, "decimal"): Cast(_decimal_to_decimal, fails=True) for s in ("decimal", "u64")},
+    **{(s, t): Cast(_decimal_to_integer, fails=True) for s in ("decimal", "u64") for t in _INTEGERS},
+    **{(s, "fp64"): Cast(_decimal_to_double) for s in ("decimal", "u64")},
+    **{("bool", t): Cast(_bool_to_number, fails=True) for t in (*_INTEGERS, "fp32", "fp64", "decimal")},
+    **{(s, "bool"): Cast(_number_to_bool) for s in (*_WHOLE_SOURCES, "fp32", "fp64", "decimal")},
+    **{(s, t): Cast(_to_text) for s in ("bool", *_WHOLE_SOURCES) for t in TEXTS},
+    **{(s, t): Cast(_cut_text) for s in TEXTS for t in TEXTS},
+    **{(s, t): Cast(_to_timestamp, fails=True) for s in ("date", *_POINTS) for t in _POINTS},
+    **{(s, "date"): Cast(_to_date) for s in _POINTS},
+    **{(kind, kind): Cast(_unchanged) for kind in ("bool", "date", "binary", "interval_year")},
+}  # fmt: skip
+"""(kind of the source, kind of the target) -> how to convert."""
+
+
+def cast_of(conversion: Conversion) -> Cast | None:
+    """Return how to compute a cast, None if it is not supported."""
+    types = (conversion.input.type, conversion.type)
+    if any(arrow_type(type_) is None for type_ in types):
+        return None
+    return _CASTS.get((types[0].kind, types[1].kind))
+
+
+_PLAIN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+
+
+def folded(conversion: Conversion) -> Constant | None:
+    """Return the cast of a constant text to a date as a constant; None if it is something else."""
+    source = conversion.input
+    if not (
+        isinstance(source, Constant)
+        and source.type.kind in TEXTS
+        and conversion.type.kind == "date"
+        and isinstance(source.value, str)
+        and _PLAIN_DATE.fullmatch(source.value)
+    ):
+        return None
+    try:
+        found = date.fromisoformat(source.value)
+    except ValueError:
+        return None
+    return Constant(conversion.type, (found - date(1970, 1, 1)).days)

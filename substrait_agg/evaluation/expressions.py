@@ -1,0 +1,291 @@
+"""Evaluate bound expressions on Arrow columns.
+
+An expression is compiled to an evaluator: a function of rows. As on Spark, parts of it are only
+evaluated where their value is needed, if they can fail: the values of a condition where the
+condition is true, later terms of a conjunction where the earlier ones are not false, later
+arguments of a function where the earlier ones are not null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import (
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    Nested,
+)
+from substrait_agg.evaluation.columns import Mask, Rows, failed, null_unless, scattered
+from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
+from substrait_agg.evaluation.constants import arrow_type, scalar
+from substrait_agg.evaluation.conversions import cast_of, folded
+from substrait_agg.evaluation.kernels import Arguments, Kernel, Kernels
+from substrait_agg.evaluation.numbers import NUMBERS
+from substrait_agg.evaluation.texts import TEXT
+from substrait_agg.evaluation.times import MOVES, TIME
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """A compiled expression.
+
+    Attributes:
+        compute: returns the values of rows.
+        fails: whether it can fail for some values.
+    """
+
+    compute: Callable[[Rows], pa.Array]
+    fails: bool = False
+
+    def where(self, rows: Rows, wanted: Mask) -> pa.Array:
+        """Return the values where `wanted` is true; elsewhere any values, which never fail."""
+        if not self.fails or wanted.all():
+            return self.compute(rows)
+        ordinals = pa.array(np.flatnonzero(wanted))
+        return scattered(self.compute(rows.at(ordinals)), ordinals, rows.count)
+
+
+class _Unsupported(Exception):
+    """Raised during compilation if an expression is not supported."""
+
+
+def supports(expr: Expr) -> bool:
+    """Return whether `evaluate` computes an expression as Spark does, for all values."""
+    try:
+        _compiled(expr)
+    except _Unsupported:
+        return False
+    return True
+
+
+def evaluate(expr: Expr, columns: Sequence[pa.Array], rows: int) -> pa.Array:
+    """Return the values of an expression that `supports` accepts.
+
+    Args:
+        expr: the expression.
+        columns: the columns that its ordinals refer to, in the types of `plan.arrow.to_arrow`.
+        rows: number of rows.
+
+    Returns:
+        An array of `rows` values in the Arrow type of the expression's type.
+
+    Raises:
+        RunFailed: ``BATCH_FAILED``, for values for which Spark fails as well.
+    """
+    return _compiled(expr).compute(Rows(columns, rows))
+
+
+def _compiled(expr: Expr) -> Evaluator:
+    compile_ = _COMPILE.get(type(expr))
+    if compile_ is None or arrow_type(expr.type) is None:
+        raise _Unsupported
+    return compile_(expr)
+
+
+def _type(expr: Expr) -> pa.DataType:
+    return arrow_type(expr.type)
+
+
+def _true(column: pa.Array) -> Mask:
+    """Return where a boolean column is true."""
+    found: Mask = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _known(column: pa.Array) -> Mask:
+    found: Mask = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _column(expr: Column) -> Evaluator:
+    return Evaluator(lambda rows: rows.column(expr.ordinal))
+
+
+def _constant(expr: Constant) -> Evaluator:
+    value = scalar(expr)
+    if value is None:
+        raise _Unsupported
+    return Evaluator(lambda rows: pa.repeat(value, rows.count))
+
+
+def _field(expr: Nested) -> Evaluator:
+    """Compile a reference to a field of a struct."""
+    if expr.input.type.kind != "struct":
+        raise _Unsupported
+    whole = _compiled(expr.input)
+    return Evaluator(lambda rows: pc.struct_field(whole.compute(rows), [expr.step]), whole.fails)
+
+
+def _guarded(what: str, compute: Callable[[], pa.Array]) -> pa.Array:
+    try:
+        return compute()
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise failed(what, str(error)) from error
+
+
+def _call(expr: Call) -> Evaluator:
+    lazy = _LAZY.get(expr.function)
+    if lazy is not None:
+        if any(_type(a) != _type(expr) for a in expr.arguments):
+            raise _Unsupported
+        parts = [_compiled(a) for a in expr.arguments]
+        return Evaluator(lambda rows: lazy(parts, rows), any(p.fails for p in parts))
+    kernel = next((k for k in KERNELS.get(expr.function, ()) if k.takes(expr)), None)
+    if kernel is None:
+        raise _Unsupported
+    parts = [_compiled(a) for a in expr.arguments]
+
+    def compute(rows: Rows) -> pa.Array:
+        columns = _arguments(kernel, parts, rows)
+        arguments = Arguments(expr, tuple(columns), rows.count)
+        return _guarded(expr.function, lambda: kernel.compute(arguments))
+
+    return Evaluator(compute, kernel.fails or any(p.fails for p in parts))
+
+
+def _arguments(kernel: Kernel, parts: Sequence[Evaluator], rows: Rows) -> list[pa.Array]:
+    if not kernel.strict:
+        return [part.compute(rows) for part in parts]
+    return _in_turn(parts[::-1], rows)[::-1] if kernel.last_first else _in_turn(parts, rows)
+
+
+def _in_turn(parts: Sequence[Evaluator], rows: Rows) -> list[pa.Array]:
+    """Return the values of arguments, each where the earlier ones are not null."""
+    columns: list[pa.Array] = []
+    wanted = np.ones(rows.count, np.bool_)
+    for part in parts:
+        columns.append(part.where(rows, wanted))
+        wanted = wanted & _known(columns[-1])
+    return columns
+
+
+def _conjunction(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
+    found = parts[0].compute(rows)
+    for part in parts[1:]:
+        wanted = _true(pc.fill_null(found, True))
+        found = pc.and_kleene(found, part.where(rows, wanted))
+    return found
+
+
+def _disjunction(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
+    found = parts[0].compute(rows)
+    for part in parts[1:]:
+        found = pc.or_kleene(found, part.where(rows, ~_true(found)))
+    return found
+
+
+def _and_not(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
+    found = parts[0].compute(rows)
+    other = parts[1].where(rows, _true(pc.fill_null(found, True)))
+    return pc.and_kleene(found, pc.invert(other))
+
+
+def _coalesce(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
+    found = parts[0].compute(rows)
+    for part in parts[1:]:
+        found = pc.coalesce(found, part.where(rows, ~_known(found)))
+    return found
+
+
+def _conversion(expr: Conversion) -> Evaluator:
+    constant = folded(expr)
+    if constant is not None:
+        return _constant(constant)
+    cast = cast_of(expr)
+    if cast is None:
+        raise _Unsupported
+    part = _compiled(expr.input)
+    return Evaluator(
+        lambda rows: _guarded("cast", lambda: cast.convert(part.compute(rows), expr)),
+        part.fails or (cast.fails and not expr.null_on_failure),
+    )
+
+
+def _conditional(expr: Conditional) -> Evaluator:
+    values = [*(value for _, value in expr.clauses), expr.otherwise]
+    if any(_type(value) != _type(expr) for value in values):
+        raise _Unsupported
+    clauses = [(_compiled(c), _compiled(v)) for c, v in expr.clauses]
+    otherwise = _compiled(expr.otherwise)
+
+    def compute(rows: Rows) -> pa.Array:
+        rest = np.ones(rows.count, np.bool_)
+        chosen: list[tuple[Mask, pa.Array]] = []
+        for condition, value in clauses:
+            holds = rest & _true(condition.where(rows, rest))
+            chosen.append((holds, value.where(rows, holds)))
+            rest = rest & ~holds
+        found = otherwise.where(rows, rest)
+        for holds, value_ in reversed(chosen):
+            found = pc.if_else(pa.array(holds), value_, found)
+        return found
+
+    parts = [otherwise, *(part for clause in clauses for part in clause)]
+    return Evaluator(compute, any(part.fails for part in parts))
+
+
+def _in_list(expr: InList) -> Evaluator:
+    if not expr.options:
+        return Evaluator(lambda rows: pa.repeat(pa.scalar(False), rows.count))
+    types = {_type(part) for part in (expr.value, *expr.options)}
+    if len(types) > 1 or not comparable(_type(expr.value)):
+        raise _Unsupported
+    value = _compiled(expr.value)
+    constants = [scalar(o) if isinstance(o, Constant) else None for o in expr.options]
+    if all(constant is not None for constant in constants):
+        options = pa.concat_arrays([pa.repeat(constant, 1) for constant in constants])
+        return Evaluator(lambda rows: is_in(value.compute(rows), options), value.fails)
+    parts = [value, *map(_compiled, expr.options)]
+    return Evaluator(lambda rows: _in_turn_equal(parts, rows), any(p.fails for p in parts))
+
+
+def _in_turn_equal(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
+    """Return whether the first value equals one of the others, which are evaluated in turn."""
+    value = parts[0].compute(rows)
+    found = pa.repeat(pa.scalar(False), rows.count)
+    for part in parts[1:]:
+        wanted = _known(value) & ~_true(found)
+        found = pc.or_kleene(found, equal(value, part.where(rows, wanted)))
+    return null_unless(pc.is_valid(value), found)
+
+
+Lazy = Callable[[Sequence[Evaluator], Rows], pa.Array]
+
+_LAZY: dict[str, Lazy] = {
+    "and": _conjunction,
+    "or": _disjunction,
+    "and_not": _and_not,
+    "coalesce": _coalesce,
+}
+"""Functions that evaluate an argument only where the earlier ones do not decide the result."""
+
+
+def _merged(*tables: Kernels) -> dict[str, tuple[Kernel, ...]]:
+    names = {name for table in tables for name in table}
+    return {name: tuple(k for t in tables for k in t.get(name, ())) for name in names}
+
+
+KERNELS = _merged(COMPARISONS, NUMBERS, TEXT, TIME, MOVES)
+"""Function -> its kernels, for functions that evaluate all arguments."""
+
+_COMPILE: dict[type, Callable[[Any], Evaluator]] = {
+    Column: _column,
+    Constant: _constant,
+    Nested: _field,
+    Call: _call,
+    Conversion: _conversion,
+    Conditional: _conditional,
+    InList: _in_list,
+}
+"""Class of an expression -> its compiler."""

@@ -1,0 +1,206 @@
+"""Compute arithmetic: integers that fail on overflow, floats as in IEEE 754, exact decimals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import Call
+from substrait_agg.evaluation import decimals
+from substrait_agg.evaluation.columns import Numbers, null_unless, per_value
+from substrait_agg.evaluation.constants import arrow_type
+from substrait_agg.evaluation.kernels import (
+    Arguments,
+    Kernel,
+    Kernels,
+    Takes,
+    all_of,
+    constant_of,
+    option,
+    with_options,
+)
+
+_INTEGERS = ("i8", "i16", "i32", "i64")
+_FLOATS = ("fp32", "fp64")
+_ALL_WHOLE_FROM = float(2**52)
+"""From this magnitude on, every fp64 is a whole number."""
+
+Params = decimals.Params
+
+
+def _params(call: Call, ordinal: int) -> Params:
+    precision, scale = call.arguments[ordinal].type.params
+    return precision, scale
+
+
+def _target(call: Call) -> Params:
+    precision, scale = call.type.params
+    return precision, scale
+
+
+def _one_type(*kinds: str) -> Takes:
+    """Return a test that arguments and result have the same type, of one of these kinds."""
+
+    def takes(call: Call) -> bool:
+        types = {arrow_type(t) for t in (call.type, *(a.type for a in call.arguments))}
+        return all_of(*kinds)(call) and len(types) == 1
+
+    return takes
+
+
+_EXACT_INTEGERS = with_options(_one_type(*_INTEGERS), overflow=("ERROR",))
+_SAME_FLOATS = _one_type(*_FLOATS)
+_DECIMALS = all_of("decimal")
+
+
+def _integers(operate: Callable[..., pa.Array]) -> Kernel:
+    return Kernel(_EXACT_INTEGERS, lambda a: operate(*a.columns), fails=True)
+
+
+def _floats(operate: Callable[..., Numbers]) -> Kernel:
+    return Kernel(_SAME_FLOATS, lambda a: per_value(operate, a.result, *a.columns))
+
+
+def _decimal(operate: Callable[[pa.Array, pa.Array, Params], pa.Array]) -> Kernel:
+    return Kernel(_DECIMALS, lambda a: operate(a[0], a[1], _target(a.call)), fails=True)
+
+
+def _divisor(a: Arguments, *options: str) -> pa.Array:
+    """Return the divisor, with null instead of zero if the value of an option is NULL."""
+    if not any(option(a.call, name) == "NULL" for name in options):
+        return a[1]
+    if pa.types.is_decimal(a[1].type):
+        return null_unless(pc.invert(decimals.is_zero(a[1])), a[1])
+    return null_unless(pc.not_equal(a[1], pa.scalar(0, a[1].type)), a[1])
+
+
+def _divide_integers(a: Arguments) -> pa.Array:
+    return pc.divide_checked(a[0], _divisor(a, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR"))
+
+
+def _modulus_integers(a: Arguments) -> pa.Array:
+    by = _divisor(a, "ON_DOMAIN_ERROR")
+    by_zero = pc.equal(by, pa.scalar(0, by.type))
+    if pc.any(pc.and_(by_zero, pc.is_valid(a[0]))).as_py():
+        raise pa.ArrowInvalid("remainder by zero")
+    return per_value(np.fmod, a.result, a[0], by)
+
+
+def _divide_floats(a: Arguments) -> pa.Array:
+    def quotient(x: Numbers, y: Numbers) -> Numbers:
+        found: Numbers = x.astype(np.float64) / y.astype(np.float64)
+        return found.astype(x.dtype)
+
+    by = a[1]
+    if option(a.call, "ON_DIVISION_BY_ZERO") == "NULL":
+        by = null_unless(pc.not_equal(by, pa.scalar(0, by.type)), by)
+    return per_value(quotient, a.result, a[0], by)
+
+
+def _can_divide(call: Call) -> bool:
+    return _DECIMALS(call) and decimals.can_divide(
+        _params(call, 0), _params(call, 1), _target(call)
+    )
+
+
+def _can_take_remainder(call: Call) -> bool:
+    return _DECIMALS(call) and decimals.can_take_remainder(_params(call, 0), _params(call, 1))
+
+
+def _divide_decimals(a: Arguments) -> pa.Array:
+    return decimals.divide(a[0], _divisor(a, "ON_DIVISION_BY_ZERO"), _target(a.call))
+
+
+def _modulus_decimals(a: Arguments) -> pa.Array:
+    return decimals.modulus(a[0], _divisor(a, "ON_DOMAIN_ERROR"), _target(a.call))
+
+
+def _fitted(operate: Callable[[pa.Array], pa.Array]) -> Kernel:
+    """Return a kernel of a function of one decimal."""
+    return Kernel(
+        _DECIMALS,
+        lambda a: decimals.fit(operate(decimals.wide(a[0])), _target(a.call)),
+        fails=True,
+    )
+
+
+def _whole_floats(round_: Callable[[Numbers], Numbers]) -> Kernel:
+    def compute(x: Numbers) -> Numbers:
+        # Spark's result is an integer, which has no negative zero.
+        return np.where(np.abs(x) < _ALL_WHOLE_FROM, round_(x) + x.dtype.type(0), x)
+
+    return Kernel(_SAME_FLOATS, lambda a: per_value(compute, a.result, a[0]))
+
+
+_IDENTITY = Kernel(_one_type(*_INTEGERS), lambda a: a[0])
+
+_ROUNDING = {
+    "TIE_AWAY_FROM_ZERO": "half_towards_infinity",
+    "TIE_TO_EVEN": "half_to_even",
+    "TRUNCATE": "towards_zero",
+    "CEILING": "up",
+    "FLOOR": "down",
+    "AWAY_FROM_ZERO": "towards_infinity",
+    "TIE_DOWN": "half_down",
+    "TIE_UP": "half_up",
+    "TIE_TOWARDS_ZERO": "half_towards_zero",
+    "TIE_TO_ODD": "half_to_odd",
+}
+"""Value of the option ROUNDING -> Arrow's rounding mode."""
+
+
+def _digits(call: Call) -> int | None:
+    """Return the constant number of fraction digits that a call rounds to; None without one."""
+    return 0 if len(call.arguments) == 1 else constant_of(call, 1)
+
+
+def _rounds_fraction(call: Call) -> bool:
+    digits = _digits(call)
+    decimal = call.type.kind == call.arguments[0].type.kind == "decimal"
+    return decimal and digits is not None and digits >= 0
+
+
+def _round(a: Arguments) -> pa.Array:
+    column, digits = decimals.wide(a[0]), _digits(a.call) or 0
+    if digits < column.type.scale:
+        mode = _ROUNDING[option(a.call, "ROUNDING", "TIE_AWAY_FROM_ZERO")]
+        column = pc.round(column, digits, mode)
+    return decimals.fit(column, _target(a.call))
+
+
+def _integer_sign(x: Numbers) -> Numbers:
+    return np.sign(x)
+
+
+NUMBERS: Kernels = {
+    "add": (_integers(pc.add_checked), _floats(np.add), _decimal(decimals.add)),
+    "subtract": (
+        _integers(pc.subtract_checked), _floats(np.subtract), _decimal(decimals.subtract)
+    ),
+    "multiply": (
+        _integers(pc.multiply_checked), _floats(np.multiply), _decimal(decimals.multiply)
+    ),
+    "divide": (
+        Kernel(_EXACT_INTEGERS, _divide_integers, fails=True, last_first=True),
+        Kernel(_SAME_FLOATS, _divide_floats, last_first=True),
+        Kernel(_can_divide, _divide_decimals, fails=True, last_first=True),
+    ),
+    "modulus": (
+        Kernel(
+            with_options(_EXACT_INTEGERS, division_type=("TRUNCATE",)),
+            _modulus_integers,
+            fails=True,
+            last_first=True,
+        ),
+        Kernel(_can_take_remainder, _modulus_decimals, fails=True, last_first=True),
+    ),
+    "negate": (_integers(pc.negate_checked), _floats(np.negative), _fitted(pc.negate)),
+    "abs": (_integers(pc.abs_checked), _floats(np.abs), _fitted(pc.abs)),
+    "sign": (Kernel(_one_type(*_INTEGERS), lambda a: per_value(_integer_sign, a.result, a[0])),),
+    "ceil": (_IDENTITY, _whole_floats(np.ceil), _fitted(pc.ceil)),
+    "floor": (_IDENTITY, _whole_floats(np.floor), _fitted(pc.floor)),
+    "round": (Kernel(_rounds_fraction, _round, fails=True),),
+}  # fmt: skip

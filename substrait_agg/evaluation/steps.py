@@ -1,0 +1,62 @@
+"""Apply linear steps to Arrow rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from substrait_agg.evaluation.expressions import evaluate, supports
+from substrait_agg.flow.graph.graph import FilterStep, Step
+
+
+def supports_steps(steps: Sequence[Step]) -> bool:
+    """Return whether `apply_steps` can apply all steps."""
+    return all(
+        supports(step.condition)
+        if isinstance(step, FilterStep)
+        else all(map(supports, step.expressions))
+        for step in steps
+    )
+
+
+def apply_steps(table: pa.Table, steps: Sequence[Step], *, carried: Sequence[str] = ()) -> pa.Table:
+    """Return the rows after the steps.
+
+    Args:
+        table: the columns ``c0``, ``c1``, ... in order, and those of `carried`.
+        steps: steps for which `supports_steps` is true.
+        carried: names of columns that pass through unchanged, such as weights.
+
+    Returns:
+        The columns ``c0``, ``c1``, ... after the last step, then those of `carried`.
+
+    Raises:
+        RunFailed: a value cannot be computed.
+    """
+    kept = [name for name in table.column_names if name in carried]
+    own = [name for name in table.column_names if name not in carried]
+    table = table.select([*own, *kept])
+    for step in steps:
+        width = table.num_columns - len(kept)
+        columns = [whole(table.column(i)) for i in range(width)]
+        if isinstance(step, FilterStep):
+            table = table.filter(evaluate(step.condition, columns, table.num_rows))
+            continue
+        made = [evaluate(e, columns, table.num_rows) for e in step.expressions]
+        names = [*(f"c{i}" for i in range(len(made))), *kept]
+        table = _table([*made, *(table.column(name) for name in kept)], names, table.num_rows)
+    return table
+
+
+def _table(columns: list[pa.Array | pa.ChunkedArray], names: list[str], rows: int) -> pa.Table:
+    if columns:
+        return pa.table(columns, names=names)
+    # A table without columns has no rows, but its rows still count.
+    return pa.table({"": pa.nulls(rows)}).select([])
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    chunks = column.combine_chunks()
+    return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks

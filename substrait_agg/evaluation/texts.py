@@ -1,0 +1,209 @@
+"""Compute functions of text. They compare bytes and count characters (code points)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import Call
+from substrait_agg.evaluation.kernels import (
+    Arguments,
+    Kernel,
+    Kernels,
+    constant_of,
+    constants_from,
+    option,
+    with_options,
+)
+
+TEXTS = ("string", "varchar", "fixedchar")
+NO_ESCAPE = "\uffff"
+"""The noncharacter that Spark gets as escape character if a LIKE has none."""
+_LONGEST = 2**31 - 1
+"""Spark's greatest length of a text."""
+
+
+def _is_text(call: Call) -> bool:
+    return call.arguments[0].type.kind in TEXTS
+
+
+def characters(column: pa.Array) -> pa.Array:
+    """Return the column; fail if a text is not valid UTF-8, where characters are undefined."""
+    column.validate(full=True)
+    return column
+
+
+def _all_texts(call: Call) -> bool:
+    return all(a.type.kind in TEXTS for a in call.arguments)
+
+
+_CASE_SENSITIVE = with_options(_all_texts, case_sensitivity=("CASE_SENSITIVE",))
+_SEARCH = constants_from(_CASE_SENSITIVE, 1)
+
+
+def _search(find: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
+    return (Kernel(_SEARCH, lambda a: find(a[0], a.constant(1))),)
+
+
+# --- LIKE ---------------------------------------------------------------------------------------
+
+
+def _pieces(pattern: str, escape: str | None) -> list[tuple[bool, str]]:
+    """Split a pattern into characters, each with whether it is a wildcard.
+
+    The escape character before any character makes that a plain one. At the end of the pattern it
+    stands for itself.
+    """
+    pieces, escaped = [], False
+    for character in pattern:
+        if character == escape and not escaped:
+            escaped = True
+            continue
+        pieces.append((character in "%_" and not escaped, character))
+        escaped = False
+    return [*pieces, (False, escape)] if escaped and escape else pieces
+
+
+def like_test(pattern: str, escape: str | None) -> Callable[[pa.Array], pa.Array]:
+    """Return the test whether texts match a pattern of LIKE."""
+    pieces = _pieces(pattern, escape)
+    inner = list(pieces)
+    begins = bool(inner) and inner[0] == (True, "%")
+    inner = inner[1:] if begins else inner
+    ends = bool(inner) and inner[-1] == (True, "%")
+    inner = inner[:-1] if ends else inner
+    if any(wild for wild, _ in inner):
+        return partial(_matches, _regex(pieces))
+    text = "".join(character for _, character in inner)
+    if begins and (ends or not text):
+        return lambda column: pc.match_substring(column, text)
+    if begins:
+        return lambda column: pc.ends_with(column, text)
+    if ends:
+        return lambda column: pc.starts_with(column, text)
+    return lambda column: pc.equal(column, pa.scalar(text))
+
+
+_WILD = {"%": ".*", "_": "."}
+
+
+def _regex(pieces: list[tuple[bool, str]]) -> str:
+    body = "".join(_WILD[c] if wild else _quoted(c) for wild, c in pieces)
+    return rf"(?s)\A{body}\z"
+
+
+def _quoted(character: str) -> str:
+    plain = character.isascii() and re.fullmatch("[A-Za-z0-9 ]", character)
+    return character if plain else rf"\x{{{ord(character):x}}}"
+
+
+def _matches(regex: str, column: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(characters(column), regex)
+
+
+def _can_match(call: Call) -> bool:
+    if not _SEARCH(call) or NO_ESCAPE in constant_of(call, 1):
+        return False
+    try:
+        like_test(constant_of(call, 1), constant_of(call, 2))(pa.array([], pa.string()))
+    except pa.ArrowInvalid:  # the pattern is too long for the regular expressions of Arrow
+        return False
+    return True
+
+
+def _like(a: Arguments) -> pa.Array:
+    return like_test(a.constant(1), a.constant(2))(a[0])
+
+
+# --- parts of texts -----------------------------------------------------------------------------
+
+
+def sliced(column: pa.Array, first: int, length: int) -> pa.Array:
+    """Return `length` characters from ordinal `first` on, counted from 0."""
+    if length <= 0:
+        return pc.if_else(pc.is_valid(column), pa.scalar("", column.type), column)
+    return pc.utf8_slice_codeunits(characters(column), first, min(first + length, _LONGEST))
+
+
+def _substring(a: Arguments) -> pa.Array:
+    start = a.constant(1)
+    if len(a) < 3:
+        return sliced(a[0], min(max(start, 1), _LONGEST) - 1, _LONGEST)
+    asked = max(a.constant(2), 0)
+    # Positions before the first character count towards the length.
+    length = asked if start >= 1 else max(asked + start, 1) - 1
+    return sliced(a[0], min(max(start, 1), _LONGEST) - 1, length)
+
+
+def _can_cut(call: Call) -> bool:
+    """Return whether the number of characters is not negative."""
+    count = constant_of(call, 1)
+    return _is_text(call) and count is not None and count >= 0
+
+
+def _right(a: Arguments) -> pa.Array:
+    count = min(a.constant(1), _LONGEST)
+    if not count:
+        return sliced(a[0], 0, 0)
+    return pc.utf8_slice_codeunits(characters(a[0]), -count)
+
+
+_SLICES = constants_from(with_options(_is_text, negative_start=("LEFT_OF_BEGINNING",)), 1)
+_ASCII = with_options(_is_text, char_set=("UTF8", "ASCII_ONLY"))
+
+
+def _ascii_only(call: Call) -> bool:
+    return _ASCII(call) and option(call, "CHAR_SET") == "ASCII_ONLY"
+
+
+def _joined(a: Arguments) -> pa.Array:
+    parts = a.columns
+    if option(a.call, "NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
+        parts = tuple(pc.fill_null(part, "") for part in parts)
+    return pc.binary_join_element_wise(*parts, pa.scalar(""))
+
+
+def _can_replace(call: Call) -> bool:
+    return constants_from(_CASE_SENSITIVE, 1)(call) and constant_of(call, 1) != ""
+
+
+def _count(measure: Callable[[pa.Array], pa.Array], factor: int = 1) -> tuple[Kernel, ...]:
+    def compute(a: Arguments) -> pa.Array:
+        counts = pc.cast(measure(a[0]), pa.int64())
+        return pc.cast(pc.multiply_checked(counts, pa.scalar(factor, pa.int64())), a.result)
+
+    return (Kernel(_is_text, compute),)
+
+
+def _trimmed(trim: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
+    def takes(call: Call) -> bool:
+        return _is_text(call) and len(call.arguments) == 1
+
+    return (Kernel(takes, lambda a: trim(a[0], " ")),)
+
+
+TEXT: Kernels = {
+    "like": (Kernel(_can_match, _like),),
+    "starts_with": _search(pc.starts_with),
+    "ends_with": _search(pc.ends_with),
+    "contains": _search(pc.match_substring),
+    "substring": (Kernel(_SLICES, _substring),),
+    "left": (Kernel(_can_cut, lambda a: sliced(a[0], 0, a.constant(1))),),
+    "right": (Kernel(_can_cut, _right),),
+    "upper": (Kernel(_ascii_only, lambda a: pc.ascii_upper(a[0])),),
+    "lower": (Kernel(_ascii_only, lambda a: pc.ascii_lower(a[0])),),
+    "concat": (Kernel(_all_texts, _joined, strict=False),),
+    "replace": (
+        Kernel(_can_replace, lambda a: pc.replace_substring(a[0], a.constant(1), a.constant(2))),
+    ),
+    "trim": _trimmed(pc.ascii_trim),
+    "ltrim": _trimmed(pc.ascii_ltrim),
+    "rtrim": _trimmed(pc.ascii_rtrim),
+    "char_length": _count(lambda x: pc.utf8_length(characters(x))),
+    "octet_length": _count(pc.binary_length),
+    "bit_length": _count(pc.binary_length, 8),
+}

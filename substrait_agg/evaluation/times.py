@@ -1,0 +1,300 @@
+"""Compute functions of dates and timestamps in the proleptic Gregorian calendar, in UTC.
+
+Arrow's own calendar functions are not used: they are only right for years of 16 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import Call
+from substrait_agg.evaluation.columns import array, numbers, valid
+from substrait_agg.evaluation.constants import arrow_type
+from substrait_agg.evaluation.kernels import Arguments, Kernel, Kernels, constant_of
+
+Ints = npt.NDArray[np.int64]
+
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+_POINTS = ("date", "precision_timestamp", "precision_timestamp_tz")
+_ERA_DAYS, _ERA_YEARS = 146_097, 400
+_EPOCH_FROM_MARCH = 719_468
+"""Days from 0000-03-01 to 1970-01-01."""
+
+
+def civil(days: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return year, month and day of days since 1970-01-01.
+
+    Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", ``civil_from_days``.
+    """
+    era, day = np.divmod(days + _EPOCH_FROM_MARCH, _ERA_DAYS)
+    year: Ints = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
+    of_year = day - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    day_of_month = of_year - (153 * month + 2) // 5 + 1
+    month = np.where(month < 10, month + 3, month - 9)
+    year = year + era * _ERA_YEARS + (month <= 2)
+    return year, month, day_of_month
+
+
+def days_of(year: Ints, month: Ints, day: Ints | int) -> Ints:
+    """Return the days since 1970-01-01 of a date, as ``days_from_civil`` of the source above."""
+    year = year - (month <= 2)
+    era, of_era = np.divmod(year, _ERA_YEARS)
+    of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
+    of_era = of_era * 365 + of_era // 4 - of_era // 100 + of_year
+    days: Ints = of_era + era * _ERA_DAYS - _EPOCH_FROM_MARCH
+    return days
+
+
+def _week_day(days: Ints) -> Ints:
+    """Return the day of the week, 0 for Monday."""
+    return (days + 3) % 7
+
+
+def _day_of_year(days: Ints) -> Ints:
+    year, _, _ = civil(days)
+    return days - days_of(year, np.ones_like(year), 1) + 1
+
+
+def _iso_thursday(days: Ints) -> Ints:
+    return days - _week_day(days) + 3
+
+
+Part = Callable[[Ints, Ints], Ints]
+"""Takes days since 1970-01-01 and microseconds of the day."""
+
+_MINUTE, _SECOND = 60_000_000, 1_000_000
+
+
+def _of_minute(modulo: int, unit: int) -> Part:
+    return lambda _days, micros: micros % _MINUTE % modulo // unit
+
+
+_YEAR: Part = lambda days, _micros: civil(days)[0]  # noqa: E731
+_QUARTER: Part = lambda days, _micros: (civil(days)[1] + 2) // 3  # noqa: E731
+_MONTH: Part = lambda days, _micros: civil(days)[1]  # noqa: E731
+_DAY: Part = lambda days, _micros: civil(days)[2]  # noqa: E731
+_DAY_OF_YEAR: Part = lambda days, _micros: _day_of_year(days)  # noqa: E731
+_ISO_WEEK: Part = lambda days, _micros: (_day_of_year(_iso_thursday(days)) + 6) // 7  # noqa: E731
+_ISO_DAY: Part = lambda days, _micros: _week_day(days) + 1  # noqa: E731
+_HOUR: Part = lambda _days, micros: micros // (60 * _MINUTE)  # noqa: E731
+_OF_HOUR: Part = lambda _days, micros: micros // _MINUTE % 60  # noqa: E731
+
+COMPONENTS: dict[str, Part] = {
+    "YEAR": _YEAR,
+    "ISO_YEAR": lambda days, _micros: civil(_iso_thursday(days))[0],
+    "QUARTER": _QUARTER,
+    "MONTH": _MONTH,
+    "DAY": _DAY,
+    "DAY_OF_YEAR": _DAY_OF_YEAR,
+    "MONDAY_DAY_OF_WEEK": _ISO_DAY,
+    "SUNDAY_DAY_OF_WEEK": lambda days, _micros: (days + 4) % 7 + 1,
+    "ISO_WEEK": _ISO_WEEK,
+    "HOUR": _HOUR,
+    "MINUTE": _OF_HOUR,
+    "SECOND": _of_minute(_MINUTE, _SECOND),
+    "MILLISECOND": _of_minute(_SECOND, 1_000),
+    "MICROSECOND": _of_minute(1_000, 1),
+    "SUBSECOND": _of_minute(_SECOND, 1),
+    "UNIX_TIME": lambda days, micros: days * 86_400 + micros // _SECOND,
+}
+"""Component of `extract` -> its value, counted from 1 where it can count from 0 or 1."""
+
+_COUNTED = frozenset(
+    {
+        "QUARTER",
+        "MONTH",
+        "DAY",
+        "DAY_OF_YEAR",
+        "MONDAY_DAY_OF_WEEK",
+        "SUNDAY_DAY_OF_WEEK",
+        "ISO_WEEK",
+    }
+)
+
+PARTS: dict[str, Part] = {
+    "year": _YEAR,
+    "quarter": _QUARTER,
+    "month": _MONTH,
+    "week": _ISO_WEEK,
+    "day": _DAY,
+    "doy": _DAY_OF_YEAR,
+    "dow": lambda days, _micros: (days + 4) % 7,
+    "isodow": _ISO_DAY,
+    "hour": _HOUR,
+    "minute": _OF_HOUR,
+    "second": _of_minute(_MINUTE, _SECOND),
+    "millisecond": _of_minute(_MINUTE, 1_000),
+    "microsecond": _of_minute(_MINUTE, 1),
+}
+"""Word of `date_part` -> its value."""
+
+
+def split(column: pa.Array) -> tuple[Ints, Ints]:
+    """Return days since 1970-01-01 and microseconds of the day of a column of points in time."""
+    ticks = numbers(column).astype(np.int64)
+    if pa.types.is_date(column.type):
+        return ticks, np.zeros_like(ticks)
+    days, micros = np.divmod(ticks, DAY)
+    return days, micros
+
+
+def _component(call: Call) -> str:
+    return call.enums[0][1]
+
+
+def _can_extract(call: Call) -> bool:
+    # A zone other than UTC has offsets.
+    in_utc = all(constant_of(call, i) == "UTC" for i in range(1, len(call.arguments)))
+    known = bool(call.enums) and _component(call) in COMPONENTS
+    return call.arguments[0].type.kind in _POINTS and in_utc and known
+
+
+def _extract(a: Arguments) -> pa.Array:
+    component = _component(a.call)
+    found = COMPONENTS[component](*split(a[0]))
+    from_zero = any(word == "ZERO" for _, word in a.call.enums[1:])
+    less = 1 if from_zero and component in _COUNTED else 0
+    return pc.cast(array(found - less, pa.int64(), valid(a[0])), a.result)
+
+
+def _can_part(call: Call) -> bool:
+    return call.arguments[1].type.kind in _POINTS and constant_of(call, 0) in PARTS
+
+
+def _date_part(a: Arguments) -> pa.Array:
+    found = PARTS[a.constant(0)](*split(a[1]))
+    return pc.cast(array(found, pa.int64(), valid(a[1])), a.result)
+
+
+# --- truncation ---------------------------------------------------------------------------------
+
+
+def _first_month(months: int) -> Callable[[Ints], Ints]:
+    def compute(days: Ints) -> Ints:
+        year, month, _ = civil(days)
+        return days_of(year, (month - 1) // months * months + 1, 1)
+
+    return compute
+
+
+_FIRST_DAYS: dict[str, Callable[[Ints], Ints]] = {
+    "year": _first_month(12),
+    "quarter": _first_month(3),
+    "month": _first_month(1),
+    "week": lambda days: days - _week_day(days),
+}
+
+
+def _can_truncate(call: Call) -> bool:
+    return call.arguments[1].type.kind == "date" and constant_of(call, 0) is not None
+
+
+def _date_trunc(a: Arguments) -> pa.Array:
+    first = _FIRST_DAYS.get(a.constant(0))
+    return a[1] if first is None else dates(first(split(a[1])[0]), a[1])
+
+
+def dates(days: Ints, *columns: pa.Array) -> pa.Array:
+    """Return days as dates, null where one of the columns is null; fail outside of 32 bits."""
+    return pc.cast(array(days, pa.int64(), valid(*columns)), pa.int32()).view(pa.date32())
+
+
+# --- points in time plus or minus intervals -----------------------------------------------------
+
+
+def months_later(days: Ints, months: Ints) -> Ints:
+    """Return days moved by months, at most to the last day of the month."""
+    year, month, day = civil(days)
+    ahead, left = np.divmod(month - 1 + months, 12)
+    first = days_of(year + ahead, left + 1, 1)
+    following, over = np.divmod(left + 1, 12)
+    length = days_of(year + ahead + following, over + 1, 1) - first
+    last: Ints = np.minimum(day, length)
+    return first + last - 1
+
+
+def timestamps(days: Ints, micros: Ints, type_: pa.DataType, *columns: pa.Array) -> pa.Array:
+    """Return days and microseconds of the day as timestamps; fail outside of 64 bits."""
+    there, before = valid(*columns), days < 0
+    # Before 1970 count back from the end of the day, so that only the sum can overflow.
+    days, micros = np.where(before, days + 1, days), np.where(before, micros - DAY, micros)
+    whole = pc.multiply_checked(array(days, pa.int64(), there), pa.scalar(DAY, pa.int64()))
+    return pc.add_checked(whole, array(micros, pa.int64(), there)).view(type_)
+
+
+def _signed(interval: pa.Array, sign: int) -> pa.Array:
+    return interval if sign > 0 else pc.negate_checked(interval)
+
+
+def _moved_by_months(sign: int) -> Callable[[Arguments], pa.Array]:
+    def compute(a: Arguments) -> pa.Array:
+        days, micros = split(a[0])
+        moved = months_later(days, numbers(_signed(a[1], sign)).astype(np.int64))
+        if a.type(0).kind == "date":
+            return dates(moved, a[0], a[1])
+        return timestamps(moved, micros, a.result, a[0], a[1])
+
+    return compute
+
+
+def as_timestamps(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return dates as timestamps at midnight; fail outside of 64 bits."""
+    days, micros = split(column)
+    return timestamps(days, micros, type_, column)
+
+
+def as_dates(column: pa.Array) -> pa.Array:
+    """Return the dates of timestamps."""
+    return dates(split(column)[0], column)
+
+
+def _moved_by_days(sign: int) -> Callable[[Arguments], pa.Array]:
+    def compute(a: Arguments) -> pa.Array:
+        point = a[0]
+        if a.type(0).kind == "date":
+            point = as_timestamps(point, pa.timestamp("us"))
+        interval = _signed(a[1].view(pa.int64()), sign)
+        ticks = pc.add_checked(point.view(pa.int64()), interval).view(point.type)
+        return as_dates(ticks) if a.call.type.kind == "date" else ticks.view(a.result)
+
+    return compute
+
+
+def _moves(call: Call, interval: str) -> bool:
+    kinds = [argument.type.kind for argument in call.arguments]
+    known = all(arrow_type(t) for t in (call.type, *(a.type for a in call.arguments)))
+    return len(kinds) == 2 and kinds[0] in _POINTS and kinds[1] == interval and known
+
+
+def _by_months(call: Call) -> bool:
+    return _moves(call, "interval_year") and call.type.kind == call.arguments[0].type.kind
+
+
+def _by_days(call: Call) -> bool:
+    kind = call.arguments[0].type.kind
+    results = ("date", "precision_timestamp") if kind == "date" else (kind,)
+    return _moves(call, "interval_day") and call.type.kind in results
+
+
+def _move(sign: int) -> tuple[Kernel, ...]:
+    return (
+        Kernel(_by_months, _moved_by_months(sign), fails=True),
+        Kernel(_by_days, _moved_by_days(sign), fails=True),
+    )
+
+
+TIME: Kernels = {
+    "extract": (Kernel(_can_extract, _extract),),
+    "date_part": (Kernel(_can_part, _date_part),),
+    "date_trunc": (Kernel(_can_truncate, _date_trunc, fails=True),),
+}
+
+MOVES: Kernels = {"add": _move(1), "subtract": _move(-1)}
+"""Kernels of functions that are also those of numbers."""

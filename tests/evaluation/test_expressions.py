@@ -1,0 +1,142 @@
+"""What is evaluated where, what is refused, and the rows after linear steps."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from substrait_agg.bind.bound import (
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+    NestedValue,
+)
+from substrait_agg.errors import RunFailed
+from substrait_agg.evaluation.expressions import evaluate, supports
+from substrait_agg.evaluation.steps import apply_steps, supports_steps
+from substrait_agg.flow.graph.graph import FilterStep, ProjectStep, Step
+from substrait_agg.plan.types import BOOL, DATE, FP64, I32, I64, STRING, Type, decimal
+
+A, B = Column(I64, 0), Column(I64, 1)
+ZERO = Constant(I64, 0)
+
+
+def call(type_: Type, function: str, *arguments: Expr, **options: str) -> Call:
+    return Call(type_, function, arguments, (), tuple((k.upper(), v) for k, v in options.items()))
+
+
+DIVIDED = call(I64, "divide", A, B)
+TOO_LARGE = call(BOOL, "gt", DIVIDED, ZERO)
+
+
+def values(expr: Expr, *columns: list[Any], types: tuple[pa.DataType, ...] = ()) -> list[Any]:
+    kinds = types or (pa.int64(),) * len(columns)
+    arrays = [pa.array(c, t) for c, t in zip(columns, kinds, strict=True)]
+    found: list[Any] = evaluate(expr, arrays, len(columns[0])).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expr", "wanted"),
+    [
+        (Conditional(I64, ((call(BOOL, "not_equal", B, ZERO), DIVIDED),), ZERO), [0, 3]),
+        (call(BOOL, "and", call(BOOL, "not_equal", B, ZERO), TOO_LARGE), [False, True]),
+        (call(BOOL, "or", call(BOOL, "equal", B, ZERO), TOO_LARGE), [True, True]),
+        (call(I64, "coalesce", A, DIVIDED), [6, 6]),
+        (InList(BOOL, A, (Constant(I64, 6), DIVIDED)), [True, True]),
+        (call(I64, "divide", A, B, on_division_by_zero="NULL"), [None, 3]),
+    ],
+)  # fmt: skip
+def test_a_value_that_is_not_needed_does_not_fail(expr: Expr, wanted: list[Any]) -> None:
+    assert values(expr, [6, 6], [0, 2]) == wanted
+
+
+def test_a_later_argument_is_not_evaluated_where_an_earlier_one_is_null() -> None:
+    assert values(call(I64, "add", A, call(I64, "divide", B, B)), [None, 1], [0, 1]) == [None, 2]
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        DIVIDED,
+        call(I64, "modulus", A, B),
+        call(I64, "multiply", Constant(I64, 2**62), A),
+        Conversion(Type("i8"), Constant(I64, 128)),
+        call(decimal(3, 2), "add", *[Constant(decimal(3, 2), 999)] * 2),
+    ],
+)
+def test_a_value_that_spark_refuses_fails_the_batch(expr: Expr) -> None:
+    with pytest.raises(RunFailed) as caught:
+        values(expr, [6], [0])
+    assert caught.value.code == "BATCH_FAILED"
+
+
+def test_a_condition_that_is_null_is_not_true() -> None:
+    expr = Conditional(I64, ((call(BOOL, "gt", A, ZERO), A),), Constant(I64, -1))
+    assert values(expr, [None, 1, 0]) == [-1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        call(STRING, "upper", Column(STRING, 0)),
+        call(FP64, "sqrt", Column(FP64, 0)),
+        call(BOOL, "like", Column(STRING, 0), Column(STRING, 0)),
+        call(I64, "add", A, B, overflow="SILENT"),
+        Conversion(I64, Column(STRING, 0)),
+        Conversion(STRING, Column(FP64, 0)),
+        NestedValue(Type("list", children=(I64,)), (A,)),
+        call(BOOL, "equal", *[Column(Type("list", children=(I64,)), 0)] * 2),
+        call(BOOL, "equal", A, Column(I32, 1)),
+        Column(Type("precision_timestamp", params=(9,)), 0),
+        call(BOOL, "not", call(BOOL, "equal", call(STRING, "initcap", Column(STRING, 0)), Constant(STRING, "A"))),
+    ],
+)  # fmt: skip
+def test_what_may_differ_from_spark_is_not_supported(expr: Expr) -> None:
+    assert not supports(expr)
+    assert not supports_steps([ProjectStep((A, expr))])
+
+
+def test_a_constant_date_in_words_is_supported() -> None:
+    shipped = call(BOOL, "lt", Column(DATE, 0), Conversion(DATE, Constant(STRING, "1995-03-15")))
+    assert supports(shipped)
+    assert not supports(Conversion(DATE, Constant(STRING, "1995-02-30")))
+    assert not supports(Conversion(DATE, Constant(STRING, "1995-3-15")))
+
+
+def test_a_quotient_is_rounded_once() -> None:
+    type_ = decimal(38, 4)
+    expr = call(decimal(38, 6), "divide", Column(type_, 0), Column(type_, 1))
+    found = values(
+        expr, [Decimal(1), Decimal(-2), Decimal("0.0001")], [Decimal(3), Decimal(3), Decimal(200)],
+        types=(pa.decimal128(38, 4),) * 2,
+    )  # fmt: skip
+    assert found == [Decimal("0.333333"), Decimal("-0.666667"), Decimal("0.000001")]
+
+
+def rows() -> pa.Table:
+    chunks = {"c0": [[1, 2, None], [4]], "c1": [[5, None, 7], [8]], "__weight": [[1, -1, 1], [2]]}
+    return pa.table({n: pa.chunked_array(c, pa.int64()) for n, c in chunks.items()})
+
+
+def test_steps_keep_the_carried_columns_of_their_rows() -> None:
+    steps: list[Step] = [
+        FilterStep(call(BOOL, "is_not_null", B)),
+        ProjectStep((call(I64, "add", A, B), B, Constant(STRING, "x"))),
+        FilterStep(call(BOOL, "not_equal", Column(I64, 0), Constant(I64, 6))),
+    ]
+    assert supports_steps(steps)
+    found = apply_steps(rows(), steps, carried=("__weight",))
+    assert found.to_pydict() == {"c0": [12], "c1": [8], "c2": ["x"], "__weight": [2]}
+
+
+def test_steps_without_columns_keep_the_number_of_rows() -> None:
+    assert apply_steps(rows().select(["c0", "c1"]), [ProjectStep(())]).num_rows == 4
+    assert apply_steps(rows(), [ProjectStep(())], carried=("__weight",)).num_rows == 4
