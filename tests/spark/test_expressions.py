@@ -553,6 +553,7 @@ CASTS = [
     (decimal(5, 2), 125, decimal(5, 1), Decimal("1.3")), (decimal(5, 2), -125, decimal(5, 1), Decimal("-1.3")),
     (decimal(5, 2), 199, I32, 1), (FP64, 1.25, decimal(5, 1), Decimal("1.3")), (STRING, "1.25", decimal(5, 2), Decimal("1.25")),
     (BOOL, True, I32, 1), (I32, 5, BOOL, True), (BOOL, True, STRING, "true"), (I64, -5, STRING, "-5"),
+    (decimal(38, 38), 10**38 - 1, I16, 0), (decimal(38, 30), 10**30 - 1, I32, 0),
     (decimal(5, 2), 150, STRING, "1.50"), (STRING, "true", BOOL, True), (FP64, 1e300, FP32, INF),
     (STRING, "2024-02-29", DATE, dt.date(2024, 2, 29)), (DATE, DAY, STRING, "2024-12-30"),
     (DATE, DAY, TS, dt.datetime(2024, 12, 30)), (TS, MICROS, DATE, dt.date(2024, 12, 30)),
@@ -573,7 +574,7 @@ def test_casts(spark: SparkSession) -> None:
 BAD_CASTS = [
     (I64, 2**31, I32), (I32, 128, I8), (FP64, 1e20, I64), (FP64, NAN, I64), (STRING, "x", I32),
     (STRING, "", I32), (STRING, "1.5", I32), (STRING, "2023-02-29", DATE), (decimal(5, 2), 99999, decimal(3, 1)),
-    (FP64, NAN, decimal(5, 1)), (FP64, INF, decimal(5, 1)), (FP64, 1e30, decimal(5, 1)), (STRING, "maybe", BOOL),
+    (decimal(38, 30), -(10**38 - 1), I8), (decimal(38, 0), 2**31, I32), (FP64, NAN, decimal(5, 1)), (FP64, INF, decimal(5, 1)), (FP64, 1e30, decimal(5, 1)), (STRING, "maybe", BOOL),
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from substrait_agg.spark.types.source_columns import all_nullable, in_range, int
 TEXTS = ("string", "varchar", "fixedchar")
 FLOATS = ("fp32", "fp64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
+_NARROW = ("i8", "i16", "i32")
 UUID_BYTES = 16
 _UUID_DIGITS = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
 _WHOLE, _TEXT = "decimal(38,0)", "decimal(38,9)"
@@ -49,6 +50,9 @@ def _before(column: Column, source: Type, target: Type, *, null_on_failure: bool
         return _unsigned(column, source, target, null_on_failure=null_on_failure)
     if "uuid" in (source.kind, target.kind):
         return _uuid(column, source, target, null_on_failure=null_on_failure)
+    if source.kind in ("decimal", "u64") and target.kind in _NARROW:
+        # Spark converts long decimals to narrow integers by way of fp64, which may round up.
+        return column.try_cast("bigint") if null_on_failure else column.cast("bigint")
     if source.kind in FLOATS and target.kind == "decimal":
         # Spark converts NaN and infinities to null, also in casts that must fail.
         bad = F.isnan(column) | (F.abs(column) == F.lit("Infinity").cast("double"))
