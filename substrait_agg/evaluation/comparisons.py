@@ -75,7 +75,7 @@ def _truth(wanted: bool | None, negated: bool) -> Kernel:
         found = pc.is_null(a[0]) if wanted is None else pc.fill_null(value, False)
         return pc.invert(found) if negated else found
 
-    return Kernel(first_of("bool"), compute, strict=False)
+    return Kernel(first_of("bool"), compute)
 
 
 def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
@@ -91,7 +91,7 @@ def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
             return found
         return null_unless(reduce(pc.and_, map(pc.is_valid, a.columns)), found)
 
-    return Kernel(alike, compute, strict=False)
+    return Kernel(alike, compute)
 
 
 def _nullif(a: Arguments) -> pa.Array:
@@ -115,7 +115,7 @@ def is_in(value: pa.Array, options: pa.Array) -> pa.Array:
     return null_unless(pc.and_(certain, pc.is_valid(value)), found)
 
 
-_EVERYWHERE = partial(Kernel, _is_known, strict=False)
+_EVERYWHERE = partial(Kernel, _is_known)
 
 COMPARISONS: Kernels = {
     "equal": (_compared(pc.equal),),
@@ -124,9 +124,9 @@ COMPARISONS: Kernels = {
     "lte": (_compared(pc.less_equal),),
     "gt": (_compared(pc.greater),),
     "gte": (_compared(pc.greater_equal),),
-    "is_distinct_from": (Kernel(alike, lambda a: pc.invert(same(a[0], a[1])), strict=False),),
-    "is_not_distinct_from": (Kernel(alike, lambda a: same(a[0], a[1]), strict=False),),
-    "between": (Kernel(alike, _between, strict=False),),
+    "is_distinct_from": (Kernel(alike, lambda a: pc.invert(same(a[0], a[1]))),),
+    "is_not_distinct_from": (Kernel(alike, lambda a: same(a[0], a[1])),),
+    "between": (Kernel(alike, _between),),
     "is_null": (_EVERYWHERE(lambda a: pc.is_null(a[0])),),
     "is_not_null": (_EVERYWHERE(lambda a: pc.is_valid(a[0])),),
     "is_true": (_truth(wanted=True, negated=False),),
@@ -138,7 +138,7 @@ COMPARISONS: Kernels = {
     "is_nan": (_float_test(np.isnan),),
     "is_finite": (_float_test(np.isfinite),),
     "is_infinite": (_float_test(np.isinf),),
-    "nullif": (Kernel(alike, _nullif, strict=False),),
+    "nullif": (Kernel(alike, _nullif),),
     "least": (_extreme(pc.less, skip_nulls=False),),
     "greatest": (_extreme(pc.greater, skip_nulls=False),),
     "least_skip_null": (_extreme(pc.less, skip_nulls=True),),

@@ -1,9 +1,12 @@
 """Evaluate bound expressions on Arrow columns.
 
-An expression is compiled to an evaluator: a function of rows. As on Spark, parts of it are only
-evaluated where their value is needed, if they can fail: the values of a condition where the
-condition is true, later terms of a conjunction where the earlier ones are not false, later
-arguments of a function where the earlier ones are not null.
+An expression is compiled to an evaluator: a function of rows. As on Spark, the values of a
+condition are not computed where the condition is not true, nor later terms of a conjunction where
+an earlier one is false, so that they cannot fail there.
+
+Where an argument of a function is null, Spark computes the other arguments in some cases only.
+Here they are always computed, so an evaluation fails for all values for which Spark fails. It may
+fail for others, in expressions that can fail in several places.
 """
 
 from __future__ import annotations
@@ -81,7 +84,7 @@ def evaluate(expr: Expr, columns: Sequence[pa.Array], rows: int) -> pa.Array:
         An array of `rows` values in the Arrow type of the expression's type.
 
     Raises:
-        RunFailed: ``BATCH_FAILED``, for values for which Spark fails as well.
+        RunFailed: ``BATCH_FAILED``, if Spark fails for these values or may fail.
     """
     return _compiled(expr).compute(Rows(columns, rows))
 
@@ -147,27 +150,11 @@ def _call(expr: Call) -> Evaluator:
     parts = [_compiled(a) for a in expr.arguments]
 
     def compute(rows: Rows) -> pa.Array:
-        columns = _arguments(kernel, parts, rows)
-        arguments = Arguments(expr, tuple(columns), rows.count)
+        columns = tuple(part.compute(rows) for part in parts)
+        arguments = Arguments(expr, columns, rows.count)
         return _guarded(expr.function, lambda: kernel.compute(arguments))
 
     return Evaluator(compute, kernel.fails or any(p.fails for p in parts))
-
-
-def _arguments(kernel: Kernel, parts: Sequence[Evaluator], rows: Rows) -> list[pa.Array]:
-    if not kernel.strict:
-        return [part.compute(rows) for part in parts]
-    return _in_turn(parts[::-1], rows)[::-1] if kernel.last_first else _in_turn(parts, rows)
-
-
-def _in_turn(parts: Sequence[Evaluator], rows: Rows) -> list[pa.Array]:
-    """Return the values of arguments, each where the earlier ones are not null."""
-    columns: list[pa.Array] = []
-    wanted = np.ones(rows.count, np.bool_)
-    for part in parts:
-        columns.append(part.where(rows, wanted))
-        wanted = wanted & _known(columns[-1])
-    return columns
 
 
 def _conjunction(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:

@@ -52,16 +52,11 @@ class Kernel:
         takes: whether it computes a call exactly as Spark does.
         compute: computes the column of a call; it raises ``ArrowInvalid`` where Spark fails.
         fails: whether it can fail for some values.
-        strict: whether the result is null where an argument is null. The following arguments are
-            then not evaluated there.
-        last_first: whether the arguments are evaluated from the last to the first.
     """
 
     takes: Takes
     compute: Callable[[Arguments], pa.Array]
     fails: bool = False
-    strict: bool = True
-    last_first: bool = False
 
 
 Kernels = Mapping[str, tuple[Kernel, ...]]

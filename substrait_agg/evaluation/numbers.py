@@ -22,12 +22,12 @@ from substrait_agg.evaluation.kernels import (
     option,
     with_options,
 )
+from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION
 
 _INTEGERS = ("i8", "i16", "i32", "i64")
 _FLOATS = ("fp32", "fp64")
 _ALL_WHOLE_FROM = float(2**52)
 """From this magnitude on, every fp64 is a whole number."""
-
 Params = decimals.Params
 
 
@@ -157,17 +157,28 @@ def _digits(call: Call) -> int | None:
     return 0 if len(call.arguments) == 1 else constant_of(call, 1)
 
 
+def _rounding(call: Call) -> str:
+    return option(call, "ROUNDING", "TIE_AWAY_FROM_ZERO")
+
+
 def _rounds_fraction(call: Call) -> bool:
     digits = _digits(call)
-    decimal = call.type.kind == call.arguments[0].type.kind == "decimal"
-    return decimal and digits is not None and digits >= 0
+    if (
+        digits is None
+        or digits < 0
+        or not call.type.kind == call.arguments[0].type.kind == "decimal"
+    ):
+        return False
+    # On Spark, the multiples around a number of 38 digits may not fit a decimal.
+    precision, _ = _params(call, 0)
+    nearest = _rounding(call) in ("TIE_AWAY_FROM_ZERO", "TIE_TO_EVEN")
+    return nearest or precision < MAX_DECIMAL_PRECISION
 
 
 def _round(a: Arguments) -> pa.Array:
     column, digits = decimals.wide(a[0]), _digits(a.call) or 0
     if digits < column.type.scale:
-        mode = _ROUNDING[option(a.call, "ROUNDING", "TIE_AWAY_FROM_ZERO")]
-        column = pc.round(column, digits, mode)
+        column = pc.round(column, digits, _ROUNDING[_rounding(a.call)])
     return decimals.fit(column, _target(a.call))
 
 
@@ -184,18 +195,17 @@ NUMBERS: Kernels = {
         _integers(pc.multiply_checked), _floats(np.multiply), _decimal(decimals.multiply)
     ),
     "divide": (
-        Kernel(_EXACT_INTEGERS, _divide_integers, fails=True, last_first=True),
-        Kernel(_SAME_FLOATS, _divide_floats, last_first=True),
-        Kernel(_can_divide, _divide_decimals, fails=True, last_first=True),
+        Kernel(_EXACT_INTEGERS, _divide_integers, fails=True),
+        Kernel(_SAME_FLOATS, _divide_floats),
+        Kernel(_can_divide, _divide_decimals, fails=True),
     ),
     "modulus": (
         Kernel(
             with_options(_EXACT_INTEGERS, division_type=("TRUNCATE",)),
             _modulus_integers,
             fails=True,
-            last_first=True,
         ),
-        Kernel(_can_take_remainder, _modulus_decimals, fails=True, last_first=True),
+        Kernel(_can_take_remainder, _modulus_decimals, fails=True),
     ),
     "negate": (_integers(pc.negate_checked), _floats(np.negative), _fitted(pc.negate)),
     "abs": (_integers(pc.abs_checked), _floats(np.abs), _fitted(pc.abs)),

@@ -196,7 +196,7 @@ TEXT: Kernels = {
     "right": (Kernel(_can_cut, _right),),
     "upper": (Kernel(_ascii_only, lambda a: pc.ascii_upper(a[0])),),
     "lower": (Kernel(_ascii_only, lambda a: pc.ascii_lower(a[0])),),
-    "concat": (Kernel(_all_texts, _joined, strict=False),),
+    "concat": (Kernel(_all_texts, _joined),),
     "replace": (
         Kernel(_can_replace, lambda a: pc.replace_substring(a[0], a.constant(1), a.constant(2))),
     ),

@@ -58,8 +58,11 @@ def test_a_value_that_is_not_needed_does_not_fail(expr: Expr, wanted: list[Any])
     assert values(expr, [6, 6], [0, 2]) == wanted
 
 
-def test_a_later_argument_is_not_evaluated_where_an_earlier_one_is_null() -> None:
-    assert values(call(I64, "add", A, call(I64, "divide", B, B)), [None, 1], [0, 1]) == [None, 2]
+def test_an_argument_fails_where_another_one_is_null() -> None:
+    expr = call(I64, "add", A, call(I64, "divide", B, B))
+    assert values(expr, [None, 1], [3, 1]) == [None, 2]
+    with pytest.raises(RunFailed):
+        values(expr, [None, 1], [0, 1])
 
 
 @pytest.mark.parametrize(

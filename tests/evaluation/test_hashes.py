@@ -1,0 +1,75 @@
+"""The hashes of keys are those of Spark, bit for bit."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from substrait_agg.evaluation.hashes import can_hash, murmur3, xxhash64
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.types.keys import normalised
+from substrait_agg.spark.types.schema import to_spark
+from tests.evaluation.random_columns import TYPES, column, table
+from tests.sampling import seeds
+
+ROWS = 200
+
+
+def keys(rng: random.Random) -> tuple[list[Type], pa.Table]:
+    types, rows = table(rng, ROWS)
+    for length in (3, 40, 70, 300):
+        texts = [
+            "".join(rng.choice("aé日\U0001f600") for _ in range(rng.randint(0, length)))
+            for _ in range(ROWS)
+        ]
+        types.append(Type("string"))
+        rows = rows.append_column(f"c{len(types) - 1}", [pa.array(texts)])
+    return types, rows
+
+
+@pytest.mark.parametrize("seed", seeds(1, 40))
+def test_hashes_are_those_of_spark(spark: SparkSession, seed: int) -> None:
+    rng = random.Random(seed)
+    types, rows = keys(rng)
+    fields = [StructField(f"c{i}", to_spark(t)) for i, t in enumerate(types)]
+    frame = spark.createDataFrame(rows, schema=StructType(fields))
+    frame = frame.select(*(normalised(F.col(f.name), f.dataType).alias(f.name) for f in fields))
+    names = frame.columns
+    sets = [[name] for name in names] + [rng.sample(names, rng.randint(1, 5)) for _ in range(20)]
+    wanted = frame.select(
+        *(F.hash(*s).alias(f"m{i}") for i, s in enumerate(sets)),
+        *(F.xxhash64(*s).alias(f"x{i}") for i, s in enumerate(sets)),
+    ).toArrow()
+    for i, chosen in enumerate(sets):
+        columns = [rows.column(name).combine_chunks() for name in chosen]
+        assert all(can_hash(c.type) for c in columns)
+        for found, name in ((murmur3(columns, ROWS), f"m{i}"), (xxhash64(columns, ROWS), f"x{i}")):
+            assert np.array_equal(found, wanted.column(name).to_numpy()), chosen
+
+
+@pytest.mark.parametrize("hash_", [murmur3, xxhash64])
+def test_a_slice_has_the_hashes_of_its_rows(hash_: object) -> None:
+    assert callable(hash_)
+    rng = random.Random(5)
+    for type_ in TYPES:
+        whole = column(rng, type_, 50, tame=False)
+        found = hash_([whole.slice(7, 30)], 30)
+        assert np.array_equal(found, hash_([whole], 50)[7:37]), type_
+
+
+def test_no_rows_have_no_hashes() -> None:
+    for type_ in TYPES:
+        assert len(murmur3([pa.array([], to_arrow(type_))], 0)) == 0
+        assert len(xxhash64([pa.array([], to_arrow(type_))], 0)) == 0
+
+
+def test_nested_keys_cannot_be_hashed() -> None:
+    assert not can_hash(pa.list_(pa.int64()))
+    assert not can_hash(pa.struct([("f0", pa.int64())]))
