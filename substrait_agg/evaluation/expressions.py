@@ -27,7 +27,7 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    Nested,
+    NestedPart,
 )
 from substrait_agg.evaluation.columns import Mask, Rows, failed, null_unless, scattered
 from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
@@ -122,7 +122,7 @@ def _constant(expr: Constant) -> Evaluator:
     return Evaluator(lambda rows: pa.repeat(value, rows.count))
 
 
-def _field(expr: Nested) -> Evaluator:
+def _field(expr: NestedPart) -> Evaluator:
     """Compile a reference to a field of a struct."""
     if expr.input.type.kind != "struct":
         raise _Unsupported
@@ -269,7 +269,7 @@ KERNELS = _merged(COMPARISONS, NUMBERS, TEXT, TIME, MOVES)
 _COMPILE: dict[type, Callable[[Any], Evaluator]] = {
     Column: _column,
     Constant: _constant,
-    Nested: _field,
+    NestedPart: _field,
     Call: _call,
     Conversion: _conversion,
     Conditional: _conditional,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.bind.bound import (
+    BoundNestedValue,
     Call,
     Column,
     Conditional,
@@ -16,7 +17,6 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
-    NestedValue,
 )
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.expressions import evaluate, supports
@@ -95,7 +95,7 @@ def test_a_condition_that_is_null_is_not_true() -> None:
         call(I64, "add", A, B, overflow="SILENT"),
         Conversion(I64, Column(STRING, 0)),
         Conversion(STRING, Column(FP64, 0)),
-        NestedValue(Type("list", children=(I64,)), (A,)),
+        BoundNestedValue(Type("list", children=(I64,)), (A,)),
         call(BOOL, "equal", *[Column(Type("list", children=(I64,)), 0)] * 2),
         call(BOOL, "equal", A, Column(I32, 1)),
         Column(Type("precision_timestamp", params=(9,)), 0),
