@@ -118,6 +118,19 @@ def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
             return (relation.input,)
 
 
+def with_inputs(relation: BoundRelation, inputs: tuple[BoundRelation, ...]) -> BoundRelation:
+    """Return a relation that reads other inputs with the same columns."""
+    match relation:
+        case BoundRead() | BoundRows():
+            return relation
+        case BoundUnion() | BoundSetOperation():
+            return replace(relation, inputs=inputs)
+        case BoundJoin():
+            return replace(relation, left=inputs[0], right=inputs[1])
+        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch():
+            return replace(relation, input=inputs[0])
+
+
 def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
     """Yield all reads of tables below a relation, in the order of the plan."""
     waiting = [root]

@@ -22,6 +22,16 @@ JOINS: tuple[ProblemKind, ...] = kinds(
          "when the plan was made, the result has far too many rows."),
     ),
     (
+        "JOIN_WITHOUT_KEY", "error", "error",
+        "the join pairs every row of one input with every row of the other; no equality connects them",
+        ("add an equality of both inputs to the join or to a filter above it, compute one in a project below, or reduce "
+         "one input to a single row with an aggregate without keys"),
+        ("A limit of this program: matches are looked up by equal values, and a change of one row of a cross product "
+         "changes as many rows as the other input has. Equalities are found in the conditions of joins and in filters "
+         "above them, also where every alternative of an OR has them. An input that never has more than one row needs "
+         "none."),
+    ),
+    (
         "JOIN_KEYS_COUNT", "error", "error",
         "the join has {left} left keys and {right} right keys",
         "give every left key its right key, or write them as pairs in keys",

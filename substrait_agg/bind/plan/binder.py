@@ -9,6 +9,7 @@ from substrait_agg.bind.aggregates.grouping_sets import addressed_wider
 from substrait_agg.bind.bound import BoundPlan, SortKey
 from substrait_agg.bind.context import (
     BindContext,
+    Bound,
     Opaque,
     Schema,
     SourceSchemas,
@@ -20,6 +21,8 @@ from substrait_agg.bind.context import (
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.expressions.function_names import check_column_names
 from substrait_agg.bind.expressions.windows import report_misplaced
+from substrait_agg.bind.joins.normal_form import normal_form
+from substrait_agg.bind.joins.single_rows import is_known, joins_without_key
 from substrait_agg.bind.plan.fingerprint import fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
 from substrait_agg.bind.plan.ordering import Ordered, OrderKey, RelationOrder, projected
@@ -159,6 +162,7 @@ def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
     while context.apart:
         _bind_whole(context.apart.pop(), context)
     report_misplaced(ordered.relation, context)
+    _check_keys(ordered.relation, context)
     if plan.names is not None:
         ordered = _without_index(ordered, len(plan.names), _names_path(plan), context)
     root = ordered.relation
@@ -182,6 +186,14 @@ def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
     if context.profile.grouping_bitmask:
         context.wider |= addressed_wider(relation)
     return bind_relation(relation, context)
+
+
+def _check_keys(root: Bound, context: BindContext) -> None:
+    """Report the joins that have no key in normal form."""
+    if isinstance(root, Opaque) or context.incomplete or not is_known(root):
+        return
+    for join in joins_without_key(normal_form(root)):
+        context.report("JOIN_WITHOUT_KEY", join.path)
 
 
 def _without_index(ordered: Ordered, names: int, path: str, context: BindContext) -> Ordered:

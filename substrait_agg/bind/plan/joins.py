@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from substrait_agg.bind.bound import (
-    BoundJoin,
     BoundProject,
     BoundRelation,
     Call,
@@ -19,17 +18,16 @@ from substrait_agg.bind.context import (
     Opaque,
     Schema,
     columns,
-    is_keyable,
     is_unknown,
     schema_of,
 )
 from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
-from substrait_agg.bind.expressions.conjunctions import conjunction, conjuncts, sides_of
 from substrait_agg.bind.expressions.conversions import unify
 from substrait_agg.bind.expressions.function_names import check_declared
-from substrait_agg.bind.rewrite import renumber, rewrite
+from substrait_agg.bind.joins.conjunctions import conjuncts
+from substrait_agg.bind.joins.keys import EQUALITIES, is_comparable, joined, split_condition
+from substrait_agg.bind.rewrite import renumber
 from substrait_agg.plan import model
-from substrait_agg.plan.types import BOOL, Type
 
 KINDS: dict[str, tuple[JoinKind, bool]] = {
     "inner": ("inner", False), "full": ("full", False),
@@ -40,9 +38,6 @@ KINDS: dict[str, tuple[JoinKind, bool]] = {
     "left_mark": ("mark", False), "right_mark": ("mark", True),
 }  # fmt: skip
 """Type of a join in the plan -> the kind of the bound join, and whether its inputs are swapped."""
-
-EQUALITIES = {"equal": False, "is_not_distinct_from": True}
-"""Comparison of a key -> whether two nulls are equal."""
 
 NULL_FROM_ARGUMENTS = frozenset(
     {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not"}
@@ -83,76 +78,6 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
     return joined(kind_of_join, left, right, (*keys, *found), residual, node.path)
 
 
-def joined(
-    kind: JoinKind,
-    left: BoundRelation,
-    right: BoundRelation,
-    keys: tuple[JoinKey, ...],
-    residual: Expr | None,
-    path: str,
-) -> BoundJoin:
-    """Return a join with the columns that its kind gives it. Repeated keys are left out."""
-    types = join_types(kind, left.types, right.types)
-    return BoundJoin(left, right, kind, tuple(dict.fromkeys(keys)), residual, types, path)
-
-
-def join_types(kind: JoinKind, left: Schema, right: Schema) -> Schema:
-    """Return the column types of a join."""
-    match kind:
-        case "inner":
-            return (*left, *right)
-        case "left" | "single":
-            return (*left, *map(Type.as_nullable, right))
-        case "full":
-            return (*map(Type.as_nullable, left), *map(Type.as_nullable, right))
-        case "semi" | "anti":
-            return left
-        case "mark":
-            return (*left, BOOL)
-
-
-def split_condition(condition: Expr | None, width: int) -> tuple[tuple[JoinKey, ...], Expr | None]:
-    """Split the condition of a join into keys and the residual.
-
-    Args:
-        condition: a condition over the columns of both inputs, or None.
-        width: number of columns of the left input.
-    """
-    keys: list[JoinKey] = []
-    rest: list[Expr] = []
-    for part in conjuncts(condition):
-        key = key_of(part, width)
-        if key is None:
-            rest.append(part)
-        else:
-            keys.append(key)
-    return tuple(keys), conjunction(rest)
-
-
-def key_of(condition: Expr, width: int) -> JoinKey | None:
-    """Return the key that a comparison of both inputs is, or None if it is none."""
-    if not isinstance(condition, Call) or condition.function not in EQUALITIES:
-        return None
-    sides = condition.arguments
-    if {sides_of(side, width) for side in sides} != {frozenset({"left"}), frozenset({"right"})}:
-        return None
-    one, other = sides if "left" in sides_of(sides[0], width) else reversed(sides)
-    if not (one.type.same_kind(other.type) and is_comparable(one.type)):
-        return None
-    return JoinKey(one, shifted(other, -width), EQUALITIES[condition.function])
-
-
-def shifted(expression: Expr, by: int) -> Expr:
-    """Return an expression whose columns have ordinals greater by `by`."""
-    return rewrite(expression, lambda column: replace(column, ordinal=column.ordinal + by))
-
-
-def is_comparable(type_: Type) -> bool:
-    """Return whether values of a type can be join keys: columns of it exist, and it has no map."""
-    inner = all(is_comparable(child) for child in type_.children)
-    return is_keyable(type_) and type_.kind != "map" and inner
-
-
 # --- parts -------------------------------------------------------------------------------------
 
 
@@ -184,7 +109,8 @@ def _written_keys(
     node: model.JoinRel, schemas: Schemas, context: BindContext
 ) -> tuple[JoinKey, ...]:
     """Bind the keys of a hash or merge join."""
-    found = (_written_key(key, schemas, context) for key in node.keys)
+    found = [_written_key(key, schemas, context) for key in node.keys]
+    context.incomplete |= None in found
     return tuple(key for key in found if key is not None)
 
 

@@ -18,6 +18,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.deep_stack import deep_call
+from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.rewrite import StatefulRelation, renumber, selected_columns
 from substrait_agg.flow.graph.graph import (
     Branch,
@@ -222,10 +223,11 @@ def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
 
 def _lower(request: FlowRequest) -> Flow:
     plan = request.plan
+    root = normal_form(plan.root)
     lowering = _Lowering(request.weights, request.early, request.upserts)
-    selected = selected_columns(plan.root)
+    selected = selected_columns(root)
     if selected is None:
-        node = lowering.rows(plan.root)
+        node = lowering.rows(root)
         output = tuple(range(len(node.types)))
     else:
         relation, output = selected

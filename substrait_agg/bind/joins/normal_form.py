@@ -1,0 +1,195 @@
+"""Rewrite a bound relation so that its joins have keys and read as few rows as possible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from substrait_agg.bind.bound import (
+    BoundFetch,
+    BoundFilter,
+    BoundJoin,
+    BoundProject,
+    BoundRelation,
+    Expr,
+    JoinKind,
+)
+from substrait_agg.bind.joins.conjunctions import conjunction, factored, sides_of
+from substrait_agg.bind.joins.failing import can_fail
+from substrait_agg.bind.joins.keys import joined, shifted, split_condition
+from substrait_agg.bind.joins.multi_join import (
+    Exprs,
+    MultiJoin,
+    is_large,
+    is_multi_join,
+    substituted,
+)
+from substrait_agg.bind.rewrite import columns_in, inputs_of, with_inputs
+
+FILTERED_SIDES: dict[JoinKind, frozenset[str]] = {
+    "inner": frozenset({"left", "right"}),
+    "semi": frozenset({"left", "right"}),
+    "left": frozenset({"right"}),
+    "single": frozenset({"right"}),
+    "anti": frozenset({"right"}),
+    "mark": frozenset({"right"}),
+    "full": frozenset(),
+}
+"""Kind of a join -> the inputs that a part of its condition filters if it reads no other."""
+
+KEEPS_LEFT = frozenset[JoinKind]({"left", "single", "semi", "anti", "mark"})
+"""Kinds of joins whose result rows have the left columns of one row of the left input."""
+
+
+def normal_form(root: BoundRelation) -> BoundRelation:
+    """Return a relation with the same rows whose joins are in normal form.
+
+    Nested inner joins, with the filters and projections between them, become a chain of inner joins
+    on equalities, with the filters on several inputs above it and one projection at the top.
+    Conditions on one input are filters of that input. Conditions that can fail are tested last.
+    Relations without joins are returned as they are. Shared relations stay shared.
+
+    The function recurses into the relation: call it within `bind.deep_stack.deep_call`.
+    """
+    return _Rewriter().place(root, ())
+
+
+class _Rewriter:
+    """Rewrites relations once each."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, BoundRelation] = {}
+        self._joins: dict[int, bool] = {}
+
+    def place(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
+        """Return the normal form of a relation whose rows meet the conditions.
+
+        The conditions cannot fail.
+        """
+        if not conditions:
+            if id(relation) not in self._made:
+                self._made[id(relation)] = self._placed(relation, ())
+            return self._made[id(relation)]
+        return self._placed(relation, conditions)
+
+    def _placed(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
+        if not self._has_join(relation):
+            return self._below(relation, conditions)
+        match relation:
+            case BoundFilter():
+                return self._filter(relation, conditions)
+            case BoundProject():
+                return self._project(relation, conditions)
+            case BoundJoin(kind="inner"):
+                return self._inner(relation, conditions)
+            case BoundJoin():
+                return self._other_join(relation, conditions)
+            case _:
+                return self._below(relation, conditions)
+
+    def _has_join(self, relation: BoundRelation) -> bool:
+        """Return whether there is a join below filters and projections."""
+        if id(relation) not in self._joins:
+            source = relation
+            while isinstance(source, BoundFilter | BoundProject):
+                source = source.input
+            self._joins[id(relation)] = isinstance(source, BoundJoin)
+        return self._joins[id(relation)]
+
+    def _below(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
+        """Rewrite the inputs of a relation, and filter its rows."""
+        inputs = inputs_of(relation)
+        made = tuple(self.place(source, ()) for source in inputs)
+        if any(new is not old for new, old in zip(made, inputs, strict=True)):
+            relation = with_inputs(relation, made)
+        if isinstance(relation, BoundFetch):
+            relation = merged(relation)
+        return filtered(relation, conditions, relation.path)
+
+    def _filter(self, relation: BoundFilter, conditions: Exprs) -> BoundRelation:
+        if is_multi_join(relation):
+            return self._inner(relation, conditions)
+        parts = factored(relation.condition)
+        safe = tuple(part for part in parts if not can_fail(part))
+        late = tuple(part for part in parts if can_fail(part))
+        return filtered(self.place(relation.input, (*safe, *conditions)), late, relation.path)
+
+    def _project(self, relation: BoundProject, conditions: Exprs) -> BoundRelation:
+        if is_multi_join(relation):
+            return self._inner(relation, conditions)
+        below, above = _moved(conditions, relation.expressions)
+        source = self.place(relation.input, below)
+        made = relation if source is relation.input else replace(relation, input=source)
+        return filtered(made, above, relation.path)
+
+    def _inner(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
+        join = MultiJoin()
+        outputs = join.absorb(relation)
+        below, above = _moved(conditions, outputs)
+        join.require(below)
+        return filtered(join.written(outputs, self.place, relation.path), above, relation.path)
+
+    def _other_join(self, join: BoundJoin, conditions: Exprs) -> BoundRelation:
+        width, kind = len(join.left.types), join.kind
+        keys, rest = split_condition(conjunction(factored(join.residual)), width)
+        left: list[Expr] = []
+        right: list[Expr] = []
+        residual: list[Expr] = []
+        above: list[Expr] = []
+        for part in factored(rest):
+            side = _only_side(part, width)
+            if side not in FILTERED_SIDES[kind] or can_fail(part):
+                residual.append(part)
+            else:
+                (left if side == "left" else right).append(part)
+        for condition in conditions:
+            own = all(c.ordinal < width for c in columns_in(condition))
+            (left if own and kind in KEEPS_LEFT else above).append(condition)
+        made = joined(
+            kind,
+            self.place(join.left, tuple(left)),
+            self.place(join.right, tuple(shifted(part, -width) for part in right)),
+            (*join.keys, *keys),
+            conjunction(residual),
+            join.path,
+        )
+        return filtered(made, tuple(above), join.path)
+
+
+def _moved(conditions: Exprs, outputs: Exprs) -> tuple[Exprs, Exprs]:
+    """Move conditions below a projection.
+
+    Returns:
+        The conditions below, and those that stay above because they would be large or could fail.
+    """
+    below: list[Expr] = []
+    above: list[Expr] = []
+    for condition in conditions:
+        moved = substituted(condition, outputs)
+        if is_large(moved) or can_fail(moved):
+            above.append(condition)
+        else:
+            below.append(moved)
+    return tuple(below), tuple(above)
+
+
+def _only_side(part: Expr, width: int) -> str:
+    """Return the side of a join that a condition reads; empty for none or both."""
+    sides = sides_of(part, width)
+    return next(iter(sides)) if len(sides) == 1 else ""
+
+
+def filtered(relation: BoundRelation, conditions: Exprs, path: str) -> BoundRelation:
+    """Return the rows of a relation that meet the conditions."""
+    condition = conjunction(dict.fromkeys(conditions))
+    return relation if condition is None else BoundFilter(relation, condition, relation.types, path)
+
+
+def merged(fetch: BoundFetch) -> BoundFetch:
+    """Return two nested fetches in the same order as one."""
+    inner = fetch.input
+    if not isinstance(inner, BoundFetch) or inner.sorts != fetch.sorts:
+        return fetch
+    left = None if inner.count is None else max(inner.count - fetch.offset, 0)
+    counts = [count for count in (left, fetch.count) if count is not None]
+    offset = inner.offset + fetch.offset
+    return replace(fetch, input=inner.input, offset=offset, count=min(counts, default=None))
