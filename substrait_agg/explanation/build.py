@@ -141,7 +141,7 @@ def _measure(node: Node, ordinal: int, inputs: Names, name: str) -> ExplainedMea
 
 def _state_class(measure: BoundMeasure, read: MeasureState) -> str:
     usual = KINDS[measure.kind].state
-    if read.tree < 0:
+    if read.tree is None:
         return usual
     if measure.order:
         return "own tree"

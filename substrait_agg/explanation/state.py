@@ -28,6 +28,7 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.functions.aggregates import accumulators
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.plan.types import BOOL, I64, Type
+from substrait_agg.required import required
 
 ARRIVAL = {ARRIVAL_BATCH: "batch", ARRIVAL_POSITION: "place in the batch"}
 
@@ -54,7 +55,7 @@ def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
     count = len(read.accumulators)
     roles = ROLES.get(measure.kind, ("count", *["total"] * max(0, count - 1)))[:count]
     for accumulator, role in zip(read.accumulators, roles, strict=True):
-        yield MeasureInput("total weight" if accumulator < 0 else f"a{accumulator}", role)
+        yield MeasureInput("total weight" if accumulator is None else f"a{accumulator}", role)
     if read.side:
         yield MeasureInput(f"tree {read.tree}", f"{read.side} live entry")
     elif read.values:
@@ -102,12 +103,12 @@ def _number(accumulator: accumulators.Accumulator, node: Node, names: Names) -> 
         return f"entries of tree {accumulator.tree}"
     if accumulator.kind == "met":
         return f"whether tree {accumulator.tree} has met a value"
-    if accumulator.port >= 0:
+    if accumulator.port is not None:
         return f"copies of the row in input {accumulator.port}"
-    of = f", over the live entries of tree {accumulator.tree}" if accumulator.tree >= 0 else ""
-    text = argument_text(accumulator.argument, node, names)
+    of = "" if accumulator.tree is None else f", over the live entries of tree {accumulator.tree}"
+    text = argument_text(required(accumulator.argument), node, names)
     word = "count" if accumulator.kind == "count" else "sum"
-    if accumulator.other >= 0:
+    if accumulator.other is not None:
         text += f" * {argument_text(accumulator.other, node, names)}"
     return f"{word} of {text}{of}"
 
@@ -150,7 +151,7 @@ def _tree_content(ordinal: int, node: Node, names: Names) -> str:
     if ordinal == node.guard:
         return f"whole rows: {keys}"
     what = "elements of " if tree.elements else ""
-    only = "" if tree.present < 0 else f", only {argument_text(tree.present, node, names)}"
+    only = "" if tree.present is None else f", only {argument_text(tree.present, node, names)}"
     return f"ordered by {what}{keys}{only}"
 
 
@@ -270,7 +271,7 @@ def _flagged(node: Node, ordinal: int, place: int, component: TreeComponent) -> 
 
 def _stored_extremes(node: Node) -> tuple[tuple[int, str], ...]:
     """Return the extremes that are stored with a group as (tree, side), each once."""
-    return tuple(dict.fromkeys((r.tree, r.side) for r in node.reads if r.side))
+    return tuple(dict.fromkeys((required(r.tree), r.side) for r in node.reads if r.side))
 
 
 def component_types(node: Node, tree: ValueTree) -> tuple[Type, ...]:

@@ -7,9 +7,10 @@ made of the column's place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
+from substrait_agg.document_fields import OPTIONAL_ORDINAL
 from substrait_agg.flow.graph.nodes import NodeKind
 
 InputKind = OneOf["table", "rows", "operator"]
@@ -297,3 +298,56 @@ class ExplainedPlan:
     operators: tuple[ExplainedOperator, ...]
     after: tuple[RunStep, ...]
     assumed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumns:
+    """A description of an accumulator.
+
+    Attributes:
+        what: the number in words.
+        kind: as in `functions.aggregates.accumulators.Accumulator`.
+        digits: number of consecutive 32-bit digits in the column ``fixed``; 0 for as many as its
+            values need.
+        scale: decimal places of its unit.
+        tree: the tree whose entries it counts or sums; None without one.
+    """
+
+    what: str
+    kind: str
+    digits: int
+    scale: int = 0
+    tree: int | None = field(default=None, metadata=OPTIONAL_ORDINAL)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeColumns:
+    """A description of an ordered tree.
+
+    Attributes:
+        what: its order or its content.
+        values: the name of each component of its key.
+    """
+
+    what: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorColumns:
+    """A description of the state columns of an operator.
+
+    Attributes:
+        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``set operation``,
+            ``sessions``, ``upserts`` or ``top-k``.
+        keys: names of its key columns.
+        values: names of its other output columns.
+        numbers: its accumulators, in the order of their digits.
+        trees: its ordered trees.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    numbers: tuple[NumberColumns, ...] = ()
+    trees: tuple[TreeColumns, ...] = ()

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.commit.documents.state_schema import NumberColumns
+from substrait_agg.explanation.tree import NumberColumns
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.functions.numbers.exact import Digits
 from substrait_agg.operator.numeric.delta import split_registers, unpack_fixed, unpack_floats

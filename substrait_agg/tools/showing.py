@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from substrait_agg.changes.formats.encode import unique_names
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.documents.state_schema import OperatorColumns
 from substrait_agg.errors import UsageError
+from substrait_agg.explanation.tree import OperatorColumns
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.rows import Mask, equal

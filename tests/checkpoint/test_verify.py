@@ -22,10 +22,10 @@ from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
-from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import KEPT, Retention
 from substrait_agg.errors import StateRefused
+from substrait_agg.explanation.tree import NumberColumns, OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.operator.common.emission import ALL, NONE
 from substrait_agg.spark.offsets.logs import recorded_logs

@@ -13,13 +13,13 @@ import pytest
 
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument, ViewColumn
-from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeColumns
 from substrait_agg.commit.evolution.compatibility import differences
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.settings import CheckpointSettings
+from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_VALUES
 from substrait_agg.errors import StateRefused
-from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
+from substrait_agg.explanation.tree import NumberColumns, OperatorColumns, TreeColumns
 
 OPERATOR = OperatorText(("table t",), ("k",), ("sum(x) -> i64?", "count(*) -> i64"), ("1", "2"))
 DOCUMENT = PlanDocument(

@@ -234,10 +234,10 @@ def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
     (kept,) = document(made.node).state_schemas
     kept.check()
     (end,), (ends, rows) = kept.extremes, kept.trees
-    assert (ends.holds, ends.entries, rows.holds) == ("ends", -1, "rows")
+    assert (ends.holds, ends.entries, rows.holds) == ("ends", None, "rows")
     wrong = (
         {"extremes": ()}, {"extremes": (end, end)}, {"extremes": (replace(end, side="middle"),)},
-        {"trees": (replace(ends, holds="rows"), rows)}, {"trees": (ends, replace(rows, entries=-1))},
+        {"trees": (replace(ends, holds="rows"), rows)}, {"trees": (ends, replace(rows, entries=None))},
         {"trees": (replace(ends, entries=0), rows)}, {"trees": (ends, replace(rows, holds="much"))},
         {"trees": (ends, replace(rows, skipped=(3,)))},
     )  # fmt: skip

@@ -16,6 +16,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
 from substrait_agg.plan.model import FilterRel, MeasureCall, ProjectRel, Relation, SetRel
 from substrait_agg.plan.types import FP64, I64
+from substrait_agg.required import required
 from tests.bind.build import (
     COLUMNS,
     ROOT,
@@ -117,7 +118,7 @@ def test_rows_of_the_plan_are_pruned_too() -> None:
 # --- accumulators ------------------------------------------------------------------------------
 
 
-def _reads(node: Node) -> tuple[tuple[int, ...], ...]:
+def _reads(node: Node) -> tuple[tuple[int | None, ...], ...]:
     return tuple(read.accumulators for read in node.reads)
 
 
@@ -132,7 +133,7 @@ def test_measures_over_one_argument_share_their_accumulators() -> None:
 def test_values_that_are_never_null_are_counted_by_the_total_weight() -> None:
     node = sums(measure("sum", col("must")), COUNT, measure("count", col("must"))).operators[0]
     assert node.accumulators == (Accumulator("integer", 0, 64, 4),)
-    assert _reads(node) == ((0, -1), (-1,), (-1,))
+    assert _reads(node) == ((0, None), (None,), (None,))
 
 
 def test_a_filter_has_accumulators_of_its_own() -> None:
@@ -144,7 +145,7 @@ def test_a_filter_has_accumulators_of_its_own() -> None:
     assert [(v is None, f is None) for v, f in node.arguments] == [
         (False, True), (False, False), (True, False),
     ]  # fmt: skip
-    assert _reads(node) == ((0, -1), (1, 2), (2,))
+    assert _reads(node) == ((0, None), (1, 2), (2,))
 
 
 def test_sizes_of_accumulators() -> None:
@@ -157,7 +158,7 @@ def test_sizes_of_accumulators() -> None:
     for weight, expected in (("changelog", (3, 6, 0)), ("weighted", (5, 8, 0))):
         root = aggregate(read(), (), measures)
         node = flow_of(root, *"abc", weights={("t",): weight}).operators[0]  # type: ignore[dict-item]
-        totals = [node.accumulators[total] for total, *_ in _reads(node)]
+        totals = [node.accumulators[required(total)] for total, *_ in _reads(node)]
         assert tuple(a.digits for a in totals) == expected
         assert [(a.kind, a.bits) for a in totals] == [
             ("integer", 32),

@@ -109,7 +109,7 @@ def test_upserts_never_retract_early(early: EarlyRetraction) -> None:
     root = aggregate(read(), (col("name"),), (COUNT,))
     flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("must",)), early=early)
     assert [(n.early, n.guard, n.weight) for n in flow.operators] == [
-        ("carry", -1, "changelog")
+        ("carry", None, "changelog")
     ] * 2
 
 

@@ -299,7 +299,7 @@ class World:
 
     def _weights(self, tree: TreeSpec) -> Counter[Values]:
         needed = [tree.arguments[i] for i in tree.skipped]
-        needed += [tree.present] if tree.present >= 0 else []
+        needed += [] if tree.present is None else [tree.present]
         weights: Counter[Values] = Counter()
         for cells in self.raw_rows(self.rows).to_pylist():
             if any(cells[f"x{argument}"] is None for argument in needed):

@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind, digits_for
-from substrait_agg.operator.common.spec import ROW_COUNT, MeasureSpec, OperatorSpec
+from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.plan.types import FP32, FP64, I64, Type, decimal
+from substrait_agg.required import required
 
 INT, FLOAT, DECIMAL = 0, 1, 2
 SCALE = 4
@@ -43,8 +44,8 @@ def spec_for(weight: WeightKind, *, keys: int = 2, **sizes: Any) -> OperatorSpec
     )
     wide = decimal(38, 0)
     measures = (
-        _measure("count", -1, ROW_COUNT, I64),
-        _measure("count", -1, 0, I64),
+        _measure("count", None, None, I64),
+        _measure("count", None, 0, I64),
         _measure("sum", 1, 0, wide),
         _measure("sum0", 1, 0, wide),
         _measure("avg", 1, 0, I64),
@@ -66,8 +67,10 @@ def spec_for(weight: WeightKind, *, keys: int = 2, **sizes: Any) -> OperatorSpec
     )
 
 
-def _measure(kind: Any, total: int, count: int, type_: Type, scale: int = 0) -> MeasureSpec:
-    accumulators = (count,) if total < 0 else (total, count)
+def _measure(
+    kind: Any, total: int | None, count: int | None, type_: Type, scale: int = 0
+) -> MeasureSpec:
+    accumulators = (count,) if total is None else (total, count)
     options = (("OVERFLOW", "SATURATE"),)
     return MeasureSpec(kind, accumulators, type_, kind, scale, options=options)
 
@@ -154,7 +157,7 @@ def _cells(
     ordinal: int, accumulator: Accumulator, row: Row, kind: WeightKind
 ) -> dict[str, int | None]:
     size = 16 if kind == "weighted" else 32
-    value = row.values[accumulator.argument]
+    value = row.values[required(accumulator.argument)]
     prefix = f"a{ordinal}"
     if accumulator.kind == "count":
         cells = _coefficients(prefix, [1], row.weight, kind)

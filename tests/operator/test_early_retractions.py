@@ -19,6 +19,7 @@ from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Port
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.required import required
 from tests.operator.measures_build import measure
 from tests.operator.measures_build import row as some_row
 from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, node_of
@@ -124,7 +125,7 @@ class Guard(World):
 
     def listed(self) -> Counter[Values]:
         """Key, values -> weight of the rows that wait, as the view lists them."""
-        components = self.spec.trees[self.spec.guard].layout.components
+        components = self.spec.trees[required(self.spec.guard)].layout.components
         types = [*self.spec.keys, *(c.type for c in components)]
         schema = pa.schema([pa.field(f"c{i}", t) for i, t in enumerate(types)])
         found = EarlyRetractionSchema(0, self.spec.guard, len(self.spec.keys), "")
@@ -232,7 +233,7 @@ def waiting_of(world: Rows) -> list[tuple[Any, ...]]:
     schema = pa.schema([("k0", pa.int64()), ("k1", pa.string())])
     state = world.now.state
     found = waiting_rows(
-        FolderFiles(world.folder / "state"), EarlyRetractionSchema(0, -1, 2, ""), schema, state
+        FolderFiles(world.folder / "state"), EarlyRetractionSchema(0, None, 2, ""), schema, state
     )
     return sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))
 

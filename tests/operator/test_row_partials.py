@@ -68,7 +68,7 @@ def spec_for(kind: WeightKind) -> OperatorSpec:
         Accumulator("float", 2, 0, 0),
         Accumulator("product", 2, 0, 0, other=3),
         Accumulator("product", 3, 0, 0, other=3),
-        Accumulator("live", -1, 0, 2, tree=0),
+        Accumulator("live", None, 0, 2, tree=0),
         Accumulator("float", 2, 0, 0, tree=0),
     )
     return OperatorSpec((pa.int64(),), accumulators, (), kind, multiset=False, is_global=False)

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
+from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_VALUES
 
 T = TypeVar("T")
 

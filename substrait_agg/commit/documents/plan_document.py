@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import built, encoded
-from substrait_agg.commit.documents.state_schema import InputSchema, OperatorColumns, OperatorSchema
+from substrait_agg.commit.documents.state_schema import InputSchema, OperatorSchema
+from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_VALUES, OPTIONAL_ORDINAL
+from substrait_agg.explanation.tree import OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import STORED_WEIGHT_KINDS, WeightKind
-from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
 
 PLAN = "plan.json"
 PLAN_FORMAT = 6
@@ -52,14 +53,14 @@ class EarlyRetractionSchema:
 
     Attributes:
         operator: id of the operator.
-        tree: ordinal of its tree of whole rows; -1 if its groups are the rows.
+        tree: ordinal of its tree of whole rows; None if its groups are the rows.
         keys: number of key columns.
         types: Arrow schema of the keys and of the values that it reads of a row, serialised,
             base64.
     """
 
     operator: int
-    tree: int
+    tree: int | None = field(metadata=OPTIONAL_ORDINAL)
     keys: int
     types: str
 

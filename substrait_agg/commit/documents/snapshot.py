@@ -9,7 +9,8 @@ from typing import Any
 from substrait_agg.commit.documents.envelope import Opened, damaged, seal, unseal
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.hash_ranges import clip, outside
-from substrait_agg.operator.common.names import CLOSED, DOCUMENT_KEY, GROUP, PENDING, entries_tree
+from substrait_agg.document_fields import DOCUMENT_KEY
+from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.operator.common.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.plan.fingerprint import digest
+from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_VALUES, OPTIONAL_ORDINAL
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     COMPUTED,
@@ -26,7 +27,7 @@ from substrait_agg.functions.aggregates.accumulators import (
     WeightKind,
     tree_counters,
 )
-from substrait_agg.operator.common.names import DOCUMENT_KEY, DOCUMENT_VALUES
+from substrait_agg.required import required
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,13 @@ class AccumulatorSchema:
         print: fingerprint.
         digits: number of digits per group, 0 for as many as its values need.
         arguments: ordinals of the arguments that it sums.
-        tree: ordinal of the tree whose entries it sums or counts; -1 for rows.
+        tree: ordinal of the tree whose entries it sums or counts; None for rows.
     """
 
     print: str
     digits: int
     arguments: tuple[int, ...]
-    tree: int
+    tree: int | None = field(metadata=OPTIONAL_ORDINAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +70,20 @@ class TreeSchema:
 
     Attributes:
         print: fingerprint.
-        arguments: per component the ordinal of its argument, -1 for a time of arrival.
+        arguments: per component the ordinal of its argument; None for a time of arrival.
         skipped: components whose nulls exclude a row.
-        present: ordinal of the argument that is null in excluded rows, -1 for none.
+        present: ordinal of the argument that is null in excluded rows; None without one.
         holds: ``rows``, ``whole rows`` (all columns that are read, of all rows), ``elements`` of
             lists, ``arrivals``, or ``ends`` (no entries: only the extremes of its values are kept).
-        entries: ordinal of the accumulator that counts its entries; -1 for none.
+        entries: ordinal of the accumulator that counts its entries; None without one.
     """
 
     print: str
-    arguments: tuple[int, ...]
+    arguments: tuple[int | None, ...] = field(metadata=OPTIONAL_ORDINAL)
     skipped: tuple[int, ...]
-    present: int
+    present: int | None = field(metadata=OPTIONAL_ORDINAL)
     holds: str
-    entries: int
+    entries: int | None = field(metadata=OPTIONAL_ORDINAL)
 
     def check(self) -> None:
         """Check that `holds` and `entries` agree, and that skipped components exist.
@@ -92,7 +93,7 @@ class TreeSchema:
         """
         if any(i not in range(len(self.arguments)) for i in self.skipped):
             raise ValueError("a tree names a component that it does not have")
-        if (self.entries < 0) not in _WITHOUT_ENTRIES.get(self.holds, ()):
+        if (self.entries is None) not in _WITHOUT_ENTRIES.get(self.holds, ()):
             raise ValueError("a tree holds nothing that is known")
 
 
@@ -119,13 +120,13 @@ class MeasureSchema:
         print: fingerprint.
         kind: kind of the measure.
         numbers: ordinals of the accumulators that it reads.
-        tree: ordinal of the tree that it reads; -1 for none.
+        tree: ordinal of the tree that it reads; None without one.
     """
 
     print: str
     kind: str
     numbers: tuple[int, ...]
-    tree: int
+    tree: int | None = field(metadata=OPTIONAL_ORDINAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +164,19 @@ class OperatorSchema:
         Raises:
             ValueError: one does not.
         """
-        none = range(-1, 0)
-        for what, ordinals, also in (
-            (self.arguments, [a for n in self.numbers for a in n.arguments], range(0)),
-            (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], none),
-            (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], none),
-            (self.trees, [e.tree for e in self.extremes], range(0)),
-            (self.numbers, [t.entries for t in self.trees], none),
-            (self.numbers, [n for m in self.measures for n in m.numbers], range(0)),
+        for what, ordinals, optional in (
+            (self.arguments, [a for n in self.numbers for a in n.arguments], False),
+            (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], True),
+            (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], True),
+            (self.trees, [e.tree for e in self.extremes], False),
+            (self.numbers, [t.entries for t in self.trees], True),
+            (self.numbers, [n for m in self.measures for n in m.numbers], False),
         ):
-            if any(o not in range(len(what)) and o not in also for o in ordinals):
+            if any(not optional if o is None else o not in range(len(what)) for o in ordinals):
                 raise ValueError("an operator names what it does not have")
         for ordinal, tree in enumerate(self.trees):
             tree.check()
-            if tree.entries < 0 and all(end.tree != ordinal for end in self.extremes):
+            if tree.entries is None and all(end.tree != ordinal for end in self.extremes):
                 raise ValueError("nothing is kept of a tree")
         if len(set(self.extremes)) < len(self.extremes) or any(
             e.side not in _SIDES for e in self.extremes
@@ -237,10 +237,13 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
         arguments=arguments,
         numbers=tuple(_number(node, a, arguments, trees) for a in node.accumulators),
         trees=trees,
-        extremes=tuple(ExtremeSchema(tree, side) for tree, side in ends),
+        extremes=tuple(ExtremeSchema(required(tree), side) for tree, side in ends),
         measures=tuple(
             MeasureSchema(
-                print_, measure.kind, tuple(n for n in read.accumulators if n >= 0), read.tree
+                print_,
+                measure.kind,
+                tuple(n for n in read.accumulators if n is not None),
+                read.tree,
             )
             for print_, measure, read in zip(
                 identity.measures, node.measures, node.reads, strict=True
@@ -261,7 +264,7 @@ def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema,
     made: list[TreeSchema] = []
     for ordinal, tree in enumerate(node.trees):
         holds = _holds(tree, whole=node.stores_whole_rows(ordinal))
-        columns = tuple(c.argument if c.argument < ARRIVAL_BATCH else -1 for c in tree.components)
+        columns = tuple(c.argument if c.argument < ARRIVAL_BATCH else None for c in tree.components)
         follows = tree.follows and [
             made[tree.follows.tree].print,
             tree.follows.latest,
@@ -273,7 +276,7 @@ def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema,
         ]
         present = _argument_digests(arguments, tree.present)
         print_ = digest([holds, parts, list(tree.skipped), present, follows])
-        entries = -1 if tree.extremes_only else node.accumulators.index(tree_counters(ordinal)[1])
+        entries = None if tree.extremes_only else node.accumulators.index(tree_counters(ordinal)[1])
         made.append(TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries))
     return tuple(made)
 
@@ -288,8 +291,8 @@ def _holds(tree: ValueTree, *, whole: bool) -> str:
     return "whole rows" if whole else "rows"
 
 
-def _argument_digests(arguments: Sequence[ArgumentSchema], ordinal: int) -> list[str]:
-    return [] if ordinal < 0 else [arguments[ordinal].value, arguments[ordinal].condition]
+def _argument_digests(arguments: Sequence[ArgumentSchema], ordinal: int | None) -> list[str]:
+    return [] if ordinal is None else [arguments[ordinal].value, arguments[ordinal].condition]
 
 
 def _number(
@@ -298,66 +301,13 @@ def _number(
     arguments: Sequence[ArgumentSchema],
     trees: Sequence[TreeSchema],
 ) -> AccumulatorSchema:
-    read: tuple[int, ...] = tuple(a for a in (accumulator.argument, accumulator.other) if a >= 0)
+    read = tuple(a for a in (accumulator.argument, accumulator.other) if a is not None)
     by: list[str] = []
-    if accumulator.argument >= COMPUTED:
+    if accumulator.argument is not None and accumulator.argument >= COMPUTED:
         computed = node.computed[accumulator.argument - COMPUTED]
         read, by = computed.arguments, [computed.implementation, computed.column]
-    tree = trees[accumulator.tree].print if accumulator.tree >= 0 else ""
+    tree = trees[accumulator.tree].print if accumulator.tree is not None else ""
     what = [accumulator.kind, accumulator.bits, accumulator.digits, by]
-    what += [accumulator.port] if accumulator.port >= 0 else []
+    what += [] if accumulator.port is None else [accumulator.port]
     print_ = digest([what, [_argument_digests(arguments, a) for a in read], tree])
     return AccumulatorSchema(print_, accumulator.digits, read, accumulator.tree)
-
-
-@dataclass(frozen=True, slots=True)
-class NumberColumns:
-    """A description of an accumulator.
-
-    Attributes:
-        what: the number in words.
-        kind: as in `functions.aggregates.accumulators.Accumulator`.
-        digits: number of consecutive 32-bit digits in the column ``fixed``; 0 for as many as its
-            values need.
-        scale: decimal places of its unit.
-        tree: the tree whose entries it counts or sums, -1 for none.
-    """
-
-    what: str
-    kind: str
-    digits: int
-    scale: int = 0
-    tree: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class TreeColumns:
-    """A description of an ordered tree.
-
-    Attributes:
-        what: its order or its content.
-        values: the name of each component of its key.
-    """
-
-    what: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorColumns:
-    """A description of the state columns of an operator.
-
-    Attributes:
-        kind: ``aggregate``, ``distinct rows``, ``rows of the view``, ``set operation``,
-            ``sessions``, ``upserts`` or ``top-k``.
-        keys: names of its key columns.
-        values: names of its other output columns.
-        numbers: its accumulators, in the order of their digits.
-        trees: its ordered trees.
-    """
-
-    kind: str
-    keys: tuple[str, ...]
-    values: tuple[str, ...]
-    numbers: tuple[NumberColumns, ...] = ()
-    trees: tuple[TreeColumns, ...] = ()

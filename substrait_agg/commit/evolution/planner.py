@@ -17,9 +17,6 @@ from substrait_agg.commit.evolution.row_sources import RowSource, rows_for_numbe
 from substrait_agg.operator.common.names import CLOSED, PENDING
 
 SURROGATE = "surrogate_key"
-NEW = -1
-"""Marks a part of the new plan that has no ordinal in the kept state."""
-
 WAITING = "groups wait to be emitted, and it would be of another instant than what they show: run the old plan once with --emit batch"
 FINISHED = "groups are finished, and nothing is kept of them but what they show"
 ARRIVALS = "it depends on the order in which rows arrived, which is not kept"
@@ -36,8 +33,9 @@ class Migration:
     Attributes:
         operator: ordinal of the old operator.
         digits: number of digits of its accumulators (0: as many as needed).
-        entries: per old tree the ordinal of the accumulator that counts its entries.
-        numbers: per accumulator its ordinal in the old operator.
+        entries: per old tree the ordinal of the accumulator that counts its entries; None
+            without one.
+        numbers: per accumulator its ordinal in the old operator, here and below None for a new one.
         trees: per ordered tree its ordinal in the old operator.
         extremes: per stored extreme of a tree its ordinal in the old operator.
         measures: per measure its ordinal in the old operator.
@@ -49,11 +47,11 @@ class Migration:
 
     operator: int
     digits: tuple[int, ...]
-    entries: tuple[int, ...]
-    numbers: tuple[int, ...]
-    trees: tuple[int, ...]
-    extremes: tuple[int, ...]
-    measures: tuple[int, ...]
+    entries: tuple[int | None, ...]
+    numbers: tuple[int | None, ...]
+    trees: tuple[int | None, ...]
+    extremes: tuple[int | None, ...]
+    measures: tuple[int | None, ...]
     number_rows: tuple[RowSource | None, ...]
     tree_rows: tuple[RowSource | None, ...]
     same: bool
@@ -212,19 +210,19 @@ class _Planner:
         trees = {
             i: ARRIVALS if tree.holds == "arrivals" else unread
             for i, tree in enumerate(now.trees)
-            if made.trees[i] == NEW and made.tree_rows[i] is None
+            if made.trees[i] is None and made.tree_rows[i] is None
         }
         numbers = {
-            i: trees.get(number.tree, unread)
+            i: unread if number.tree is None else trees.get(number.tree, unread)
             for i, number in enumerate(now.numbers)
-            if made.numbers[i] == NEW
-            and (number.tree in trees or (number.tree < 0 and made.number_rows[i] is None))
+            if made.numbers[i] is None
+            and (number.tree in trees or (number.tree is None and made.number_rows[i] is None))
         }
         named = False
         for i, measure in enumerate(now.measures):
-            if made.measures[i] != NEW:  # a kept measure has all that it needs
+            if made.measures[i] is not None:  # a kept measure has all that it needs
                 continue
-            why = [trees[measure.tree]] if measure.tree in trees else []
+            why = [trees[t] for t in (measure.tree,) if t in trees]
             why += [numbers[n] for n in measure.numbers if n in numbers]
             if why:
                 named = True
@@ -234,7 +232,7 @@ class _Planner:
             yield f"{self._named(ordinal)}: {unread}"
         elif any(i in trees for i in guards) and not named:
             yield f"{self._named(ordinal)} reads more of its rows now, and all that is read is kept to tell early retractions"
-        elif any(made.trees[i] == NEW for i in guards) and self._last.counters.get("quarantined"):
+        elif any(made.trees[i] is None for i in guards) and self._last.counters.get("quarantined"):
             yield "rows wait in quarantine for their insertion, told by other columns than those of the new plan"
 
     def _mixed(self, made: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
@@ -244,7 +242,7 @@ class _Planner:
         """
         for why, runs in ((WAITING, state[PENDING]), (FINISHED, state[CLOSED])):
             for i, measure in enumerate(made.measures):
-                if runs and measure == NEW:
+                if runs and measure is None:
                     yield f"{self._measure(ordinal, i)}: {why}"
 
     # --- state from the input operators -----------------------------------------------------------
@@ -304,11 +302,11 @@ def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migratio
         extremes=ends,
         measures=measures,
         number_rows=tuple(
-            rows_for_number(there, now, n) if at == NEW and n.tree < 0 else None
+            rows_for_number(there, now, n) if at is None and n.tree is None else None
             for n, at in zip(now.numbers, numbers, strict=True)
         ),
         tree_rows=tuple(
-            rows_for_tree(there, now, t) if at == NEW else None
+            rows_for_tree(there, now, t) if at is None else None
             for t, at in zip(now.trees, trees, strict=True)
         ),
         same=all(
@@ -318,15 +316,15 @@ def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migratio
 
 
 def _with_needed_extremes(
-    now: OperatorSchema, trees: tuple[int, ...], ends: tuple[int, ...]
-) -> tuple[int, ...]:
+    now: OperatorSchema, trees: tuple[int | None, ...], ends: tuple[int | None, ...]
+) -> tuple[int | None, ...]:
     """Return the ordinals of the trees.
 
     A tree that only keeps extremes counts as kept only if all extremes that are needed are kept.
     """
-    lost = {end.tree for end, at in zip(now.extremes, ends, strict=True) if at == NEW}
+    lost = {end.tree for end, at in zip(now.extremes, ends, strict=True) if at is None}
     return tuple(
-        NEW if i in lost and tree.entries < 0 else at
+        None if i in lost and tree.entries is None else at
         for i, (tree, at) in enumerate(zip(now.trees, trees, strict=True))
     )
 
@@ -341,13 +339,12 @@ def _turn(operator: OperatorSchema, measure: int) -> tuple[str, int]:
     return told.print, before.count(SURROGATE) if told.kind == SURROGATE else 0
 
 
-def _positions(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int, ...]:
-    """Return the ordinal of each of `wanted` in `kept`, or `NEW`.
+def _positions(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int | None, ...]:
+    """Return the ordinal of each of `wanted` in `kept`; None for a new one.
 
     Of equal ones, the same position is preferred.
     """
     place = {what: i for i, what in reversed(tuple(enumerate(kept)))}
     return tuple(
-        i if i < len(kept) and kept[i] == what else place.get(what, NEW)
-        for i, what in enumerate(wanted)
+        i if i < len(kept) and kept[i] == what else place.get(what) for i, what in enumerate(wanted)
     )

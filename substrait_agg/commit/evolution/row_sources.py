@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
 
 from substrait_agg.commit.documents.state_schema import (
     AccumulatorSchema,
@@ -16,9 +18,18 @@ from substrait_agg.commit.documents.state_schema import (
     OperatorSchema,
     TreeSchema,
 )
+from substrait_agg.required import required
 
-ALWAYS = -1
+
+class _ConstantColumn(Enum):
+    TRUE = "true"
+
+
+ALWAYS_TRUE: Final = _ConstantColumn.TRUE
 """Marks a column that is true in all rows, instead of a component."""
+
+Component = int | Literal[_ConstantColumn.TRUE]
+"""An ordinal of a component of a tree, or `ALWAYS_TRUE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +38,12 @@ class RowSource:
 
     Attributes:
         tree: its ordinal among the kept trees.
-        columns: (ordinal of an argument, component of the tree or `ALWAYS`).
+        columns: (ordinal of an argument, component of the tree or `ALWAYS_TRUE`).
         capped: whether entries below zero wait for their insertion and count as no rows.
     """
 
     tree: int
-    columns: tuple[tuple[int, int], ...]
+    columns: tuple[tuple[int, Component], ...]
     capped: bool = False
 
 
@@ -69,7 +80,7 @@ def rows_for_tree(there: OperatorSchema, now: OperatorSchema, tree: TreeSchema) 
     """Return the source of the rows that a tree has entries for, or None if no tree has them."""
     if tree.holds == "arrivals":
         return None
-    arguments = tree.arguments if tree.present < 0 else (*tree.arguments, tree.present)
+    arguments = tuple(a for a in (*tree.arguments, tree.present) if a is not None)
     if tree.holds == "whole rows":
         return _found(there, now, arguments, None)
     return _found(there, now, arguments, _Need(*_domain(now, tree), arguments))
@@ -94,8 +105,8 @@ def _domain(operator: OperatorSchema, tree: TreeSchema) -> tuple[str, frozenset[
     The values are fingerprints of nullable values only.
     """
     arguments = operator.arguments
-    skipped = [arguments[tree.arguments[i]] for i in tree.skipped]
-    by = [arguments[tree.present]] if tree.present >= 0 else skipped
+    skipped = [arguments[required(tree.arguments[i])] for i in tree.skipped]
+    by = [arguments[tree.present]] if tree.present is not None else skipped
     condition = by[0].condition if by else ""
     return condition, frozenset(a.value for a in skipped if a.nullable)
 
@@ -107,16 +118,20 @@ def _plain(
     condition, present = _domain(there, tree)
     if condition != need.condition or not present <= need.present:
         return None
-    places = {there.arguments[a].value: i for i, a in enumerate(tree.arguments)}
-    return _rows(ordinal, need.arguments, lambda a: places.get(a.value) if a.value else ALWAYS, now)
+    places = {there.arguments[required(a)].value: i for i, a in enumerate(tree.arguments)}
+    return _rows(
+        ordinal, need.arguments, lambda a: places.get(a.value) if a.value else ALWAYS_TRUE, now
+    )
 
 
 def _whole(
     there: OperatorSchema, now: OperatorSchema, ordinal: int, wanted: Sequence[int]
 ) -> RowSource | None:
     tree = there.trees[ordinal]
-    places = {_pair(there.arguments[a]): i for i, a in enumerate(tree.arguments)}
-    places[("", "")] = ALWAYS
+    places: dict[tuple[str, str], Component] = {
+        _pair(there.arguments[required(a)]): i for i, a in enumerate(tree.arguments)
+    }
+    places[("", "")] = ALWAYS_TRUE
     rows = _rows(ordinal, wanted, lambda a: places.get(_pair(a)), now)
     return rows and RowSource(rows.tree, rows.columns, capped=there.early == "quarantine")
 
@@ -128,9 +143,13 @@ def _pair(argument: ArgumentSchema) -> tuple[str, str]:
 def _rows(
     ordinal: int,
     wanted: Sequence[int],
-    place: Callable[[ArgumentSchema], int | None],
+    place: Callable[[ArgumentSchema], Component | None],
     now: OperatorSchema,
 ) -> RowSource | None:
     columns = {argument: place(now.arguments[argument]) for argument in wanted}
     found = {argument: at for argument, at in columns.items() if at is not None}
-    return RowSource(ordinal, tuple(sorted(found.items()))) if len(found) == len(columns) else None
+    return (
+        RowSource(ordinal, tuple(sorted(found.items(), key=lambda pair: pair[0])))
+        if len(found) == len(columns)
+        else None
+    )

@@ -25,8 +25,8 @@ from substrait_agg.commit.documents.file_names import run_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
-from substrait_agg.commit.evolution.planner import NEW, Migration
-from substrait_agg.commit.evolution.row_sources import ALWAYS, RowSource
+from substrait_agg.commit.evolution.planner import Migration
+from substrait_agg.commit.evolution.row_sources import ALWAYS_TRUE, RowSource
 from substrait_agg.commit.runtime.change_writer import ChangeWriter
 from substrait_agg.commit.runtime.surrogates import Surrogates
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, TREE_COUNTERS
@@ -63,6 +63,7 @@ from substrait_agg.operator.numeric.delta import (
     unpack_fixed,
     unpack_floats,
 )
+from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.rows import Hashes, Indices, as_mask, take, whole
 from substrait_agg.state.ordered import OrderedTree
@@ -220,7 +221,7 @@ class _MigrationTask:
         if plan.spec is None or plan.migration is None:
             raise TypeError("a tree without a plan")
         at = plan.migration.trees[ordinal]
-        files = () if at == NEW else plan.state[entries_tree(at)]
+        files = () if at is None else plan.state[entries_tree(at)]
         return OrderedTree(self._state, files, plan.spec.trees[ordinal].layout, extra)
 
     # --- files -----------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ def state_after(
     trees = {name: made[name] for name in (GROUP, CLOSED)} | {PENDING: before[PENDING]}
     for i, at in enumerate(migration.trees):
         name = entries_tree(i)
-        trees[name] = made[name] if at == NEW else before[entries_tree(at)]
+        trees[name] = made[name] if at is None else before[entries_tree(at)]
     return OperatorState.of(trees)
 
 
@@ -305,10 +306,11 @@ def in_order(rows: pa.Table) -> pa.Table:
 def entries_read(migration: Migration, spec: OperatorSpec, rows: pa.Table) -> Int64s:
     """Return the number of tree entries that must be read for each group."""
     read = {source.tree for source in (*migration.number_rows, *migration.tree_rows) if source}
-    read |= {migration.trees[t] for t in _summed_trees(migration, spec)} - {NEW}
+    kept = (migration.trees[t] for t in _summed_trees(migration, spec))
+    read |= {tree for tree in kept if tree is not None}
     fixed, total = unpack_fixed(whole(rows, "fixed")), np.zeros(rows.num_rows, np.int64)
     for tree in read:
-        at = _offset(migration.digits, migration.entries[tree])
+        at = _offset(migration.digits, required(migration.entries[tree]))
         total += fixed[at] + (fixed[at + 1] << 32)
     return total
 
@@ -316,7 +318,9 @@ def entries_read(migration: Migration, spec: OperatorSpec, rows: pa.Table) -> In
 def _summed_trees(migration: Migration, spec: OperatorSpec) -> set[int]:
     """Return the trees whose entries a new accumulator counts or sums."""
     pairs = zip(migration.numbers, spec.accumulators, strict=True)
-    return {accumulator.tree for at, accumulator in pairs if at == NEW and accumulator.tree >= 0}
+    return {
+        accumulator.tree for at, accumulator in pairs if at is None and accumulator.tree is not None
+    }
 
 
 def _offset(digits: Sequence[int], ordinal: int) -> int:
@@ -365,7 +369,7 @@ class GroupRewriter:
         values = self._values(now, ends, shown > 0)
         made = stored_rows(spec, self._groups, self._chains, now, shown, values, ends, time)
         trees = (
-            delta.entries.to_table(tree.layout) if at == NEW and not tree.extremes_only else None
+            delta.entries.to_table(tree.layout) if at is None and not tree.extremes_only else None
             for delta, tree, at in zip(self._deltas, spec.trees, self._migration.trees, strict=True)
         )
         return RewrittenSlice(made.filter(pa.array(~as_mask(made.column("dead")))), tuple(trees))
@@ -387,8 +391,8 @@ class GroupRewriter:
         for i, accumulator in enumerate(self._spec.accumulators):
             at, start = self._migration.numbers[i], self._spec.layout.offsets[i]
             if accumulator.floating:
-                floats[i] = self._nothing if at == NEW else self._floats(at)
-            elif at != NEW:
+                floats[i] = self._nothing if at is None else self._floats(at)
+            elif at is not None:
                 there = _offset(self._migration.digits, at)
                 fixed[start : start + accumulator.digits] = stored[
                     there : there + accumulator.digits
@@ -407,7 +411,7 @@ class GroupRewriter:
         fixed: dict[int, exact.Digits] = {}
         floats: dict[int, FloatDigits] = {}
         for i, accumulator in enumerate(self._spec.accumulators):
-            made = self._sum(i) if self._migration.numbers[i] == NEW else None
+            made = self._sum(i) if self._migration.numbers[i] is None else None
             if accumulator.floating:
                 floats[i] = made if isinstance(made, FloatDigits) else self._nothing
             else:
@@ -418,8 +422,8 @@ class GroupRewriter:
     def _sum(self, ordinal: int) -> Summed | None:
         accumulator = self._spec.accumulators[ordinal]
         if accumulator.kind in TREE_COUNTERS:
-            return counted(accumulator, self._deltas[accumulator.tree], self._count)
-        if accumulator.tree >= 0:
+            return counted(accumulator, self._deltas[required(accumulator.tree)], self._count)
+        if accumulator.tree is not None:
             return distinct_sums(self._spec, ordinal, self._deltas[accumulator.tree], self._count)
         given = self._given(self._migration.number_rows[ordinal])
         if given is None:
@@ -443,7 +447,7 @@ class GroupRewriter:
         """
         summed = _summed_trees(self._migration, self._spec)
         return [
-            self._made(i) if at == NEW else self._read(i, all_=i in summed)
+            self._made(i) if at is None else self._read(i, all_=i in summed)
             for i, at in enumerate(self._migration.trees)
         ]
 
@@ -480,7 +484,7 @@ class GroupRewriter:
             return None
         groups = group_ordinals(self._hashes, self._chains, entries.hashes, entries.collision_ids)
         always = pa.array(np.ones(len(entries), np.bool_))
-        columns = {a: always if c == ALWAYS else entries.payload[c] for a, c in source.columns}
+        columns = {a: always if c is ALWAYS_TRUE else entries.payload[c] for a, c in source.columns}
         weights = np.maximum(entries.weights, 0) if source.capped else entries.weights
         return _SourceRows(columns, weights, groups)
 
@@ -489,7 +493,9 @@ class GroupRewriter:
         for (tree, side), at in zip(self._spec.extremes, self._migration.extremes, strict=True):
             there = count_of(self._spec, now, self._spec.alive(tree)) > 0
             parts = range(len(self._spec.trees[tree].layout.components))
-            payload = tuple(whole(self._rows, f"e{at}_{c}") for c in parts) if at != NEW else None
+            payload = (
+                tuple(whole(self._rows, f"e{at}_{c}") for c in parts) if at is not None else None
+            )
             if payload is None:
                 found = self._deltas[tree].tree
                 _, payload = found.first_live(self._hashes, self._chains, last=side == "last")
@@ -518,7 +524,7 @@ class GroupRewriter:
             surrogates=self._before.surrogates,
         )
         return [
-            measure_value(groups, i) if at == NEW else whole(self._rows, f"v{at}")
+            measure_value(groups, i) if at is None else whole(self._rows, f"v{at}")
             for i, at in enumerate(self._migration.measures)
         ]
 

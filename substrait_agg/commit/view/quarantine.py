@@ -14,6 +14,7 @@ from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.measures.finalize import GroupState
 from substrait_agg.operator.numeric.delta import unpack_fixed
+from substrait_agg.required import required
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import Component
 from substrait_agg.state.keys.rows import take
@@ -43,7 +44,7 @@ def waiting_rows(
         StateRefused: STATE_DAMAGED.
     """
     typed = schema.append(pa.field(WEIGHT, pa.int64()))
-    find = _groups_below_zero if guarded.tree < 0 else _entries_below_zero
+    find = _groups_below_zero if guarded.tree is None else _entries_below_zero
     parts = find(storage, guarded, state) if state[GROUP] else iter(())
     tables = [pa.Table.from_arrays(columns, schema=typed) for columns in parts]
     return pa.concat_tables([typed.empty_table(), *tables])
@@ -71,7 +72,7 @@ def _entries_below_zero(
 
     Only the group tree has the keys.
     """
-    files = state[entries_tree(guarded.tree)]
+    files = state[entries_tree(required(guarded.tree))]
     if not files:
         return
     names = open_run(storage, files[0]).schema

@@ -84,4 +84,6 @@ def _stored_accumulators(
 
 
 def _moved(read: MeasureState, places: dict[int, int]) -> MeasureState:
-    return replace(read, accumulators=tuple(places.get(a, a) for a in read.accumulators))
+    return replace(
+        read, accumulators=tuple(None if a is None else places.get(a, a) for a in read.accumulators)
+    )

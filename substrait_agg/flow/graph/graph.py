@@ -108,10 +108,6 @@ Forget = OneOf["", "retract", "keep"]
 """What happens to the rows in the view of groups that are evicted because they are idle; empty: no
 group is evicted."""
 
-ALL_ROWS = -1
-"""Stands for all rows in place of an argument, and for the total weight of the group in place of an
-accumulator."""
-
 COMPUTED = 1 << 16
 """First ordinal of the argument columns that a user-defined measure computes from others."""
 
@@ -167,8 +163,8 @@ class ValueTree:
     Attributes:
         components: columns that order and identify its entries.
         skipped: ordinals of the components whose nulls exclude a row.
-        present: argument that is null in excluded rows (a filter where nulls are kept), `ALL_ROWS`
-            for none.
+        present: argument that is null in excluded rows (a filter where nulls are kept); None
+            if it excludes none.
         elements: whether its one component is a list, and the entries are the elements of the
             lists.
         follows: set if it contains arrivals of the values of another tree instead of values of
@@ -180,7 +176,7 @@ class ValueTree:
 
     components: tuple[TreeComponent, ...]
     skipped: tuple[int, ...]
-    present: int
+    present: int | None
     elements: bool = False
     follows: ArrivalTree | None = None
     extremes_only: bool = False
@@ -195,14 +191,14 @@ class MeasureState:
     """The state that a measure is computed from.
 
     Attributes:
-        accumulators: ordinals in the order that its kind needs; `ALL_ROWS` is the total weight of
-            the group.
-        tree: ordinal of its tree, or -1.
+        accumulators: ordinals in the order that its kind needs; None is the total weight of the
+            group.
+        tree: ordinal of its tree; None without one.
         values: components of the tree that are the measure's arguments.
         side: ``first`` or ``last`` if it is the least or greatest live entry of the tree.
     """
 
-    accumulators: tuple[int, ...] = ()
-    tree: int = -1
+    accumulators: tuple[int | None, ...] = ()
+    tree: int | None = None
     values: tuple[int, ...] = ()
     side: Side = ""

@@ -14,6 +14,7 @@ from substrait_agg.functions.aggregates.kinds import KINDS, Input, complete
 from substrait_agg.functions.aggregates.registry import implementation_of
 from substrait_agg.functions.aggregates.user import AdditiveMeasure
 from substrait_agg.plan.types import BOOL
+from substrait_agg.required import required
 
 Decompose = Callable[[BoundMeasure, StateLayoutBuilder], MeasureState]
 
@@ -63,7 +64,7 @@ def _given(condition: Expr | None, *more: Expr) -> Expr | None:
     return _and([*([] if condition is None else [condition]), *more])
 
 
-def _rows_counted(measure: BoundMeasure, sharing: StateLayoutBuilder) -> int:
+def _rows_counted(measure: BoundMeasure, sharing: StateLayoutBuilder) -> int | None:
     """Return the accumulator that counts the rows in which no argument is null."""
     if len(measure.arguments) > 1:
         present = [_present(a) for a in measure.arguments if a.type.nullable]
@@ -105,12 +106,12 @@ def _paired(value: Expr, other: Expr) -> Expr:
 
 def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     """Read count, sums and sums of products: of x alone, or of x and y as (n, x, y, xy, xx, yy)."""
-    tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
+    tree = sharing.values(measure, measure.arguments) if measure.distinct else None
     values = measure.arguments
-    if len(values) == 2 and tree < 0:
+    if len(values) == 2 and tree is None:
         values = (_paired(values[0], values[1]), _paired(values[1], values[0]))
     condition = measure.filter
-    count = sharing.count(values[0], condition) if tree < 0 else sharing.live(tree)
+    count = sharing.count(values[0], condition) if tree is None else sharing.live(tree)
     sums = [sharing.total(v, condition, tree) for v in values]
     products = [sharing.product(values[0], values[-1], condition, tree)]
     if measure.kind == "corr":
@@ -157,13 +158,13 @@ def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     implementation = declared.implementation
     if not isinstance(implementation, AdditiveMeasure):
         return _scan(measure, sharing)
-    tree = sharing.values(measure, measure.arguments) if measure.distinct else -1
-    arguments = tuple(sharing.argument(a, measure.filter) for a in measure.arguments)
+    tree = sharing.values(measure, measure.arguments) if measure.distinct else None
+    arguments = tuple(required(sharing.argument(a, measure.filter)) for a in measure.arguments)
     totals = [
         sharing.contributed(declared.key, column, arguments, tree)
         for column in implementation.columns
     ]
-    count = sharing.live(tree) if measure.distinct else _rows_counted(measure, sharing)
+    count = _rows_counted(measure, sharing) if tree is None else sharing.live(tree)
     return MeasureState((count, *totals), tree)
 
 

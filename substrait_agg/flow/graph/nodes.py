@@ -10,7 +10,6 @@ from typing import Protocol
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
 from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.flow.graph.graph import (
-    ALL_ROWS,
     Branch,
     Forget,
     MeasureState,
@@ -171,9 +170,9 @@ class Node:
         return ()
 
     @property
-    def guard(self) -> int:
-        """Return the tree of whole input rows that detects early retractions; -1 without one."""
-        return -1
+    def guard(self) -> int | None:
+        """Return the tree of whole input rows that detects early retractions; None without one."""
+        return None
 
     def stores_whole_rows(self, tree: int) -> bool:
         """Return whether the entries of a tree are whole rows, in which any value may be null."""
@@ -317,7 +316,8 @@ class Aggregate(Node):
 
     Attributes:
         measures: see `Node`, as for all others.
-        guard: the tree of whole input rows, after all others; -1 if early retractions are carried.
+        guard: the tree of whole input rows, after all others; None if early retractions are
+            carried.
     """
 
     measures: tuple[BoundMeasure, ...] = ()
@@ -326,7 +326,7 @@ class Aggregate(Node):
     reads: tuple[MeasureState, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
     computed: tuple[UserColumn, ...] = ()
-    guard: int = -1
+    guard: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +379,7 @@ class Sessionize(Node):
     def trees(self) -> tuple[ValueTree, ...]:
         """Return the tree of the rows of a group, by time."""
         components = tuple(TreeComponent(i) for i in range(len(self.arguments)))
-        return (ValueTree(components, (), ALL_ROWS),)
+        return (ValueTree(components, (), None),)
 
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
@@ -387,9 +387,9 @@ class Sessionize(Node):
         return tree_counters(0)
 
     @property
-    def guard(self) -> int:
+    def guard(self) -> int | None:
         """Return its one tree, which contains all columns that are read of a row."""
-        return -1 if self.early == "carry" else 0
+        return None if self.early == "carry" else 0
 
     @property
     def stored_types(self) -> tuple[Type, ...]:

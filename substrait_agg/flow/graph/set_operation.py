@@ -37,7 +37,7 @@ class SetOperation(Node):
     def accumulators(self) -> tuple[Accumulator, ...]:
         """Return the number of times that a row occurs in each port."""
         ports = range(len(self.inputs))
-        return tuple(Accumulator("count", -1, 0, COUNT_DIGITS, port=port) for port in ports)
+        return tuple(Accumulator("count", None, 0, COUNT_DIGITS, port=port) for port in ports)
 
     @property
     def row_wise(self) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import BoundMeasure, Constant, Expr
 from substrait_agg.flow.graph.graph import (
-    ALL_ROWS,
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
     COMPUTED,
@@ -29,6 +28,7 @@ from substrait_agg.functions.aggregates.accumulators import (
 )
 from substrait_agg.functions.signatures.derive import FLOATS
 from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
+from substrait_agg.required import required
 
 Argument = tuple[Expr | None, Expr | None]
 
@@ -61,41 +61,43 @@ class StateLayoutBuilder:
     computed: list[UserColumn] = field(default_factory=list)
     _places: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def argument(self, value: Expr | None, condition: Expr | None) -> int:
-        """Return the ordinal of an argument; `ALL_ROWS` without value and filter."""
+    def argument(self, value: Expr | None, condition: Expr | None) -> int | None:
+        """Return the ordinal of an argument; None without value and filter, for all rows."""
         if value is None and condition is None:
-            return ALL_ROWS
+            return None
         return self._place("arguments", (value, condition))
 
-    def count(self, value: Expr | None, condition: Expr | None) -> int:
+    def count(self, value: Expr | None, condition: Expr | None) -> int | None:
         """Return the accumulator that counts rows whose filter is true and whose value is not null.
 
-        All rows need no accumulator: `ALL_ROWS` stands for the group's total weight, which counts
+        All rows need no accumulator: None stands for the group's total weight, which counts
         them.
         """
         counted = value if value is not None and value.type.nullable else None
         argument = self.argument(counted, condition)
-        if argument == ALL_ROWS:
-            return ALL_ROWS
+        if argument is None:
+            return None
         return self.accumulator(Accumulator("count", argument, 0, COUNT_DIGITS))
 
-    def total(self, value: Expr, condition: Expr | None, tree: int = -1) -> int:
+    def total(self, value: Expr, condition: Expr | None, tree: int | None = None) -> int:
         """Return the accumulator that sums the values of rows, or of the live entries of a tree."""
-        argument = self.argument(value, condition)
-        weight: WeightKind = self.weight if tree < 0 else "changelog"
+        argument = required(self.argument(value, condition))
+        weight: WeightKind = self.weight if tree is None else "changelog"
         return self.accumulator(_adder(value.type, argument, weight, tree))
 
-    def product(self, left: Expr, right: Expr, condition: Expr | None, tree: int = -1) -> int:
+    def product(
+        self, left: Expr, right: Expr, condition: Expr | None, tree: int | None = None
+    ) -> int:
         """Return the accumulator that sums the products of two float values."""
         x, y = self.argument(left, condition), self.argument(right, condition)
         return self.accumulator(Accumulator("product", x, 0, 0, other=y, tree=tree))
 
     def contributed(
-        self, implementation: str, column: str, arguments: tuple[int, ...], tree: int
+        self, implementation: str, column: str, arguments: tuple[int, ...], tree: int | None
     ) -> int:
         """Return the accumulator that sums a column computed by a user-defined measure."""
         ordinal = COMPUTED + self._place("computed", UserColumn(implementation, arguments, column))
-        digits = digits_for(DECIMAL_BITS, self.weight if tree < 0 else "changelog")
+        digits = digits_for(DECIMAL_BITS, self.weight if tree is None else "changelog")
         return self.accumulator(Accumulator("decimal", ordinal, DECIMAL_BITS, digits, tree=tree))
 
     def live(self, tree: int) -> int:
@@ -122,10 +124,10 @@ class StateLayoutBuilder:
         value = self.trees[base].components[0]
         skipped = self.trees[base].skipped
         follows = ArrivalTree(base, latest, by_value=True)
-        self._place_tree(ValueTree((value, *_WHEN), skipped, ALL_ROWS, follows=follows))
+        self._place_tree(ValueTree((value, *_WHEN), skipped, None, follows=follows))
         follows = ArrivalTree(base, latest, by_value=False)
         last = tuple(2 for _ in skipped)
-        return self._place_tree(ValueTree((*_WHEN, value), last, ALL_ROWS, follows=follows))
+        return self._place_tree(ValueTree((*_WHEN, value), last, None, follows=follows))
 
     def _rows_by_arrival(self, measure: BoundMeasure) -> int:
         """Return the tree of `arrivals` for append-only input.
@@ -134,8 +136,8 @@ class StateLayoutBuilder:
         and last.
         """
         keep = measure.keep_nulls
-        present = self.argument(None, measure.filter) if keep else ALL_ROWS
-        value = self.argument(measure.arguments[0], None if keep else measure.filter)
+        present = self.argument(None, measure.filter) if keep else None
+        value = required(self.argument(measure.arguments[0], None if keep else measure.filter))
         components = (*_WHEN, TreeComponent(value))
         return self._place_tree(ValueTree(components, () if keep else (2,), present))
 
@@ -146,7 +148,7 @@ class StateLayoutBuilder:
         if not self.arguments:
             self.arguments.append((Constant(BOOL.as_nullable(False), value=True), None))
         components = tuple(TreeComponent(i) for i in range(len(self.arguments)))
-        self.trees.append(ValueTree(components, (), ALL_ROWS))
+        self.trees.append(ValueTree(components, (), None))
         self._count_entries(len(self.trees) - 1)
 
     def tree(
@@ -158,10 +160,10 @@ class StateLayoutBuilder:
         elements: bool = False,
     ) -> int:
         """Return the tree with these components: (value, descending, nulls first)."""
-        present = ALL_ROWS if skipped else self.argument(None, measure.filter)
+        present = None if skipped else self.argument(None, measure.filter)
         keys = []
         for i, (value, descending, nulls_first) in enumerate(components):
-            argument = self.argument(value, measure.filter if i in skipped else None)
+            argument = required(self.argument(value, measure.filter if i in skipped else None))
             keys.append(TreeComponent(argument, descending, nulls_first))
         return self._place_tree(ValueTree(tuple(keys), skipped, present, elements))
 
@@ -184,7 +186,7 @@ class StateLayoutBuilder:
         return place
 
 
-def _adder(type_: Type, argument: int, weight: WeightKind, tree: int) -> Accumulator:
+def _adder(type_: Type, argument: int, weight: WeightKind, tree: int | None) -> Accumulator:
     if type_.kind in FLOATS:
         return Accumulator("float", argument, 0, 0, tree=tree)
     if type_.kind in ("decimal", "u64"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr
-from substrait_agg.flow.graph.graph import ALL_ROWS, TreeComponent, ValueTree
+from substrait_agg.flow.graph.graph import TreeComponent, ValueTree
 from substrait_agg.flow.graph.nodes import Node, NodeDescription
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind, tree_counters
 from substrait_agg.plan.types import Type
@@ -36,7 +36,7 @@ class TopK(Node):
     def trees(self) -> tuple[ValueTree, ...]:
         """Return the tree of rows, and that of rows retracted more often than inserted."""
         components = tuple(TreeComponent(i, *way) for i, way in enumerate(self.directions))
-        tree = ValueTree(components, (), ALL_ROWS)
+        tree = ValueTree(components, (), None)
         return (tree, tree)
 
     @property
@@ -45,9 +45,9 @@ class TopK(Node):
         return (*tree_counters(0), *tree_counters(1))
 
     @property
-    def guard(self) -> int:
+    def guard(self) -> int | None:
         """Return the tree of early retractions, which exists under every policy."""
-        return -1 if self.early == "carry" else 1
+        return None if self.early == "carry" else 1
 
     def stores_whole_rows(self, tree: int) -> bool:
         """See `Node`."""

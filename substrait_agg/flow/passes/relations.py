@@ -128,7 +128,7 @@ class _Lowering:
             sets=relation.sets if several else (),
             computed=shared.computed,
             early=early,
-            guard=-1 if early == "carry" else len(shared.trees) - 1,
+            guard=None if early == "carry" else len(shared.trees) - 1,
         )
         self.operators.append(node)
         return node

@@ -39,23 +39,24 @@ class Accumulator:
             ``entries`` (number of entries with nonzero weight). ``met`` is for a tree of which only
             extremes are kept: it is above zero if the tree has received a value, and has no other
             meaning.
-        argument: ordinal of the prepared argument column that it reads; -1 if it counts entries, or
-            the rows of a port.
+        argument: ordinal of the prepared argument column that it reads; None if it counts
+            entries, or the rows of a port.
         bits: size of the added values in bits (integers), or 0.
         digits: number of digits in every group; 0 for floats, which have as many as the values
             need.
-        other: the second argument column of a product.
-        tree: the tree whose live entries it sums (DISTINCT) or counts; -1 for rows.
-        port: the input port whose rows it counts; -1 for an argument or the entries of a tree.
+        other: the second argument column of a product; None for other kinds.
+        tree: the tree whose live entries it sums (DISTINCT) or counts; None for rows.
+        port: the input port whose rows it counts; None for an argument or the entries of a
+            tree.
     """
 
     kind: OneOf["count", "integer", "decimal", "float", "product", "live", "entries", "met"]
-    argument: int
+    argument: int | None
     bits: int
     digits: int
-    other: int = -1
-    tree: int = -1
-    port: int = -1
+    other: int | None = None
+    tree: int | None = None
+    port: int | None = None
 
     @property
     def floating(self) -> bool:
@@ -80,8 +81,8 @@ def tree_counters(tree: int) -> tuple[Accumulator, Accumulator]:
 
     They count the live entries and all entries.
     """
-    live = Accumulator("live", -1, 0, COUNT_DIGITS, tree=tree)
-    return live, Accumulator("entries", -1, 0, COUNT_DIGITS, tree=tree)
+    live = Accumulator("live", None, 0, COUNT_DIGITS, tree=tree)
+    return live, Accumulator("entries", None, 0, COUNT_DIGITS, tree=tree)
 
 
 def digits_for(value_bits: int, weight: WeightKind) -> int:

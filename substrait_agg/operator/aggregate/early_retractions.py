@@ -64,7 +64,7 @@ def hold_early_retractions(
     Raises:
         RunFailed: EARLY_RETRACTION under ``refuse``.
     """
-    if spec.guard < 0:
+    if spec.guard is None:
         return AcceptedRows(slice_, groups.of_row, groups.rows)
     guard = spec.trees[spec.guard]
     delta = tree_delta(spec.guard, guard, slice_, groups.of_row, groups.hashes, chains, open_tree)

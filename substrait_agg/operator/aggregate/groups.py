@@ -145,7 +145,7 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
     fixed: dict[int, exact.Digits] = {}
     floats: dict[int, FloatDigits] = {}
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree >= 0:
+        if accumulator.tree is not None:
             continue
         summed = _summed(rows, f"a{i}", groups, bins=f"b{i}" if accumulator.floating else "")
         if accumulator.floating:

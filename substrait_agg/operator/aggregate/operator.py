@@ -77,7 +77,7 @@ class GroupOperator(StatefulOperator):
         if raw:
             counted: pa.Array = pa.array(np.ones(batch.num_rows, np.int64))
             # With a guard, rows are split later, once it is known which of them count.
-            rows = batch if spec.guard >= 0 else split_rows(batch, spec)
+            rows = batch if spec.guard is not None else split_rows(batch, spec)
         else:
             name = ROWS if spec.weight != "append_only" else "w_0"
             counted = batch.column(name)
@@ -161,7 +161,7 @@ def _with_columns(table: pa.Table, spec: OperatorSpec) -> pa.Table:
     """Return the table with every column that a step reads; missing columns add nothing."""
     wanted = ["w_0"]
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree >= 0:
+        if accumulator.tree is not None:
             continue
         wanted += [f"b{i}"] if accumulator.floating else []
         if not any(n == f"a{i}" or n.startswith(f"a{i}_") for n in table.column_names):
@@ -188,7 +188,7 @@ def _with_arguments(table: pa.Table, tree: TreeSpec) -> pa.Table:
         if argument < COMPUTED and f"x{argument}" not in table.column_names:
             type_ = pa.list_(component.type) if tree.elements else component.type
             table = table.append_column(f"x{argument}", pa.nulls(table.num_rows, type_))
-    if tree.present >= 0 and f"x{tree.present}" not in table.column_names:
+    if tree.present is not None and f"x{tree.present}" not in table.column_names:
         nulls = pa.nulls(table.num_rows, pa.bool_())
         table = table.append_column(f"x{tree.present}", nulls)
     return table

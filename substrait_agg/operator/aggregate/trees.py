@@ -18,6 +18,7 @@ from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.row_partials import split_accumulator
 from substrait_agg.operator.measures.user_aggregates import with_computed
 from substrait_agg.operator.numeric.delta import FloatDigits, fixed_digits, float_digits
+from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import compare, encode
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, as_mask, take, whole
@@ -125,7 +126,7 @@ def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None =
     keep = pc.fill_null(pc.not_equal(weight, 0), False)
     columns = names or [f"x{a}" for a in spec.arguments]
     needed = [columns[i] for i in spec.skipped]
-    for name in [*needed, *([f"x{spec.present}"] if spec.present >= 0 else [])]:
+    for name in [*needed, *([f"x{spec.present}"] if spec.present is not None else [])]:
         keep = pc.and_(keep, pc.is_valid(whole(slice_, name)))
     return np.flatnonzero(as_mask(keep))
 
@@ -149,7 +150,7 @@ def distinct_sums(
 ) -> exact.Digits | FloatDigits:
     """Return the change of a sum over live entries, by entries that became or ceased to be live."""
     accumulator = spec.accumulators[ordinal]
-    tree, appeared = spec.trees[accumulator.tree], delta.appeared
+    tree, appeared = spec.trees[required(accumulator.tree)], delta.appeared
     moved = np.flatnonzero(appeared)
     of, weight = delta.groups[moved], appeared[moved]
     values = take(delta.entries.payload, moved)
@@ -281,7 +282,7 @@ def add_entries(spec: OperatorSpec, deltas: Sequence[TreeDelta], groups: int, su
     """Return `sums` with the changes of the accumulators that read trees."""
     fixed, floats = dict(sums.fixed), dict(sums.floats)
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree < 0:
+        if accumulator.tree is None:
             continue
         delta = deltas[accumulator.tree]
         if accumulator.kind in TREE_COUNTERS:

@@ -27,6 +27,7 @@ from substrait_agg.operator.measures.moments import moment_value
 from substrait_agg.operator.measures.multiset_aggregates import SCANS
 from substrait_agg.operator.measures.user_aggregates import additive_value, ordered_value
 from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.required import required
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.segments import Segments
@@ -105,7 +106,7 @@ def _boolean(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
 def _moment(groups: MeasuredGroups, measure: MeasureSpec, _: int) -> pa.Array:
     count, *ordinals = measure.accumulators
     sums = {
-        name: groups.state.floats[ordinal]
+        name: groups.state.floats[required(ordinal)]
         for name, ordinal in zip(KINDS[measure.kind].sums, ordinals, strict=True)
     }
     return moment_value(measure, count_of(groups.spec, groups.state, count), sums)
@@ -120,14 +121,14 @@ def _user(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Arra
     if not measure.accumulators:
         return _scan(groups, measure, ordinal)
     count, *totals = measure.accumulators
-    digits = [fixed_of(groups.spec, groups.state, t) for t in totals]
+    digits = [fixed_of(groups.spec, groups.state, required(t)) for t in totals]
     rows = count_of(groups.spec, groups.state, count)
     return additive_value(measure, rows, digits, to_arrow(measure.type))
 
 
 def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Array:
     """Read only the groups whose tree changed; the others keep their values."""
-    delta = groups.deltas[measure.tree]
+    delta = groups.deltas[required(measure.tree)]
     changed = groups.stale | ~groups.known
     changed[delta.groups] = True
     rows = np.flatnonzero(changed & groups.shown)
@@ -147,7 +148,7 @@ def _read_whole(groups: MeasuredGroups, measure: MeasureSpec, rows: Indices) -> 
 
     The groups are processed in parts, to limit the number of entries in memory.
     """
-    tree = groups.deltas[measure.tree].tree
+    tree = groups.deltas[required(measure.tree)].tree
     most = tree.rows_at_once(READ_ENTRIES)
     _, entries = _entries(groups, measure)
     part = (np.cumsum(np.maximum(entries[rows], 1)) - 1) // most
@@ -176,7 +177,7 @@ def _entries(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int6
     spec, state = groups.spec, groups.state
     live, entries = (
         count_of(spec, state, spec.accumulators.index(counter))
-        for counter in tree_counters(measure.tree)
+        for counter in tree_counters(required(measure.tree))
     )
     return live, entries
 

@@ -50,19 +50,3 @@ CLOSED = "closed"
 def entries_tree(ordinal: int) -> str:
     """Return the name of an ordered tree of entries of groups."""
     return f"tree{ordinal}"
-
-
-# --- documents --------------------------------------------------------------------------------
-
-DOCUMENT_KEY = "key"
-"""Metadata of a dataclass field: its key in documents if that differs from its name.
-
-Documents are formats: a renamed field keeps its key as ``field(metadata={DOCUMENT_KEY: "old"})``.
-"""
-
-DOCUMENT_VALUES = "values"
-"""Metadata of a dataclass field: the stored form of its values, if that differs.
-
-It is a mapping from a value of the program to a value of the document. In a field with a tuple it
-applies to each item. Values that the mapping does not contain are stored as they are.
-"""

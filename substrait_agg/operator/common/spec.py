@@ -37,12 +37,12 @@ from substrait_agg.operator.common.layout import Layout
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
+from substrait_agg.required import required
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import Component
 from substrait_agg.state.run import PAGE_ROWS
 
 __all__ = [
-    "ROW_COUNT",
     "THERE",
     "ComputedSpec",
     "InputSpec",
@@ -56,7 +56,6 @@ __all__ = [
     "upsert_spec",
 ]
 
-ROW_COUNT = -1  # the ordinal of the group's total weight
 SLICE_ROWS = 1 << 20
 SLICE_BYTES = 1 << 29
 
@@ -68,11 +67,11 @@ class MeasureSpec:
     Attributes:
         kind: the kind of the measure.
         accumulators: ordinals of the accumulators that the measure reads, in the order its kind
-            needs; `ROW_COUNT` is the total weight.
+            needs; None is the total weight of the group.
         type: type of the measure's column.
         label: name of the measure in error messages.
         scale: decimal digits after the point in the unit of a total.
-        tree: ordinal of the measure's tree, or -1.
+        tree: ordinal of the measure's tree; None without one.
         values: components of the tree that are the measure's arguments.
         side: ``first`` or ``last`` if the measure is an extreme of the tree.
         distinct: whether equal values count once.
@@ -84,11 +83,11 @@ class MeasureSpec:
     """
 
     kind: MeasureKind
-    accumulators: tuple[int, ...]
+    accumulators: tuple[int | None, ...]
     type: Type
     label: str
     scale: int = 0
-    tree: int = -1
+    tree: int | None = None
     values: tuple[int, ...] = ()
     side: Side = ""
     distinct: bool = False
@@ -98,13 +97,16 @@ class MeasureSpec:
     implementation: object = None
 
     @property
-    def total(self) -> int:
-        """Return the ordinal of the accumulator of the sum, -1 for counts."""
-        return self.accumulators[0] if len(self.accumulators) > 1 else -1
+    def total(self) -> int | None:
+        """Return the ordinal of the accumulator of the sum, None for counts."""
+        return self.accumulators[0] if len(self.accumulators) > 1 else None
 
     @property
-    def count(self) -> int:
-        """Return the ordinal of the accumulator that counts the contributing rows."""
+    def count(self) -> int | None:
+        """Return the ordinal of the accumulator that counts the contributing rows.
+
+        None is the total weight of the group.
+        """
         return self.accumulators[-1]
 
     @property
@@ -125,7 +127,7 @@ class TreeSpec:
         layout: the components of the key and the columns of the runs.
         arguments: argument column of each component.
         skipped: components that exclude a row if they are null.
-        present: argument that excludes a row if it is null, or -1.
+        present: argument that excludes a row if it is null; None if none does.
         elements: whether the entries are the elements of the only component, a list.
         follows: set if the tree stores arrivals of the values of another tree.
         extremes_only: only extremes kept: the tree has no entries, its extremes are part of the
@@ -137,7 +139,7 @@ class TreeSpec:
     layout: TreeLayout
     arguments: tuple[int, ...]
     skipped: tuple[int, ...]
-    present: int
+    present: int | None
     elements: bool
     follows: ArrivalTree | None = None
     extremes_only: bool = False
@@ -234,8 +236,8 @@ class OperatorSpec:
         always: indices of the empty grouping sets among several; their groups are always shown.
         computed: argument columns from `COMPUTED` on.
         early: the policy for early retractions.
-        guard: ordinal of the tree of whole input rows that detects early retractions; -1 if they
-            are carried, and for a multiset, whose groups are its rows.
+        guard: ordinal of the tree of whole input rows that detects early retractions; None if
+            they are carried, and for a multiset, whose groups are its rows.
         forget: what happens to the emitted rows of groups that are evicted as idle; empty if idle
             groups are not evicted.
         page_rows: rows per page of a run.
@@ -254,7 +256,7 @@ class OperatorSpec:
     always: tuple[int, ...] = ()
     computed: tuple[ComputedSpec, ...] = ()
     early: EarlyRetraction = "carry"
-    guard: int = -1
+    guard: int | None = None
     forget: Forget = ""
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
@@ -281,7 +283,7 @@ class OperatorSpec:
     @property
     def extremes(self) -> tuple[tuple[int, Side], ...]:
         """Return the extremes stored in a group's row, as (tree, side), each once."""
-        return tuple(dict.fromkeys((m.tree, m.side) for m in self.measures if m.side))
+        return tuple(dict.fromkeys((required(m.tree), m.side) for m in self.measures if m.side))
 
     def alive(self, tree: int) -> int:
         """Return the ordinal of the accumulator that counts the live entries of a tree.
@@ -303,9 +305,12 @@ class OperatorSpec:
         return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
-    def row_counts(self) -> tuple[int, ...]:
-        """Return the accumulators that count equal input rows; below zero, rows came too early."""
-        return (ROW_COUNT,)
+    def row_counts(self) -> tuple[int | None, ...]:
+        """Return the accumulators that count equal input rows; below zero, rows came too early.
+
+        None is the total weight of the group.
+        """
+        return (None,)
 
     @property
     def by_arrival(self) -> bool:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from substrait_agg.document_fields import DOCUMENT_KEY
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import RunFailed, UsageError
-from substrait_agg.operator.common.names import DOCUMENT_KEY
 
 MOST_EVENTS = 10_000
 """The maximal number of event times for a percentile; every snapshot stores them."""

@@ -17,11 +17,12 @@ import pyarrow as pa
 from substrait_agg.errors import RunFailed
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.functions.numbers import exact
-from substrait_agg.operator.common.spec import ROW_COUNT, MeasureSpec, OperatorSpec
+from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.numeric.delta import FloatDigits, split_registers
 from substrait_agg.operator.numeric.numbers import FORMATS, integers, limits
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import INTEGER_BITS
+from substrait_agg.required import required
 from substrait_agg.state.keys.rows import Mask
 
 Int64s = npt.NDArray[np.int64]
@@ -72,9 +73,10 @@ def number_value(
         return _convert(measure, digits, None, np.ones_like(present), rows)
     divisor = np.where(present, count, 1).astype(np.uint64) if measure.kind == "avg" else None
     valid = present | (measure.kind == "sum0")
-    if spec.accumulators[measure.total].kind == "float":
-        return _float_value(measure, state.floats[measure.total], divisor, present, valid)
-    digits = fixed_of(spec, state, measure.total)
+    total = required(measure.total)
+    if spec.accumulators[total].kind == "float":
+        return _float_value(measure, state.floats[total], divisor, present, valid)
+    digits = fixed_of(spec, state, total)
     if measure.kind == "sum0":
         digits = np.where(present, digits, 0)
     return _convert(measure, digits, divisor, valid, rows)
@@ -86,9 +88,9 @@ def fixed_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> exact.Digit
     return state.fixed[offset : offset + spec.accumulators[ordinal].digits]
 
 
-def count_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> Int64s:
-    """Return the values of a counting accumulator; `ROW_COUNT` is the total weight."""
-    if ordinal == ROW_COUNT:
+def count_of(spec: OperatorSpec, state: GroupState, ordinal: int | None) -> Int64s:
+    """Return the values of a counting accumulator; None is the total weight."""
+    if ordinal is None:
         return state.weight()
     return _as_int64(fixed_of(spec, state, ordinal)[:COUNT_DIGITS])
 

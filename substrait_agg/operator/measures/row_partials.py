@@ -25,6 +25,7 @@ from substrait_agg.operator.measures.user_aggregates import with_computed
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.operator.numeric.limbs import Cells, Int64s, masked, weight_limbs, weighted
 from substrait_agg.operator.numeric.numbers import floats
+from substrait_agg.required import required
 from substrait_agg.state.keys.rows import as_mask
 
 _LIMB = 2.0**32
@@ -61,12 +62,12 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
             a
             for tree in spec.trees
             for a in (*tree.arguments, tree.present)
-            if 0 <= a < COMPUTED and not tree.follows
+            if a is not None and a < COMPUTED and not tree.follows
         }
         cells |= {f"x{a}": arguments[a] for a in sorted(read)} | {WEIGHT: weight}
     cells |= {f"w_{j}": limb for j, limb in enumerate(weight_limbs(weight, spec.weight))}
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree < 0 and accumulator.port < 0:
+        if accumulator.tree is None and accumulator.port is None:
             cells |= split_accumulator(i, accumulator, arguments, weight, spec.weight)
     return pa.RecordBatch.from_pydict(cells)
 
@@ -95,9 +96,9 @@ def split_accumulator(
         ``a{ordinal}_*``, and for float and product accumulators ``b{ordinal}``, as described in
         `operator.numeric.delta`.
     """
-    values, weights = arguments[accumulator.argument], weight_limbs(weight, kind)
+    values, weights = arguments[required(accumulator.argument)], weight_limbs(weight, kind)
     if accumulator.kind == "product":
-        return product_cells(ordinal, values, arguments[accumulator.other], weights)
+        return product_cells(ordinal, values, arguments[required(accumulator.other)], weights)
     return _SPLITS[accumulator.kind](ordinal, values, weights)
 
 

@@ -310,7 +310,7 @@ def _retracting_rows(
     payload = take(entries.payload, rows)
     columns |= {f"x{i}": p for i, p in enumerate(payload)}
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: -entries.weights[rows]})
-    if spec.guard < 0:
+    if spec.guard is None:
         # The weights are negative here, even if the input has only insertions.
         batch = split_rows(batch, replace(spec, weight="changelog"))
     return pa.Table.from_batches([batch])

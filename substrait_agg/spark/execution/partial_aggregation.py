@@ -29,6 +29,7 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightK
 from substrait_agg.operator.common.names import END, POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
+from substrait_agg.required import required
 from substrait_agg.spark.types.cached_transform import RecordedTransform
 from substrait_agg.spark.types.decimals import Params, negative
 from substrait_agg.spark.types.keys import normalised, restored_keys, with_normalised_keys
@@ -58,7 +59,7 @@ def _contributions(frame: RecordedTransform, spec: InputSpec) -> RecordedTransfo
     if spec.weight != "append_only":
         columns += _named("w", weight_limbs(spec.weight))
     for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.kind != "decimal" and accumulator.tree < 0:
+        if accumulator.kind != "decimal" and accumulator.tree is None:
             columns += _named(f"a{i}", _coefficient_columns(i, accumulator, spec.weight))
     # A frame without columns loses its rows: count(*) alone reads nothing.
     return frame.select(*(columns or [F.lit(True).alias("x")]))
@@ -101,9 +102,12 @@ def partial_sums(
         sums.append(F.max(TIME).alias(TIME))
     sums += _end_columns(spec)
     for i, accumulator in enumerate(spec.accumulators):
-        params = decimals[accumulator.argument] if accumulator.kind == "decimal" else None
+        if accumulator.kind != "decimal":
+            continue
+        argument = required(accumulator.argument)
+        params = decimals[argument]
         if params is not None:
-            sums += _decimal_sums(i, accumulator.argument, params, spec.weight, parts=parts)
+            sums += _decimal_sums(i, argument, params, spec.weight, parts=parts)
     grouped = frame.grouped((*keys, *bins), *sums)
     if not keys:
         zero = F.lit(0).cast("int")
@@ -170,7 +174,7 @@ def _keys(spec: InputSpec) -> list[str]:
 
 def _raw_columns(spec: InputSpec) -> list[str]:
     """Return the columns from which every batch computes decimal sums."""
-    arguments = {a.argument for a in spec.accumulators if a.kind == "decimal"}
+    arguments = {required(a.argument) for a in spec.accumulators if a.kind == "decimal"}
     if not arguments:
         return []
     weights = [] if spec.weight == "append_only" else [WEIGHT]

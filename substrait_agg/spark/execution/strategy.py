@@ -151,7 +151,7 @@ def _partial_cells(spec: InputSpec) -> int:
     sums = sum(
         _LIMBS.get(accumulator.kind) or accumulator.bits // DIGIT_BITS
         for accumulator in spec.accumulators
-        if accumulator.tree < 0
+        if accumulator.tree is None
     )
     return _HASHES + len(spec.keys) + 1 + sums + len(spec.extremes)
 
@@ -159,7 +159,7 @@ def _partial_cells(spec: InputSpec) -> int:
 def row_cells(spec: InputSpec) -> int:
     """Return the number of cells of a row that is exchanged."""
     weight = 0 if spec.weight == "append_only" else 1
-    read = {a.argument for a in spec.accumulators if a.tree < 0}
+    read = {a.argument for a in spec.accumulators if a.tree is None}
     read |= {a for tree in spec.trees for a in tree.arguments}
     return _HASHES + len(spec.keys) + len(read) + weight
 

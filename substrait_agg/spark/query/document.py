@@ -7,13 +7,7 @@ import base64
 import pyarrow as pa
 
 from substrait_agg.commit.documents.plan_document import OperatorText
-from substrait_agg.commit.documents.state_schema import (
-    NumberColumns,
-    OperatorColumns,
-    TreeColumns,
-    readings,
-    state_schemas,
-)
+from substrait_agg.commit.documents.state_schema import readings, state_schemas
 from substrait_agg.commit.log.checkpoint import (
     EarlyRetractionSchema,
     PlanDocument,
@@ -58,18 +52,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         watermarks=tuple(source.label for source in events.sources),
         forget=next((node.forget for node in flow.operators if node.forget), ""),
         upserts=upserts_of(flow),
-        state_columns=tuple(
-            OperatorColumns(
-                kept.kind,
-                kept.keys,
-                kept.values,
-                tuple(
-                    NumberColumns(n.what, n.kind, n.digits, n.scale, n.tree) for n in kept.numbers
-                ),
-                tuple(TreeColumns(what, values) for what, values in kept.trees),
-            )
-            for kept in state_columns(flow)
-        ),
+        state_columns=state_columns(flow),
         operator_texts=describe_operators(flow),
         state_schemas=state_schemas(flow),
         inputs=readings(flow),

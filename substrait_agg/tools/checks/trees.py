@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
-from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns, TreeColumns
 from substrait_agg.commit.log.checkpoint import PlanDocument
 from substrait_agg.errors import UsageError
+from substrait_agg.explanation.tree import NumberColumns, OperatorColumns, TreeColumns
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.state.run import RunFile
 

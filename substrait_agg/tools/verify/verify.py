@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
-from substrait_agg.commit.documents.state_schema import NumberColumns, OperatorColumns
 from substrait_agg.commit.log.checkpoint import PLAN, Checkpoint, PlanDocument
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.sweep import (
@@ -30,9 +29,11 @@ from substrait_agg.commit.log.sweep import (
 )
 from substrait_agg.commit.runtime.change_writer import VERSION
 from substrait_agg.commit.view.view import View
+from substrait_agg.explanation.tree import NumberColumns, OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS, MET
 from substrait_agg.operator.common.names import GROUP, PENDING, WEIGHT, entries_tree
 from substrait_agg.operator.numeric.delta import unpack_fixed
+from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.keys import EncodedKeys, before
 from substrait_agg.state.keys.rows import group_rows
@@ -302,7 +303,7 @@ def check_operator(
     """
     for number, tree in _tree_counters(shape):
         _check_entries(storage, state, tree, number, path, found)
-    ends = (n.tree for n in (() if shape is None else shape.numbers) if n.kind == MET)
+    ends = (required(n.tree) for n in (() if shape is None else shape.numbers) if n.kind == MET)
     for tree in ends:
         if state[entries_tree(tree)]:
             message = f"tree {tree} has entries, though its ends are all that is kept of it"
@@ -325,7 +326,7 @@ def _tree_counters(shape: OperatorColumns | None) -> list[tuple[tuple[int, Numbe
     """Return the counters of entries with the position of their digits, and the tree of each."""
     counters, start = [], COUNT_DIGITS
     for number in () if shape is None else shape.numbers:
-        if number.kind in ("live", "entries") and number.tree >= 0:
+        if number.kind in ("live", "entries") and number.tree is not None:
             counters.append(((start, number), number.tree))
         start += number.digits
     return counters
