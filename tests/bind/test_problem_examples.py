@@ -36,11 +36,11 @@ ALSO: dict[str, frozenset[str]] = {
 }
 """Codes that the example of a code raises besides."""
 
-# While joins and fetches have no operator, their examples are refused for that as well.
+# While joins have no operator, their examples are refused for that as well.
 ALSO |= {
     code: frozenset({"RELATION_NOT_SUPPORTED"})
     for code in KINDS
-    if code.startswith(("JOIN_", "MERGE_JOIN_", "FETCH_")) and NOT_RUN
+    if code.startswith(("JOIN_", "MERGE_JOIN_")) and NOT_RUN
 }
 
 LARGEST = 2_500

@@ -192,3 +192,10 @@ def ordered(source: Json, *keys: tuple[Json, bool]) -> Json:
     ways = ("SORT_DIRECTION_ASC_NULLS_LAST", "SORT_DIRECTION_DESC_NULLS_LAST")
     sorts = [{"expr": key, "direction": ways[falls]} for key, falls in keys]
     return {"sort": {"input": source, "sorts": sorts}}
+
+
+def fetched(source: Json, count: int | None = None, offset: int = 0) -> Json:
+    """The rows from a position on, in the order of the source."""
+    body: Json = {"input": source, "offset": str(offset)}
+    body["count"] = "-1" if count is None else str(count)
+    return {"fetch": body}

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from substrait_agg.bind.bound import Column, MeasureSort
+from substrait_agg.bind.bound import BoundFetch, BoundRows, Column, MeasureSort
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import partition_range
@@ -132,16 +132,12 @@ def node_of(
 ) -> TopK:
     """A fetch over columns of these types; the first `keys` columns are the group."""
     own = tuple(types)
-    return top_k_node(
-        0,
-        (),
-        (weight, early),
-        own,
-        tuple(MeasureSort(Column(own[c], c), d, n) for c, d, n in sorts),
-        (offset, count),
-        "relations[0]",
-        keys=tuple(Column(Type("string"), 100 + i) for i in range(keys)),
+    order = tuple(MeasureSort(Column(own[c], c), d, n) for c, d, n in sorts)
+    fetch = BoundFetch(
+        BoundRows(own, (), "relations[0]"), order, offset, count, own, "relations[0]"
     )
+    groups = tuple(Column(Type("string"), 100 + i) for i in range(keys))
+    return top_k_node(0, (), (weight, early), fetch, groups)
 
 
 class World:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from substrait_agg.bind.context import BindContext
 
 NOT_RUN: frozenset[str] = frozenset(
-    {"join", "cross", "hash_join", "merge_join", "nested_loop_join", "fetch", "top_n"}
+    {"join", "cross", "hash_join", "merge_join", "nested_loop_join"}
 )
 """Kinds of relation that binding understands and lowering does not."""
 

@@ -97,10 +97,12 @@ class TopK(Node):
         """See `Node`."""
         last = "the last" if self.count is None else str(self.offset + self.count)
         ranks = "no ranks" if self.count == 0 else f"ranks {self.offset + 1} to {last}"
+        bounded = self.weight == "append_only" and self.count is not None
+        only = f", of which those up to rank {last} are kept: none is taken back" if bounded else ""
         return NodeDescription(
             "top-k",
             "ordered rows",
-            ("to find rows by rank", "to keep rows retracted more often than inserted"),
+            (f"to find rows by rank{only}", "to keep rows retracted more often than inserted"),
             ranks=ranks,
             emits=f"retract the rows that leave {ranks}, insert those that enter",
         )

@@ -42,6 +42,7 @@ from substrait_agg.flow.passes.sessions import (
     over_sessions,
     session_node,
 )
+from substrait_agg.flow.passes.top_k import merged_fetch, top_k_node
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 
@@ -75,22 +76,33 @@ class _Lowering:
                 return tuple(b.then(FilterStep(condition)) for b in self.raw_branches(source))
             case BoundProject(input=source, expressions=expressions):
                 return tuple(b.then(ProjectStep(expressions)) for b in self.raw_branches(source))
-            case BoundAggregate() | BoundSetOperation():
+            case BoundAggregate() | BoundSetOperation() | BoundFetch():
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
-            case BoundJoin() | BoundFetch():
+            case BoundJoin():
                 # Binding refuses them (`bind.plan.pending`).
                 raise TypeError(f"no operator for {type(relation).__name__}")
 
-    def once(self, relation: StatefulRelation) -> Node:
+    def once(self, relation: StatefulRelation | BoundFetch) -> Node:
         """Return the operator of a stateful relation, which several branches may read."""
         if id(relation) not in self.operators_by_id:
-            self.operators_by_id[id(relation)] = (
-                self.aggregate(relation)
-                if isinstance(relation, BoundAggregate)
-                else self.set_operation(relation)
-            )
+            match relation:
+                case BoundAggregate():
+                    made = self.aggregate(relation)
+                case BoundFetch():
+                    made = self.fetch(relation)
+                case _:
+                    made = self.set_operation(relation)
+            self.operators_by_id[id(relation)] = made
         return self.operators_by_id[id(relation)]
+
+    def fetch(self, relation: BoundFetch) -> Node:
+        """Add the operator of a fetch, after those that it reads."""
+        relation = merged_fetch(relation)
+        inputs = self.inputs(relation.input, tuple(range(len(relation.types))))
+        node = top_k_node(len(self.operators), inputs, self.input_properties(inputs), relation)
+        self.operators.append(node)
+        return node
 
     def aggregate(self, relation: BoundAggregate) -> Node:
         """Add the operator of an aggregate, after those that it reads."""

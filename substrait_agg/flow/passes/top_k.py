@@ -2,58 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-from substrait_agg.bind.bound import Expr, MeasureSort
+from substrait_agg.bind.bound import BoundFetch, Expr
 from substrait_agg.bind.context import columns
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
-from substrait_agg.plan.types import Type
+
+
+def merged_fetch(relation: BoundFetch) -> BoundFetch:
+    """Return a fetch that reads no other fetch in the same order.
+
+    The ranks of an outer fetch are among those of the inner one.
+    """
+    inner = relation.input
+    if not isinstance(inner, BoundFetch) or inner.sorts != relation.sorts:
+        return relation
+    inner = merged_fetch(inner)
+    left = None if inner.count is None else max(0, inner.count - relation.offset)
+    counts = [count for count in (left, relation.count) if count is not None]
+    return replace(
+        inner,
+        offset=inner.offset + relation.offset,
+        count=min(counts, default=None),
+        path=relation.path,
+    )
 
 
 def top_k_node(
     number: int,
     inputs: tuple[Branch, ...],
     given: tuple[WeightKind, EarlyRetraction],
-    types: tuple[Type, ...],
-    sorts: Sequence[MeasureSort],
-    ranks: tuple[int, int | None],
-    path: str,
+    relation: BoundFetch,
     keys: tuple[Expr, ...] = (),
 ) -> TopK:
     """Return the operator of a fetch.
+
+    Rows with equal sort keys are ordered by their other columns, ascending, nulls last.
 
     Args:
         number: its id.
         inputs: branches with exactly the columns of the input.
         given: the weights of these branches, and the early-retraction policy.
-        types: the columns of the input.
-        sorts: the sort keys; a repeated key has no effect. Rows with equal keys are ordered by
-            their other columns, ascending, nulls last.
-        ranks: number of rows to skip, and the largest number of rows after them (None: no limit).
-        path: path in the plan.
+        relation: the fetch.
         keys: expressions whose values have a range of ranks each; none for one range of all rows.
     """
     order: dict[Expr, tuple[bool, bool]] = {}
-    for sort in sorts:
+    for sort in relation.sorts:
         order.setdefault(sort.expression, (sort.descending, sort.nulls_first))
-    by_column: dict[Expr, tuple[bool, bool]] = {
-        column: (False, False) for column in columns(types) if column not in order
-    }
-    arguments = (*order, *by_column)
+    row = columns(relation.types)
+    rest: dict[Expr, tuple[bool, bool]] = {c: (False, False) for c in row if c not in order}
+    arguments = (*order, *rest)
     weight, early = given
     return TopK(
         id=number,
         inputs=(Port(inputs, keys, tuple((argument, None) for argument in arguments)),),
-        types=(*(key.type for key in keys), *types),
+        types=(*(key.type for key in keys), *relation.types),
         weight=weight,
-        path=path,
+        path=relation.path,
         early=early,
-        directions=(*order.values(), *by_column.values()),
+        directions=(*order.values(), *rest.values()),
         sorts=len(order),
-        row=tuple(arguments.index(column) for column in columns(types)),
-        offset=ranks[0],
-        count=ranks[1],
+        row=tuple(map(arguments.index, row)),
+        offset=relation.offset,
+        count=relation.count,
     )

@@ -1,0 +1,207 @@
+"""Fetches over sorts, checked against DuckDB's ORDER BY, LIMIT and OFFSET at every version."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.errors import UsageError
+from tests.e2e.feeds import Change, Feed, check, churn
+from tests.e2e.plans import (
+    COMPARISON,
+    Builder,
+    Json,
+    aggregate,
+    column,
+    fetched,
+    filtered,
+    literal,
+    ordered,
+    projected,
+    read,
+    union_all,
+)
+from tests.e2e.rows import Bag
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = {"customer": "string", "city": "string", "amount": "i64"}
+SALES = read("sales", COLUMNS)
+BY_AMOUNT = ordered(SALES, (column(2), True))
+TIES = "amount desc nulls last, customer nulls last, city nulls last"
+"""The order of rows under `BY_AMOUNT`: ties go by the other columns."""
+
+
+def _row(rng: random.Random) -> tuple[Any, ...]:
+    amount = None if rng.random() < 0.1 else rng.randint(-5, 5)
+    return rng.choice(["ann", "bob", "Cy", "dé", None]), rng.choice(["p", "q"]), amount
+
+
+def _changes(seed: int, batches: int = 6) -> list[list[Change]]:
+    """Batches of insertions, and of deletions of what is there."""
+    rng = random.Random(seed)
+    there: list[tuple[Any, ...]] = []
+    made: list[list[Change]] = []
+    for number in range(batches):
+        new = [_row(rng) for _ in range(12 if number != batches - 2 else 0)]
+        rng.shuffle(there)
+        gone = [
+            there.pop() for _ in range(len(there) // 2 if number != batches - 2 else len(there))
+        ]
+        there += new
+        made.append([*((row, -1) for row in gone), *((row, 1) for row in new)])
+    return made
+
+
+def duck(query: str) -> Callable[[Bag], Bag]:
+    """What DuckDB says of the rows of a table at a version; rows of negative weight are not there."""
+
+    def wanted(rows: Bag) -> Bag:
+        with duckdb.connect() as database:
+            database.execute("create table sales (customer varchar, city varchar, amount bigint)")
+            for row, weight in rows.items():
+                for _ in range(max(weight, 0)):
+                    database.execute("insert into sales values (?, ?, ?)", row)
+            return Counter(database.execute(query).fetchall())
+
+    return wanted
+
+
+def by_customer(builder: Builder) -> Json:
+    """SELECT customer, sum(amount), count(*) FROM sales GROUP BY customer."""
+    measures = [
+        builder.measure("sum", (column(2), "i64"), output="i64"),
+        builder.measure("count", output="i64!"),
+    ]
+    return aggregate(SALES, [column(0)], measures)
+
+
+GROUPED = "select customer, sum(amount)::bigint as total, count(*) as n from sales group by all"
+
+
+@pytest.mark.parametrize(
+    ("count", "offset", "tail"),
+    [(4, 2, "limit 4 offset 2"), (None, 3, "offset 3"), (0, 0, "limit 0"), (5, 100, "limit 5 offset 100")],
+)  # fmt: skip
+def test_rows(
+    spark: SparkSession, tmp_path: Path, count: int | None, offset: int, tail: str
+) -> None:
+    plan = Builder().plan(fetched(BY_AMOUNT, count, offset), *COLUMNS)
+    feed = Feed(
+        "sales", COLUMNS, "op", churn(random.Random(4), lambda: _row(random.Random()), 6, 8)
+    )
+    check(spark, tmp_path, plan, [feed], duck(f"from sales order by {TIES} {tail}"))
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_groups(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
+    builder = Builder()
+    best = ordered(by_customer(builder), (column(1), True), (column(0), False))
+    plan = builder.plan(fetched(best, 2), "customer", "total", "n")
+    feed = Feed("sales", COLUMNS, "op", _changes(1))
+    query = f"from ({GROUPED}) order by total desc nulls last, customer nulls last, n limit 2"
+    folder = check(spark, tmp_path, plan, [feed], duck(query), partitions=partitions)
+    shown = sa.open_view(folder).to_arrow().to_pylist()
+    assert shown == sorted(shown, key=lambda row: -row["total"])
+
+
+def test_groups_on_spark(spark: SparkSession, tmp_path: Path, on_spark: None) -> None:
+    test_groups(spark, tmp_path, 2)
+
+
+def test_rows_without_an_order(spark: SparkSession, tmp_path: Path) -> None:
+    plan = Builder().plan(fetched(SALES, 3), *COLUMNS)
+    feed = Feed("sales", COLUMNS, "one", [[(r, 1) for r, w in b if w > 0] for b in _changes(2)])
+    query = "from sales order by customer nulls last, city nulls last, amount nulls last limit 3"
+    check(spark, tmp_path, plan, [feed], duck(query))
+
+
+def test_an_aggregate_over_a_fetch(spark: SparkSession, tmp_path: Path) -> None:
+    builder = Builder()
+    measures = [
+        builder.measure("count", output="i64!"),
+        builder.measure("sum", (column(2), "i64"), output="i64"),
+    ]
+    plan = builder.plan(aggregate(fetched(BY_AMOUNT, 5, 1), [], measures), "n", "total")
+    query = (
+        f"select count(*), sum(amount)::bigint from (from sales order by {TIES} limit 5 offset 1)"
+    )
+    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", _changes(3))], duck(query))
+
+
+def test_fetches_in_fetches_and_rows_above(spark: SparkSession, tmp_path: Path) -> None:
+    """The last five of the first nine in another order, twice in a union with the first nine, filtered."""
+    builder = Builder()
+    nine = fetched(BY_AMOUNT, 9)
+    inner = fetched(ordered(nine, (column(0), False)), None, 4)
+    both = fetched(ordered(union_all(nine, inner), (column(1), False)), 10)
+    positive = builder.call("gt:any_any", COMPARISON, column(2), literal("i64", -3), output="bool")
+    root = projected(filtered(both, positive), 3, column(0), column(2))
+    plan = builder.plan(root, "customer", "amount")
+    query = f"""
+        with nine as (from sales order by {TIES} limit 9),
+        rest as (from nine order by customer nulls last, city nulls last, amount nulls last offset 4),
+        both_ as (from (from nine union all from rest)
+            order by city nulls last, customer nulls last, amount nulls last limit 10)
+        select customer, amount from both_ where amount > -3
+    """
+    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", _changes(5))], duck(query))
+
+
+def test_no_rows_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    plan = Builder().plan(fetched(BY_AMOUNT, 3), *COLUMNS)
+    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", [[]])], duck("from sales"))
+
+
+@pytest.mark.parametrize("sizes", [(1,), (2, 1), (6,)])
+def test_any_cut_into_batches(spark: SparkSession, tmp_path: Path, sizes: Sequence[int]) -> None:
+    changes = [change for batch in _changes(6) for change in batch]
+    cut: list[list[Change]] = []
+    at = 0
+    while at < len(changes):
+        size = 8 * sizes[len(cut) % len(sizes)]
+        cut.append(changes[at : at + size])
+        at += size
+    plan = Builder().plan(fetched(BY_AMOUNT, 3, 2), *COLUMNS)
+    query = f"from sales order by {TIES} limit 3 offset 2"
+    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", cut)], duck(query))
+
+
+def test_early_retractions_in_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+    ann, bob, cy = (("ann", "p", 9), ("bob", "p", 8), ("Cy", "p", 7))
+    batches: list[list[Change]] = [[(ann, -1), (bob, 1), (cy, 1)], [(ann, 2)]]
+    plan = Builder().plan(fetched(BY_AMOUNT, 2), *COLUMNS)
+    folder = check(
+        spark, tmp_path, plan, [Feed("sales", COLUMNS, "weight", batches)],
+        duck(f"from sales order by {TIES} limit 2"), early_retraction="quarantine",
+    )  # fmt: skip
+    view = sa.open_view(folder)
+    waiting = view.quarantined(1).to_pylist()
+    assert waiting == [{"amount": 9, "customer": "ann", "city": "p", "__weight": -1}]
+    assert view.quarantined(2).num_rows == 0
+
+
+def test_rows_cannot_wait_but_groups_can(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed("sales", COLUMNS, "op", [[(("ann", "p", 1), 1)], [(("bob", "p", 2), 1)]])
+    sources = {"sales": feed.write(tmp_path)}
+    plan = Builder().plan(fetched(BY_AMOUNT, 3), *COLUMNS)
+    with pytest.raises(UsageError) as error:
+        sa.run(plan, sources, checkpoint=tmp_path / "no", spark=spark, emit="count:2")
+    assert error.value.code == "EMIT_TOGETHER"
+    builder = Builder()
+    plan = builder.plan(fetched(ordered(by_customer(builder), (column(1), True)), 1), "c", "t", "n")
+    run = sa.run(plan, sources, checkpoint=tmp_path / "yes", spark=spark, emit="count:2")
+    run.wait()
+    view = sa.open_view(tmp_path / "yes")
+    assert view.to_arrow(2).num_rows == 0
+    assert view.to_arrow().to_pylist() == [{"c": "bob", "t": 2, "n": 1}]
