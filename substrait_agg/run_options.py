@@ -49,71 +49,79 @@ class RunOptions:
 
     checkpoint: str | Path = _option(  # noqa: RUF009 - a field
         MISSING,
-        "State, offsets and versions: a folder, or a URL such as s3://bucket/prefix. Running again continues.",
+        (
+            "Folder, or URL such as s3://bucket/prefix, for state, offsets and versions. A run continues an existing "
+            "checkpoint."
+        ),
         "DIR",
     )
     until: str = "done"
     emit: str = _option(
         "batch",
-        "When a group's changes are emitted. batch: after every batch that touches it; watermark: when the watermark has passed"
-        " its event time; count:N: after N rows of it; delay:5s: so long after its last row; end: at the end of the input."
-        " Several joined by commas: whichever is first.",
+        "When the changes of a group are emitted. batch: after every batch with rows of the group; watermark: when "
+        "the watermark passes its event time; count:N: after N rows of the group; delay:5s: 5 s after its last "
+        "row; end: at the end of the input. With several, separated by commas, the first one applies.",
         "SPEC",
     )
     watermark: Mapping[str, str] | None = _option(
         None,
-        "The event time of a table. SPEC is max-diff:5s or percentile:P:EVENTS:FREQUENCY, and behind it ,idle:1m or"
-        " ,by:COLUMN. Rows of groups that the watermark has passed are late: dropped and counted.",
+        "The event time column of a table. SPEC is max-diff:5s or percentile:P:EVENTS:FREQUENCY, optionally "
+        "followed by ,idle:1m or ,by:COLUMN. Rows of groups that the watermark has passed are late: they are "
+        "dropped and counted.",
         "NAME.COLUMN=SPEC",
     )
     ttl: str | None = _option(
         None,
-        "Forget groups without rows for so long in event time (without --watermark by the clock); 1h retracts their"
-        " rows, 1h:keep leaves them in the view.",
+        "Delete the state of groups that had no rows for this long in event time, or by the clock without "
+        "--watermark. 1h retracts their rows; 1h:keep leaves them in the view.",
         "INTERVAL",
     )
     outputs: Iterable[Any] = _option(
         (),
-        "May be repeated; default batch-table. At the end batch-table, batch-csv; after every version live-table,"
-        " live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, late-parquet=DIR"
-        " (rows that the watermark left out), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by Spark); none. A slow or failing output holds up nothing"
-        " else and is tried again; what it has not had when the run ends, the next run delivers.",
+        "Repeatable; default batch-table. At the end of the run: batch-table, batch-csv. After every version: "
+        "live-table, live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, "
+        "late-parquet=DIR (late rows), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by "
+        "Spark). none: no output. A slow or failing output does not delay the run; delivery is retried, and the "
+        "next run delivers missing versions.",
         "KIND[=LOCATION]",
         name="output",
     )
     partitions: int | None = _option(
         None,
-        "Of the state: a power of two; default what state rescale has set, else one per core.",
+        "Number of state partitions, a power of two. Default: the number set by state rescale, else one per core.",
         "N",
     )
     keep_versions: int | None = _option(
         None,
-        "The newest N versions keep their state, to be read (view --version) and gone back to (state rollback); default 10.",
+        "Keep the state of the newest N versions, for view --version and state rollback; default 10.",
         "N",
     )
     keep_for: str | None = _option(
-        None, "Versions younger than this keep their state as well, such as 12h or 7d.", "INTERVAL"
+        None,
+        "Also keep the state of versions that are younger than this, such as 12h or 7d.",
+        "INTERVAL",
     )
     early_retraction: str = _option(
         "carry",
-        "What a retraction before its insertion does. carry: count below zero, unseen; refuse: fail the batch;"
-        " quarantine: wait aside (view --quarantined). A checkpoint keeps its policy.",
+        "How to handle a retraction that comes before its insertion. carry: count it as a negative weight, which "
+        "the view does not show; refuse: fail the batch; quarantine: store it until the insertion comes (view "
+        "--quarantined). Fixed for a checkpoint.",
         choices=EARLY_RETRACTIONS,
     )
     metrics: str | Path | None = _option(  # noqa: RUF009 - a field
         None,
-        "Metrics after every version: Prometheus text that is replaced where FILE ends in .prom, else JSON lines"
-        " that are appended; - is stdout.",
+        "Write metrics after every version. If FILE ends in .prom: Prometheus text, replaced each time; else JSON "
+        "lines, appended; - is stdout.",
         "FILE",
     )
     accept_source_change: bool = _option(
         False,
-        "Go on though a table is read from another place than before; all that is there counts as new rows.",
+        "Continue if a table has another location than before; all data of the new location counts as new rows.",
     )
     evolve: bool = _option(
         False,
-        "Go on with a plan that has other measures or names than the one the checkpoint was made for. New measures are"
-        " computed from what is kept, or refused with the reason.",
+        "Continue a checkpoint with a plan that has other measures or names. New measures are computed from the "
+        "stored state, or refused with a reason.",
     )
     mode: Mode = "lenient"
     master: str | None = _option(None, "Spark master; default: all cores of this machine.", "URL")

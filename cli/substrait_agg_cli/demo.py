@@ -46,11 +46,11 @@ PATIENCE_SECONDS = 300
     type=click.IntRange(min=4),
     default=12,
     show_default=True,
-    help="Change files to stream.",
+    help="Number of change files to stream.",
 )
 @debug_option
 def main(scale: float, files: int) -> None:
-    """Run the demo: exit status 0 if the view equals what DuckDB computes, else 1."""
+    """Run the demo. Exit status: 0 if the view equals the result of DuckDB, else 1."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="substrait-agg-demo-") as folder:
@@ -88,7 +88,10 @@ def run_command(checkpoint: Path, stream: ChangeStream) -> list[str]:
     """
     if not PLAN.exists():
         raise UsageError(
-            "FILE_NOT_FOUND", "the demo's plan is missing", help="run it in a clone", path=str(PLAN)
+            "FILE_NOT_FOUND",
+            "the demo's plan is missing",
+            help="run the demo in a clone of the repository",
+            path=str(PLAN),
         )
     script = Path(sys.executable).with_name("substrait-agg")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli.main"]
@@ -99,7 +102,7 @@ def run_command(checkpoint: Path, stream: ChangeStream) -> list[str]:
 
 def run_and_kill(command: Sequence[str], checkpoint: Path, version: int) -> None:
     """Run, show the view as it changes, and kill the process group after `version` is committed."""
-    title("Running the plan that DataFusion wrote, one file per batch")
+    title("Run the plan that DataFusion wrote, one file per batch")
     say(f"$ {as_shown(command, checkpoint.parent)}")
     with running(command, checkpoint.parent) as process:
         await_version(process, checkpoint, 1)
@@ -115,7 +118,7 @@ def run_and_kill(command: Sequence[str], checkpoint: Path, version: int) -> None
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     last = open_view(checkpoint).version
-    title(f"Killed with SIGKILL after version {last}; the same command again")
+    title(f"Killed with SIGKILL after version {last}; run the same command again")
 
 
 def resume(command: Sequence[str], checkpoint: Path, last: int) -> None:
@@ -202,7 +205,7 @@ def check(connection: Any, checkpoint: Path) -> bool:
     view = open_view(checkpoint)
     table = view.to_arrow()
     (rows,) = connection.execute("SELECT count(*) FROM lineitem").fetchone()
-    title(f"Compared with DuckDB over the {rows:,} surviving rows")
+    title(f"Compare with DuckDB over the {rows:,} remaining rows")
     columns = compare(table.to_pydict(), expected(connection, table.schema))
     for column in columns:
         say(f"  {column.name:<14} {'PASS' if column.ok else 'FAIL'}")

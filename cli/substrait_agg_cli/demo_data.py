@@ -50,7 +50,7 @@ def generate(target: Path, scale: float) -> Path:
     """
     tool = Path(sys.executable).with_name("tpchgen-cli")
     if not tool.exists():
-        message = f"tpchgen-cli is not installed beside {sys.executable}"
+        message = f"tpchgen-cli is not installed in the folder of {sys.executable}"
         raise UsageError("TOOL_MISSING", message, help="pip install 'substrait-agg[demo]'")
     options = ["--scale-factor", str(scale), "--tables", "lineitem", "--output-dir", str(target)]
     done = subprocess.run(

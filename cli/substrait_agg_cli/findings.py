@@ -106,7 +106,7 @@ class ProblemWriter:
             if count > FULL:
                 self._echo(f"{note} {code} {count} times: {printable(help)}")
         if self._summarized:
-            self._echo(f"{note} --verbose lists each of them with its place and what to do")
+            self._echo(f"{note} --verbose lists each problem with its place and help")
 
     def _headline(self, problem: Problem, plan: str) -> str:
         line = problem_line(problem, plan)

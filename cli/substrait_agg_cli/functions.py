@@ -37,24 +37,25 @@ Examples:
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="text: tables for the terminal; json: everything, for programs; markdown: the tables of docs/functions.md; "
-    "dialect: a Substrait dialect file (YAML); yaml: the Substrait extension file of this program's own functions, windows over time.",
+    help="text: tables for the terminal; json: all details; markdown: the tables of docs/functions.md; dialect: a "
+    "Substrait dialect file (YAML); yaml: the Substrait extension file of the functions of this program, "
+    "windows over time.",
 )
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
     default="all",
     show_default=True,
-    help="Which functions are listed.",
+    help="Which functions to list.",
 )
 @debug_option
 def functions(name: str | None, format: str, kind: Kind) -> None:
-    """List the functions that plans may use; with NAME, everything about one of them.
+    """List the supported functions; with NAME, describe one of them.
 
-    NAME is a function or any other name that producers write for it. For DISTINCT, ORDER BY, FILTER, phases and
-    options the list says whether they are honoured, change nothing (no-op), or are refused, and why.
+    NAME is a function, or another name that producers write for it. For DISTINCT, ORDER BY, FILTER, phases and
+    options the list says whether they are applied, have no effect (no-op), or are refused, and why.
 
-    Exit status: 0 success; 2 there is no such function, or the call itself is wrong.
+    Exit status: 0 success; 2 unknown function, or wrong usage.
     """
     _check(name, format, kind)
     if format == "dialect":
@@ -86,8 +87,8 @@ def _check(name: str | None, format: str, kind: Kind) -> None:
             )
             if here
         )
-        help = "NAME goes with --format text or json; dialect and yaml always list everything"
-        raise UsageError("OPTION_CONFLICT", f"{given} do not go together", help=help)
+        help = "NAME is allowed with --format text or json only; dialect and yaml always list everything"
+        raise UsageError("OPTION_CONFLICT", f"{given} cannot be combined", help=help)
 
 
 def _json(name: str | None, kind: Kind) -> str:

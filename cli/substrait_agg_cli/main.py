@@ -30,9 +30,9 @@ Examples:
 @click.version_option(substrait_agg.__version__, prog_name="substrait-agg")
 @debug_option
 def main() -> None:
-    """Run Substrait aggregation plans incrementally on Spark: rows with weights in, exact changes out.
+    """Maintain the result of Substrait aggregation plans on Spark, incrementally and exactly.
 
-    Exit status: 0 success; 1 the plan has errors, or the run failed; 2 the call itself is wrong.
+    Exit status: 0 success; 1 the plan has errors, or the run failed; 2 wrong usage.
     """
 
 

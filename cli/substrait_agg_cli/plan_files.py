@@ -30,7 +30,7 @@ def read_plan(name: str) -> substrait_agg.Plan:
 
     if name == STDIO:
         if sys.stdin is None:
-            help = "pipe a plan into it, or give the path of a plan file"
+            help = "pipe a plan to stdin, or give the path of a plan file"
             raise UsageError("FILE_NOT_READABLE", "stdin is closed", help=help, path=name)
         # Read one byte more than allowed, so that an endless input is refused.
         return substrait_agg.Plan(STDIO, sys.stdin.buffer.read(MAX_PLAN_BYTES + 1))
@@ -77,8 +77,8 @@ def _plans_in(folder: str) -> Iterator[substrait_agg.Plan | UsageError]:
             found = True
             yield plan
     if not found:
-        help = f"plans in folders end in {', '.join(sorted(SUFFIXES))}; name others themselves"
-        yield UsageError("NO_PLAN_IN_FOLDER", "there is no plan in it", help=help, path=folder)
+        help = f"plans in folders end in {', '.join(sorted(SUFFIXES))}; name other files directly"
+        yield UsageError("NO_PLAN_IN_FOLDER", "the folder contains no plan", help=help, path=folder)
 
 
 def _files(folder: str) -> list[str]:

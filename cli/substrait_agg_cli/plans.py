@@ -26,7 +26,7 @@ mode_option = click.option(
     type=click.Choice(MODES),
     default="lenient",
     show_default=True,
-    help="lenient warns of what producers are known to write; strict makes it an error.",
+    help="lenient accepts known deviations of producers with a warning; strict reports them as errors.",
 )
 
 
@@ -45,12 +45,12 @@ mode_option = click.option(
     type=click.Choice(EARLY_RETRACTIONS),
     default="carry",
     show_default=True,
-    help="As in run; with refuse and quarantine, tables are taken to bring retractions.",
+    help="As in run. With refuse and quarantine, the tables are assumed to have retractions.",
 )
 @to_option
 @debug_option
 def explain(plan: str, mode: Mode, format: str | None, early_retraction: str, to: str) -> None:
-    """Describe how a plan is run: its operators, what each keeps per group, what runs on Spark.
+    """Describe how a plan runs: its operators, their state per group, and the steps on Spark.
 
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin.
     """

@@ -37,30 +37,32 @@ Examples:
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="text: tables, or pages of the CODEs; json: everything, for programs; markdown: what docs/problems.md is made of.",
+    help="text: a table, or one page per CODE; json: all details; markdown: the content of docs/problems.md.",
 )
 @click.option(
     "--level",
     type=click.Choice(LEVELS),
-    help="Only problems that have this level in lenient or in strict mode.",
+    help="Only problems with this level in lenient or in strict mode.",
 )
 @click.option(
     "--area",
     type=click.Choice(AREAS),
-    help=f"Only problems of this area; {ERRORS}: what is not about plans.",
+    help=f"Only problems of this area; {ERRORS}: errors that are not about plans.",
 )
 @debug_option
 def problems(codes: tuple[str, ...], format: str, level: Level | None, area: str | None) -> None:
-    """List all codes; with CODE, what it means, why it matters, and the smallest plan that raises it.
+    """List all codes; with CODE, explain it and show the smallest plan that raises it.
 
-    Exit status: 0 success; 2 there is no such code.
+    Exit status: 0 success; 2 unknown code.
     """
     if codes and (level or area):
-        help = "leave out --level and --area, or name no CODE"
-        raise UsageError("OPTION_CONFLICT", "CODE says already what is shown", help=help)
+        help = "remove --level and --area, or remove CODE"
+        raise UsageError(
+            "OPTION_CONFLICT", "--level and --area cannot be combined with CODE", help=help
+        )
     kinds, errors = _chosen(codes, level, area)
     if not kinds and not errors:
-        click.echo("there is no code of this level in this area", err=True)
+        click.echo("no code has this level in this area", err=True)
         return
     if format == "text":
         click.echo(_pages(kinds, errors) if codes else _overview(kinds, errors))

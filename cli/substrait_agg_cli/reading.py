@@ -22,7 +22,7 @@ to_option = click.option(
     "--to",
     metavar="FILE",
     default=STDIO,
-    help="Write to this file, replaced as a whole; - is stdout.",
+    help="Write to this file and replace its content; - is stdout.",
 )
 
 
@@ -31,7 +31,7 @@ to_option = click.option(
 )
 @click.argument("directory", metavar="DIR")
 @click.option(
-    "--version", type=click.IntRange(min=0), metavar="N", help="The view as it was at this version."
+    "--version", type=click.IntRange(min=0), metavar="N", help="Show the view at this version."
 )
 @click.option(
     "--format",
@@ -41,13 +41,13 @@ to_option = click.option(
 @click.option(
     "--quarantined",
     is_flag=True,
-    help="Instead of the result, the rows that wait for their insertion, with their weights.",
+    help="Show the quarantined retractions, which wait for their insertion, with their weights instead of the view.",
 )
 @click.option(
     "--bad-rows",
     is_flag=True,
-    help="Instead of the result, the rows that sources with bad-rows=quarantine set aside, with file, reason and version;"
-    " with --version those of the versions up to it.",
+    help="Show the rows that sources with bad-rows=quarantine could not read, with file, reason and version, "
+    "instead of the view; with --version, those of the versions up to it.",
 )
 @to_option
 @debug_option
@@ -59,7 +59,7 @@ def view(
     bad_rows: bool,
     to: str,
 ) -> None:
-    """Show the result that a checkpoint DIR holds, in the order that the plan asks for."""
+    """Show the view of a checkpoint DIR, in the order of the plan."""
     chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
     if chosen == "parquet":
         _no_binary_on_terminal(to)
@@ -88,20 +88,20 @@ def view(
     "--until",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Only changes up to version N, included.",
+    help="Only changes up to and including version N.",
 )
 @click.option(
     "--format",
     type=click.Choice(CHANGE_FORMATS),
     default="json",
     show_default=True,
-    help='json has one {"version", "weight", "row"} per line; debezium one event, an update with both its rows;'
-    " spark-cdc one row with _change_type.",
+    help='One line per change. json: {"version", "weight", "row"}; debezium: a change event, with both rows of an '
+    "update; spark-cdc: a row with _change_type.",
 )
 @to_option
 @debug_option
 def changes(directory: str, since: int | None, until: int | None, format: str, to: str) -> None:
-    """Show what changed in the result: rows with weights, retractions before insertions in each version."""
+    """Show the changes of the view: rows with weights, retractions before insertions in each version."""
     opened = substrait_agg.open_view(existing_folder(directory))
     _write_text(_change_encoders()[format](opened.changes(since=since, until=until)), to)
 

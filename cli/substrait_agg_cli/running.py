@@ -55,10 +55,12 @@ ONLY_HERE: dict[str, tuple[Callable[[Command], Command], ...]] = {
         click.option(
             "--until",
             type=click.Choice(["done"]),
-            help="done (default): process what is there, then stop.",
+            help="done (default): process the available data, then stop.",
         ),
         click.option(
-            "--every", metavar="INTERVAL", help="Keep going, a batch every 500ms, 5s, 1m or 1h."
+            "--every",
+            metavar="INTERVAL",
+            help="Run until stopped, with a batch every 500ms, 5s, 1m or 1h.",
         ),
     ),
     "mode": (mode_option,),
@@ -66,7 +68,10 @@ ONLY_HERE: dict[str, tuple[Callable[[Command], Command], ...]] = {
         click.option(
             "--progress/--no-progress",
             default=True,
-            help="Rows, groups touched, speed and watermark on stderr; after the first batch, how long the start took by phase.",
+            help=(
+                "Print rows, touched groups, speed and watermark of each batch on stderr, and after the first "
+                "batch the duration of each phase of the start."
+            ),
         ),
     ),
 }
@@ -113,10 +118,12 @@ def run_options(command: Command) -> Command:
     "sources",
     multiple=True,
     metavar="NAME=SPEC",
-    help="One per table of the plan. SPEC is [FORMAT:]LOCATION[?key=value&...]. A plan that gives no column types takes"
-    " those of the source. Keys weight=COLUMN,"
-    " op=COLUMN or cdc=debezium say how changes are marked; key=COLUMN[,COLUMN] is the primary key of a table whose"
-    " rows replace one another, order=COLUMN what tells the newer one; batch-files=N limits the files of one batch; bad-rows=quarantine sets rows aside that cannot be read (view --bad-rows). Others are options of Spark, such as sep or dateFormat.",
+    help="The source of a table of the plan; once per table. SPEC is [FORMAT:]LOCATION[?key=value&...]. If the "
+    "plan has no column types, those of the source are used. weight=COLUMN, op=COLUMN or cdc=debezium: how "
+    "rows distinguish inserts from deletes. key=COLUMN[,COLUMN]: the primary key of a table whose rows "
+    "replace earlier rows of the key; order=COLUMN: which row is newer. batch-files=N: the most files per "
+    "batch. bad-rows=quarantine: move unreadable rows to the quarantine (view --bad-rows). Other keys are "
+    "options of Spark, such as sep or dateFormat.",
 )
 @run_options
 @debug_option
@@ -131,10 +138,10 @@ def run(
     outputs: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Keep the result of a plan up to date while its inputs change.
+    """Maintain the result of a plan while its inputs change.
 
-    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. Every batch is committed
-    whole or not at all: a run that was killed continues when it is started again with the same arguments.
+    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. A batch is committed
+    as a whole or not at all. To continue a run that was killed, start it again with the same arguments.
     """
     from substrait_agg.changes import parse_output
 
@@ -163,8 +170,8 @@ def run(
 
 def _until(until: str | None, every: str | None) -> str:
     if until is not None and every is not None:
-        message = "a run either stops when it is done or goes on"
-        help = "give --until or --every, not both"
+        message = "--until and --every cannot be combined"
+        help = "give one of them"
         raise UsageError("OPTION_INVALID", message, help=help, path="--every")
     return every or "done"
 
@@ -206,7 +213,9 @@ def wait(started: Any, meter: ProgressMeter) -> None:
         version = started.progress.version
         told = f"version {version} is committed" if version >= 0 else "nothing is committed yet"
         message = f"stopped by the user; {told}"
-        show("error", "INTERRUPTED", "", message, "the same command continues from there")
+        show(
+            "error", "INTERRUPTED", "", message, "run the same command again to continue from there"
+        )
         status = TERMINATED if isinstance(interrupt, SigtermReceived) else INTERRUPTED
         if started.busy_outputs:
             leave(status)
@@ -226,7 +235,7 @@ def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
-            message = f"{text!r} has not the form {form}"
+            message = f"{text!r} does not have the form {form}"
             raise UsageError("OPTION_INVALID", message, help=f"write {option} {form}", path=option)
         if name in found:
             message = f"{name} is given twice"

@@ -45,6 +45,6 @@ def _keep(log: IO[bytes], error: Exception) -> None:
     with tempfile.NamedTemporaryFile(prefix="substrait-agg-", suffix=".log", delete=False) as copy:
         copy.writelines(cleaned(line.decode(errors="replace")).encode() for line in log)
     if Path(copy.name).stat().st_size:
-        error.add_note(f"what Spark printed is in {copy.name}")
+        error.add_note(f"the output of Spark is in {copy.name}")
     else:
         Path(copy.name).unlink()

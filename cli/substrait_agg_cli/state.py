@@ -32,16 +32,16 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="table",
     show_default=True,
-    help="table: for people; json: everything, for programs.",
+    help="table: for the terminal; json: all details.",
 )
 
 no_run_option = click.option(
     "--no-run",
     is_flag=True,
-    help="You have seen to it that no run is going on, anywhere: to be said where no lock tells (object stores).",
+    help="Confirm that no run is in progress on any machine. Needed where locks are not supported (object stores).",
 )
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 
 
 def _limit_option(help: str) -> Callable[[Command], Command]:
@@ -56,19 +56,19 @@ def _limit_option(help: str) -> Callable[[Command], Command]:
 
 
 OUTPUT_WAYS = {
-    "cut text": "its lines of later versions are cut off",
+    "cut text": "its lines of later versions are removed",
     "delete files": "its files of later versions are deleted",
-    "deliver again": "it keeps what it has had, and gets the versions that are made then on top",
-    "stuck": "it takes no version twice",
+    "deliver again": "it keeps its later versions, and new versions are appended",
+    "stuck": "it cannot take a version twice",
 }
 
 
 @click.group(epilog=EPILOG)
 @debug_option
 def state() -> None:
-    """Look at the state in a checkpoint DIR, check it, go back to a version, set what is kept.
+    """Inspect, verify, roll back, rescale and vacuum the state of a checkpoint DIR.
 
-    ls, show and verify may be used while a run goes on. rollback and vacuum are refused then; rescale counts from the next run on.
+    ls, show and verify can be used during a run. rollback and vacuum are refused during a run; rescale applies to the next run.
     """
 
 
@@ -89,11 +89,11 @@ def _json(value: Any) -> None:
     epilog="Examples: substrait-agg state ls ckpt; substrait-agg state ls ckpt --limit 0 --format json"
 )
 @click.argument("directory", metavar="DIR")
-@_limit_option("The newest N versions; 0 for all.")
+@_limit_option("Number of newest versions to list; 0 for all.")
 @format_option
 @debug_option
 def ls(directory: str, limit: int, format: str) -> None:
-    """List the versions, and what each tree of each operator holds at the newest."""
+    """List the versions, and the trees of each operator at the newest version."""
     from substrait_agg_cli.state_tables import listed
 
     found = _opened(directory).ls(limit or None)
@@ -111,19 +111,24 @@ def ls(directory: str, limit: int, format: str) -> None:
 @click.option(
     "--key",
     metavar="JSON",
-    help='Groups with this key, and everything there is of them: {"column": value, ...}, or [value, ...] in order, or the'
-    " value of a single column; values as json outputs write them. Columns that are left out may have any value.",
+    help='Show the groups with this key, with all their trees. {"column": value, ...}, or [value, ...] in order, '
+    "or the value of a single column; values as in json outputs. Omitted columns match any value.",
 )
-@click.option("--operator", type=click.IntRange(min=0), metavar="N", help="Default: the last.")
+@click.option(
+    "--operator",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Number of the operator; default: the last.",
+)
 @click.option(
     "--tree",
     metavar="NAME",
-    help="group, pending, closed, tree0, tree1, ...; default: group, with --key all.",
+    help="Tree to show: group, pending, closed, tree0, tree1, ...; default: group, or all trees with --key.",
 )
 @click.option(
-    "--version", type=click.IntRange(min=0), metavar="N", help="As it was at this version."
+    "--version", type=click.IntRange(min=0), metavar="N", help="Show the state at this version."
 )
-@_limit_option("Rows of a tree at most; 0 for all.")
+@_limit_option("The most rows per tree; 0 for all.")
 @format_option
 @debug_option
 def show_(
@@ -135,9 +140,9 @@ def show_(
     limit: int,
     format: str,
 ) -> None:
-    """Show what is kept of groups: weight, exact totals, the row last emitted, what waits, entries of ordered trees.
+    """Show the state of groups: weight, exact totals, the row last emitted, pending rows, tree entries.
 
-    Totals are exact; one that would take more than 60 digits is rounded and begins with ~.
+    Totals are exact. A total of more than 60 digits is rounded and starts with ~.
     """
     from substrait_agg.tools.showing import parse_key
     from substrait_agg.tools.state import ANY
@@ -193,9 +198,9 @@ def _upright(table: Any) -> None:
 @format_option
 @debug_option
 def verify(directory: str, format: str) -> None:
-    """Look through everything that is kept: checksums, order, counters, and the view against the sum of its changes.
+    """Verify the checkpoint: checksums, sort order, counters, and the view against the sum of its changes.
 
-    Exit status: 0 all is right; 1 something is not, and every fault is named with its file and what to do.
+    Exit status: 0 no faults; 1 faults, each listed with its file and a remedy.
     """
     verdict = _opened(directory).verify()
     if format == "json":
@@ -206,8 +211,8 @@ def verify(directory: str, format: str) -> None:
             show(level, finding.code, finding.path, finding.message, finding.help)
         checked = ", ".join(f"{count} {what}" for what, count in verdict.checked.items())
         faults = len(verdict.errors)
-        result = f"{faults} fault{'' if faults == 1 else 's'}" if faults else "all right"
-        click.echo(f"{result}: looked at {checked}")
+        result = f"{faults} fault{'' if faults == 1 else 's'}" if faults else "no faults"
+        click.echo(f"{result}: checked {checked}")
     if not verdict.ok:
         click.get_current_context().exit(FAILURE)
 
@@ -222,13 +227,13 @@ def verify(directory: str, format: str) -> None:
     type=click.IntRange(min=0),
     required=True,
     metavar="N",
-    help="The newest version afterwards.",
+    help="The version to roll back to.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Also where outputs have had later versions: text and files of changes are cut back to N; other outputs keep what"
-    " they have had, and get the versions that are made then on top.",
+    help="Roll back although outputs have later versions. These versions are removed from text outputs and files "
+    "of changes; other outputs keep them, and later runs append to them.",
 )
 @dry_run_option
 @no_run_option
@@ -237,18 +242,18 @@ def verify(directory: str, format: str) -> None:
 def rollback(
     directory: str, to: int, *, force: bool, dry_run: bool, no_run: bool, format: str
 ) -> None:
-    """Go back to version N: everything behind it goes, and the next run reads its input again.
+    """Roll back to version N: delete all later versions. The next run reads their input again.
 
-    N is a version whose state is kept (state ls). Refused while a run is going on. One that was killed is finished by running
-    it again; no run begins before.
+    N is a version whose state is kept (state ls). Refused during a run. To finish a rollback that was killed, start it
+    again; no run starts before it is finished.
     """
     done = _opened(directory).rollback(to, force=force, dry_run=dry_run, no_run=no_run)
     if format == "json":
         _json({**done.to_json(), "dry_run": dry_run})
         return
-    would = "would go" if dry_run else "went"
+    would = "would roll" if dry_run else "rolled"
     click.echo(
-        f"{would} back from version {done.newest} to {done.to}; Spark goes on behind batch {done.batch}"
+        f"{would} back from version {done.newest} to {done.to}; Spark continues after batch {done.batch}"
     )
     for output in done.outputs:
         click.echo(f"output {printable(output.output)}: {OUTPUT_WAYS[output.way]}")
@@ -261,14 +266,14 @@ def rollback(
     type=click.IntRange(min=0),
     required=True,
     metavar="N",
-    help="A power of two; 0: one per core, as it is without a setting.",
+    help="A power of two; 0 removes the setting, so that runs use one partition per core.",
 )
 @format_option
 @debug_option
 def rescale(directory: str, partitions: int, format: str) -> None:
-    """Set the number of state partitions for runs that are not given --partitions.
+    """Set the number of state partitions for runs without --partitions.
 
-    Only the number is written: any number of partitions reads the same files. A run that is going on keeps its own.
+    Only the number is written: any number of partitions can read the same files. A run in progress keeps its number.
     """
     before = _opened(directory).rescale(partitions or None)
     if format == "json":
@@ -286,17 +291,17 @@ def rescale(directory: str, partitions: int, format: str) -> None:
     "--keep",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The newest N versions keep their state; default 10.",
+    help="Keep the state of the newest N versions; default 10.",
 )
 @click.option(
     "--older-than",
     metavar="INTERVAL",
-    help="Only state of versions that are older than this goes, such as 12h or 7d.",
+    help="Delete only the state of versions that are older than this, such as 12h or 7d.",
 )
 @click.option(
     "--changes",
     is_flag=True,
-    help="Also delete the changes of versions that do not keep their state, as far as all outputs have had them.",
+    help="Also delete the changes of versions without state, if all outputs have them.",
 )
 @dry_run_option
 @no_run_option
@@ -312,9 +317,9 @@ def vacuum(
     no_run: bool,
     format: str,
 ) -> None:
-    """Delete state of old versions, and what killed runs left behind; never a file that a kept version needs.
+    """Delete the state of old versions and files that killed runs left. Files of kept versions stay.
 
-    Refused while a run is going on. Runs do the same by themselves, with --keep-versions and --keep-for; changes they keep.
+    Refused during a run. Runs delete old state themselves, by --keep-versions and --keep-for, but they keep all changes.
     """
     from substrait_agg_cli.state_tables import size
 
@@ -328,9 +333,9 @@ def vacuum(
     parts = (f"{name} {count} files {size(done.bytes[name])}" for name, count in done.files.items())
     click.echo(f"{would}: {', '.join(parts)}")
     click.echo(
-        f"state is kept from version {done.state_from}, changes from version {done.changes_from}"
+        f"state is kept from version {done.state_from} on, changes from version {done.changes_from} on"
     )
     if done.held_by:
         click.echo(
-            f"changes are held by output {printable(done.held_by)}, which has not had them yet"
+            f"changes are kept for output {printable(done.held_by)}, which does not have them yet"
         )

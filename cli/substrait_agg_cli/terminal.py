@@ -151,7 +151,7 @@ def _status_of(error: Exception) -> int:
         show("error", "FILE_NOT_USABLE", str(error.filename or ""), reason, help)
         return FAILURE
     message = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
-    show("error", "INTERNAL", "", message, "this is a bug; --debug shows where it happened")
+    show("error", "INTERNAL", "", message, "this is a bug; run with --debug and report the output")
     return FAILURE
 
 
@@ -182,7 +182,7 @@ def _interrupted() -> int:
 def debug_option(command: Any) -> Any:
     """Add the option ``--debug``. `debug_wanted` returns whether any command received it."""
     return click.option(
-        "--debug", is_flag=True, expose_value=False, help="Show tracebacks, and what Spark prints."
+        "--debug", is_flag=True, expose_value=False, help="Show tracebacks and the output of Spark."
     )(command)
 
 
@@ -197,14 +197,14 @@ def existing_folder(path: str) -> Path | str:
     A URL is returned unchanged, because opening it checks the store.
 
     Raises:
-        UsageError: there is no such folder.
+        UsageError: the folder does not exist.
     """
     folder = Path(path)
     if "://" in path and not folder.exists():
         return path
     if folder.is_dir():
         return folder
-    message = "this is a file" if folder.exists() else "there is no such folder"
+    message = "this is a file" if folder.exists() else "the folder does not exist"
     code = "NOT_A_FOLDER" if folder.exists() else "FILE_NOT_FOUND"
-    help = "give the folder that run was given as --checkpoint"
+    help = "give the folder that was given to run as --checkpoint"
     raise UsageError(code, message, help=help, path=path)

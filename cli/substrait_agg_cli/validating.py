@@ -75,8 +75,8 @@ class _ValidationRun:
 @click.option(
     "--format",
     type=click.Choice(FORMATS),
-    help="text: a line per plan, its problems on stderr (see --verbose); json, sarif, html: one document with everything. "
-    "Default: from the suffix of --to, else text.",
+    help="text: one line per plan on stdout, problems on stderr (see --verbose); json, sarif, html: one document "
+    "with all results. Default: from the suffix of --to, else text.",
 )
 @click.option(
     "--to",
@@ -85,39 +85,45 @@ class _ValidationRun:
     metavar="FILE",
     multiple=True,
     default=(STDIO,),
-    help="Write to this file, replaced as a whole; - is stdout. Repeatable: each file has the form of its suffix.",
+    help=(
+        "Write to this file and replace its content; - is stdout. Repeatable: the suffix of each file sets its "
+        "format."
+    ),
 )
 @click.option(
     "--select",
     multiple=True,
     metavar="CODE",
-    help="Only problems with this code; repeatable, with commas, * and ? fit anything.",
+    help="Report only problems with this code; repeatable; accepts lists with commas and the wildcards * and ?.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="CODE",
-    help="Not problems with this code; in the same forms. A plan with ignored errors is still refused by run.",
+    help=(
+        "Do not report problems with this code; same syntax as --select. run still refuses a plan with ignored "
+        "errors."
+    ),
 )
 @click.option(
     "--error-on",
     type=click.Choice(LEVELS),
     default="error",
     show_default=True,
-    help="The mildest level that makes the exit status 1.",
+    help="The lowest level that sets the exit status to 1.",
 )
 @click.option(
     "--verbose",
     "-v",
     is_flag=True,
-    help="With text: list every problem. Without it, a line per plan sums up remarks and what is read as the "
-    "producer of the plan is known to mean it, unless --select or --error-on names them.",
+    help="With text: list every problem. By default, one line per plan summarizes notes and known deviations of "
+    "its producer, unless --select or --error-on selects them.",
 )
 @click.option(
     "--excerpt/--no-excerpt",
     default=True,
     show_default=True,
-    help="With text: the part of the plan around each problem.",
+    help="With text: show the part of the plan around each problem.",
 )
 @click.option(
     "--color",
@@ -139,10 +145,10 @@ def validate(
     excerpt: bool,
     color: Color,
 ) -> None:
-    """Say everything that is wrong in plans, before anything is run.
+    """Report all problems of plans, without running them.
 
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release, a folder with such files, or - for stdin.
-    Exit status: 0 no plan has errors; 1 a plan has; 2 a file cannot be read, or the call is wrong.
+    Exit status: 0 no plan has errors; 1 a plan has errors; 2 a file cannot be read, or wrong usage.
     """
     selection = Selection.of(select, ignore)
     targets = _targets(to, format)
@@ -169,7 +175,7 @@ def _targets(to: Sequence[str], format: str | None) -> dict[str, str]:
         UsageError: one format is requested for several files.
     """
     if format and len(to) > 1:
-        help = "leave out --format; each file has the form of its suffix"
+        help = "remove --format; each file has the format of its suffix"
         raise UsageError("OPTION_CONFLICT", "--format is for a single --to", help=help)
     return {name: format or FORMAT_OF_SUFFIX.get(Path(name).suffix.lower(), "text") for name in to}
 
@@ -183,7 +189,7 @@ def _refuse_plans_as_targets(run: _ValidationRun, targets: Iterable[str]) -> Non
     plans = {Path(report.plan).resolve() for report in run.reports if report.plan != STDIO}
     for name in targets:
         if name != STDIO and Path(name).is_file() and Path(name).resolve() in plans:
-            message = f"the report would replace the plan {name}"
+            message = f"the report would overwrite the plan {name}"
             raise UsageError("OPTION_INVALID", message, help="give another file", path="--to")
 
 

@@ -89,7 +89,7 @@ class PlanSizeLimiter:
             return
         branches, placed = self._count(relation)
         if placed > MAX_PLACED:
-            limit = f"{MAX_PLACED} columns and parts of expressions with every branch written out"
+            limit = f"{MAX_PLACED} columns and expression parts after all branches are expanded"
             raise too_large(relation.path, limit)
         self._counts[id(relation)] = branches, placed
         self._kept.append(relation)  # keeps the id() of the relation unique

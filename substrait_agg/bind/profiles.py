@@ -123,29 +123,29 @@ _COMPARISONS = frozenset(
 
 _DECIMALS = {"declared": "decimal.*", "derived": "decimal.*"}
 _CALCITE = "as Isthmus declares the type that Calcite gives it"
-_NO_NAME = "as substrait-python means it, whose plans do not name it"
+_NO_NAME = "as substrait-python intends, whose plans do not name their producer"
 
 _DATAFUSION = (
-    Habit("FUNCTION_NAME_BARE", "as DataFusion means it"),
-    Habit("PHASE_UNSPECIFIED", "as DataFusion means it"),
+    Habit("FUNCTION_NAME_BARE", "as DataFusion intends"),
+    Habit("PHASE_UNSPECIFIED", "as DataFusion intends"),
     Habit("OUTPUT_TYPE_MISSING", "as DataFusion derives it"),
     Habit("RESULT_TYPE_MISSING", "as DataFusion derives it"),
-    Habit("GROUPING_INDEX_NOT_COUNTED", "as DataFusion meant it before release 43"),
-    Habit("GROUPING_INDEX_NOT_NAMED", "as DataFusion meant it before release 43"),
+    Habit("GROUPING_INDEX_NOT_COUNTED", "as DataFusion intended before release 43"),
+    Habit("GROUPING_INDEX_NOT_NAMED", "as DataFusion intended before release 43"),
 )
 _DUCKDB = (
-    Habit("FUNCTION_NAME_BARE", "as DuckDB means it"),
-    Habit("PHASE_UNSPECIFIED", "as DuckDB means it"),
+    Habit("FUNCTION_NAME_BARE", "as DuckDB intends"),
+    Habit("PHASE_UNSPECIFIED", "as DuckDB intends"),
     Habit("SIGNATURE_UNKNOWN", "as DuckDB writes the types of a signature in full"),
-    Habit("OUTPUT_TYPE_DIFFERS", "as DuckDB declares what it computes itself"),
-    Habit("RESULT_TYPE_DIFFERS", "as DuckDB declares what it computes itself"),
-    Habit("GROUPING_INDEX_NOT_NAMED", "as DuckDB means it"),
-    Habit("GROUPING_INDEX_NOT_COUNTED", "as DuckDB means it"),
-    Habit("RESULT_TYPE_OF_COLUMN", "as DuckDB writes it for filters that it moves into a read"),
+    Habit("OUTPUT_TYPE_DIFFERS", "as DuckDB declares the type that it computes with"),
+    Habit("RESULT_TYPE_DIFFERS", "as DuckDB declares the type that it computes with"),
+    Habit("GROUPING_INDEX_NOT_NAMED", "as DuckDB intends"),
+    Habit("GROUPING_INDEX_NOT_COUNTED", "as DuckDB intends"),
+    Habit("RESULT_TYPE_OF_COLUMN", "as DuckDB declares for filters that it pushes into a read"),
 )
 _IBIS = (
     Habit(
-        "SIGNATURE_DIFFERS", "which counts rows, as ibis-substrait means it",
+        "SIGNATURE_DIFFERS", "which counts rows, as ibis-substrait intends",
         {"name": "count:any", "types": ""},
     ),
     Habit(
@@ -165,14 +165,14 @@ _ISTHMUS = (
     Habit("OUTPUT_TYPE_DIFFERS", _CALCITE, _DECIMALS),
     Habit("OUTPUT_TYPE_DIFFERS", _CALCITE, {"name": "sum|avg", "declared": r"i\d+.*"}),
     Habit("RESULT_TYPE_DIFFERS", _CALCITE, _DECIMALS),
-    Habit("OUTPUT_NULLABILITY", "although Isthmus rules that out where no group is without rows"),
+    Habit("OUTPUT_NULLABILITY", "although Isthmus declares it required if every group has rows"),
     Habit(
         "ARGUMENTS_PROMOTED", "as Isthmus leaves every decimal in the type that Calcite gives it",
         {"types": ".*decimal.*"},
     ),
-    Habit("GROUPING_INDEX_NOT_NAMED", "as Isthmus means it"),
-    Habit("GROUPING_INDEX_NOT_COUNTED", "as Isthmus means it"),
-    Habit("GROUPING_KEY_ORDER", "as Isthmus means it"),
+    Habit("GROUPING_INDEX_NOT_NAMED", "as Isthmus intends"),
+    Habit("GROUPING_INDEX_NOT_COUNTED", "as Isthmus intends"),
+    Habit("GROUPING_KEY_ORDER", "as Isthmus intends"),
 )  # fmt: skip
 _SPARK = (
     Habit(
@@ -180,14 +180,14 @@ _SPARK = (
     ),
 )
 _ACERO = (
-    Habit("FUNCTION_NAME_BARE", "as Acero means it"),
-    Habit("PHASE_UNSPECIFIED", "as Acero means it"),
+    Habit("FUNCTION_NAME_BARE", "as Acero intends"),
+    Habit("PHASE_UNSPECIFIED", "as Acero intends"),
 )
 _UNNAMED = (
     Habit("PHASE_UNSPECIFIED", _NO_NAME),
     Habit("GROUPING_INDEX_NOT_NAMED", _NO_NAME),
     Habit(
-        "OUTPUT_NULLABILITY", "as substrait-python, whose plans do not name it, declares it so",
+        "OUTPUT_NULLABILITY", "as it is declared by substrait-python, whose plans do not name their producer",
         {"name": "any_value"},
     ),
 )  # fmt: skip

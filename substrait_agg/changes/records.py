@@ -75,7 +75,7 @@ class Record:
             except FileNotFoundError:
                 continue  # a newer run replaced the record
             except NotPlain as error:
-                raise self._damaged(path, "it is not a plain file") from error
+                raise self._damaged(path, "it is not a regular file") from error
         return None
 
     def _parsed(self, content: bytes, path: Location) -> tuple[int | None, int]:
@@ -91,7 +91,7 @@ class Record:
         except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(path, f"it cannot be read ({error})") from error
         if output != self.output:
-            raise self._damaged(path, "it is that of another output")
+            raise self._damaged(path, "it belongs to another output")
         if owner:
             self._check_reached(path, version)
         return version, size
@@ -115,9 +115,9 @@ class Record:
             return
         raise StateRefused(
             "OUTPUT_AHEAD",
-            f"the output {self.output} has had version {version}, and the newest one here is {newest}",
-            help="restore the newest copy of the checkpoint folder as a whole, or remove this record together with the"
-            " output; it is then written anew",
+            f"the output {self.output} has version {version}, but the newest version of the checkpoint is {newest}",
+            help="restore the newest copy of the whole checkpoint folder, or remove this record together with the "
+            "output; the next run writes both again",
             path=str(path),
         )
 
@@ -125,7 +125,7 @@ class Record:
         return StateRefused(
             "OUTPUT_RECORD_DAMAGED",
             f"the record of the output {self.output} is damaged: {reason}",
-            help="remove it together with the output; it is then written anew",
+            help="remove it together with the output; the next run writes both again",
             path=str(path),
         )
 

@@ -51,8 +51,8 @@ def check_partitions(partitions: int) -> int:
         return partitions
     raise UsageError(
         "PARTITIONS_INVALID",
-        f"{partitions} state partitions: the number must be a power of two up to {MAX_PARTITIONS}",
-        help="take 1, 2, 4, 8, ...",
+        f"{partitions} state partitions: the number must be a power of two and at most {MAX_PARTITIONS}",
+        help="use 1, 2, 4, 8, ...",
         path="--partitions",
     )
 

@@ -107,7 +107,9 @@ def _check_divisor(divisor: pa.Array) -> None:
     """Fail for divisors with so many digits that the Spark translation may fail for them."""
     limit = pa.scalar(decimal_value(10**_LONGEST_DIVISOR, 0), pa.decimal256(WIDE, 0))
     if pc.any(pc.greater_equal(pc.abs(whole(divisor)), limit)).as_py():
-        raise pa.ArrowInvalid("[DECIMAL_TOO_WIDE] a divisor has more than 37 digits")
+        raise pa.ArrowInvalid(
+            "[DECIMAL_TOO_WIDE] the divisor of a decimal division has more than 37 digits"
+        )
 
 
 def _quotient(dividend: pa.Array, divisor: pa.Array) -> pa.Array:

@@ -195,7 +195,7 @@ ROW_WISE: tuple[Template, ...] = (("exchange", "spark", "rows to the partition o
 """Spark steps otherwise."""
 
 TASKS: tuple[Template, ...] = (
-    ("restore", "operator", "read what the touched groups hold"),
+    ("restore", "operator", "read the stored state of the touched groups"),
     ("guard", "operator", "{guard}"),
     ("merge", "operator", "add the batch to it, exactly{looked_up}"),
     ("emit", "operator", "{emit}"),
@@ -206,12 +206,12 @@ TASKS: tuple[Template, ...] = (
 EARLY: dict[str, str] = {
     "carry": "",
     "refuse": "fail the batch where a row is retracted more often than inserted",
-    "quarantine": "keep aside rows that are retracted more often than inserted",
+    "quarantine": "move rows that are retracted more often than inserted to the quarantine",
 }
 """What happens to early retractions; empty if they count at once."""
 
-REPLACE = "retract the row last emitted, insert the new one, where they differ"
-BY_POLICY = f"for the groups that the emission policy lets through, by default all: {REPLACE}"
+REPLACE = "retract the row last emitted and insert the new row, if they differ"
+BY_POLICY = f"for the groups that the emission policy selects, by default all: {REPLACE}"
 
 
 def steps_of(
@@ -245,7 +245,7 @@ def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunSte
     computed = [word for word, made in (("keys", node.keys), ("arguments", node.arguments)) if made]
     if computed:
         filtered = any(m.filter is not None for m in node.measures)
-        nulls = "; null where the FILTER of a measure does not hold" if filtered else ""
+        nulls = "; null where the FILTER of a measure is not true" if filtered else ""
         yield RunStep("prepare", "spark", f"compute {' and '.join(computed)}{nulls}")
     if node.rows_per_row > 1:
         yield RunStep("expand", "spark", f"every row once per {_multiplied(node)}")
@@ -259,7 +259,7 @@ def _multiplied(node: Node) -> str:
     if not node.sets:
         return hopping
     sets = f"grouping set (x {len(node.sets)})"
-    return f"{sets}, and in those with the hopping window per {hopping}" if hopping else sets
+    return f"{sets}, and for sets with the hopping window per {hopping}" if hopping else sets
 
 
 def _words(node: Node, keys: tuple[ExplainedKey, ...], *, by_policy: bool) -> Mapping[str, str]:
@@ -271,8 +271,8 @@ def _words(node: Node, keys: tuple[ExplainedKey, ...], *, by_policy: bool) -> Ma
     entries = not all(tree.extremes_only for tree in node.trees)
     return {
         "by": (f"by {named}" if named else "to one group")
-        + ("" if sums else ", unless its keys hardly repeat"),
-        "exchanged": "partial groups" if sums else "partial groups, or else rows,",
+        + ("" if sums else ", unless few of its keys repeat"),
+        "exchanged": "partial groups" if sums else "partial groups, or otherwise rows,",
         "target": "their key" if node.key_types else "the one group",
         "guard": EARLY[node.early],
         "looked_up": "; look up the changed values in the trees" if entries else "",
@@ -367,5 +367,5 @@ def _reason(node: Node, inputs: Names, *, many: bool) -> str:
     named = [n if len(n) <= NAMED_LENGTH else f"{n[:NAMED_LENGTH]}..." for n in named]
     listed = ", ".join(named) + (", ..." if len(told) > NAMED else "")
     if many:
-        return f"as many as there are values of {listed}"
-    return f"all values that {listed} can have" if named else "one per grouping set"
+        return f"one per distinct value of {listed}"
+    return f"one per possible value of {listed}" if named else "one per grouping set"

@@ -20,8 +20,8 @@ RETRACTING: WeightKind = "changelog"
 """Assumed weights of tables if the policy is about retractions: a plan does not state the weights
 of its sources."""
 
-INSERTS_ONLY = "tables bring inserts only (a plan does not say)"
-RETRACTIONS_TOO = "tables bring inserts and retractions (a plan does not say)"
+INSERTS_ONLY = "tables have inserts only (a plan does not state this)"
+RETRACTIONS_TOO = "tables have inserts and retractions (a plan does not state this)"
 """Assumptions about the tables."""
 
 

@@ -30,7 +30,7 @@ from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_
 from substrait_agg.plan.types import BOOL, I64, Type
 from substrait_agg.required import required
 
-ARRIVAL = {ARRIVAL_BATCH: "batch", ARRIVAL_POSITION: "place in the batch"}
+ARRIVAL = {ARRIVAL_BATCH: "batch", ARRIVAL_POSITION: "position in the batch"}
 
 DIGIT_BYTES = accumulators.DIGIT_BITS // 8
 
@@ -102,7 +102,7 @@ def _number(accumulator: accumulators.Accumulator, node: Node, names: Names) -> 
     if accumulator.kind == "entries":
         return f"entries of tree {accumulator.tree}"
     if accumulator.kind == "met":
-        return f"whether tree {accumulator.tree} has met a value"
+        return f"whether tree {accumulator.tree} has had a value"
     if accumulator.port is not None:
         return f"copies of the row in input {accumulator.port}"
     of = "" if accumulator.tree is None else f", over the live entries of tree {accumulator.tree}"
@@ -170,7 +170,7 @@ def _use(ordinal: int, node: Node, readers: tuple[int, ...]) -> str:
         told = ordinal == node.guard and len(uses) == 1
         return uses[ordinal] + (" and early retractions" if told else "")
     if ordinal == node.guard:
-        return "to tell early retractions"
+        return "to detect early retractions"
     if node.trees[ordinal].follows is not None:
         return "to find the arrival of a value"
     return "followed by the arrivals of its values"

@@ -80,7 +80,7 @@ def _operator(operator: ExplainedOperator) -> Iterator[str]:
     yield f"operator {operator.id}: {operator.kind}  at {operator.path}"
     yield f"  keys: {keys_text(operator)}"
     for one in operator.sets:
-        grouped = ", ".join(one.keys) or "none (one group, always shown)"
+        grouped = ", ".join(one.keys) or "none (one group, which is always in the view)"
         yield f"  grouping set {one.index}: {grouped}"
     for measure in operator.measures:
         yield from _measure(measure)
@@ -153,8 +153,8 @@ def accumulators(state: ExplainedState) -> list[ExplainedAccumulator]:
 def stored_extras_text(state: ExplainedState) -> str:
     """Return what every group stores besides its accumulators."""
     entries = not all(tree.ends_alone for tree in state.trees)
-    counts = "how many entries, how many of them live, and " if entries else ""
-    trees = f"; of each tree {counts}the ends that measures read" if state.trees else ""
+    counts = "the number of entries, the number of live entries, and " if entries else ""
+    trees = f"; for each tree {counts}the extremes that measures read" if state.trees else ""
     return f"its keys and their hash, its total weight, the row last emitted{trees}"
 
 
@@ -169,13 +169,13 @@ def groups_text(groups: GroupCount) -> str:
 def size_text(size: int, varies: Iterable[str]) -> str:
     """Return a number of bytes, and the parts that take more."""
     listed = ", ".join(varies)
-    return f"{size} bytes + what is in {listed}" if listed else f"{size} bytes"
+    return f"{size} bytes + the sizes of {listed}" if listed else f"{size} bytes"
 
 
 def entry_text(tree: ExplainedTree) -> str:
     """Return the size of an entry of a tree."""
     if tree.ends_alone:
-        return "no entries: rows are never taken back, so its ends are all that is kept"
+        return "no entries: rows are never retracted, so only the extremes are stored"
     return f"per entry {size_text(tree.entry_bytes, tree.varies)}"
 
 

@@ -49,7 +49,9 @@ def base() -> Path:
     status = folder.lstat()
     private = stat.S_ISDIR(status.st_mode) and not stat.S_IMODE(status.st_mode) & 0o077
     if not private or status.st_uid != os.getuid():
-        message = f"it is not a folder of this user alone (mode 0700); name another one in {FOLDER}"
+        message = (
+            f"it is not a private folder of this user (mode 0700); set {FOLDER} to another folder"
+        )
         raise PermissionError(errno.EPERM, message, str(folder))
     return folder
 

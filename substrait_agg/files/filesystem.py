@@ -133,9 +133,9 @@ class FileSystem:
         with os.fdopen(descriptor, "rb") as source:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+                raise OSError(errno.EINVAL, "it is not a regular file", str(path))
             if status.st_size > MOST_READ:
-                raise OSError(errno.EFBIG, "it is too large for what it should be", str(path))
+                raise OSError(errno.EFBIG, "it is too large", str(path))
             return source.read(MOST_READ)
 
     def map(self, path: Location, opened: Callable[[Path], Opened]) -> Opened:

@@ -93,7 +93,7 @@ def location_of(place: str | Path | Remote) -> Location:
         return place
     if isinstance(place, Path):
         if _CUT_SHORT.match(str(place)):
-            raise LocationInvalid("a URL is no Path: give it as a str")
+            raise LocationInvalid("a URL cannot be a Path: give it as a str")
         return place
     match = _URL.fullmatch(place)
     if match is None:
@@ -107,13 +107,11 @@ def location_of(place: str | Path | Remote) -> Location:
 def _key(rest: str) -> str:
     parts = [part for part in rest.split("/") if part]
     if not parts:
-        raise LocationInvalid("the URL names no bucket")
+        raise LocationInvalid("the URL has no bucket")
     if "@" in parts[0] and ":" in parts[0].partition("@")[0]:
-        raise LocationInvalid("the URL holds a password, which would be shown and kept")
+        raise LocationInvalid("the URL contains a password, which would be shown and stored")
     if any(mark in rest for mark in "?#"):
-        raise LocationInvalid("the URL holds options (? or #)")
+        raise LocationInvalid("the URL contains options (? or #)")
     if any(part in (".", "..") for part in parts):
-        raise LocationInvalid(
-            "the URL has . or .. in it, which are names like any other in a store"
-        )
+        raise LocationInvalid("the URL contains . or .., which are ordinary names in a store")
     return "/".join(parts)

@@ -62,7 +62,7 @@ class MetricsFile:
             self._form: _Form = form(self._path)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            message = f"metrics cannot be written there: {reason}"
+            message = f"metrics cannot be written to this file: {reason}"
             help = "give the path of a file in a folder that exists and can be written to"
             raise UsageError("METRICS_NOT_WRITABLE", message, help=help, path=str(path)) from error
 
@@ -95,7 +95,7 @@ class MetricsFile:
         notice(
             "METRICS_NOT_WRITTEN",
             f"metrics could not be written: {error}",
-            help="the run goes on without them; they are written again when that is possible",
+            help="the run continues without them and retries after the next version",
             path=str(self._path),
         )
 

@@ -151,5 +151,5 @@ class Announcer:
             call(event)
         except Exception as error:  # noqa: BLE001 - a listener must not end the run
             message = f"{method} of the listener failed: {type(error).__name__}: {error}"
-            help = "the run goes on; correct the listener"
+            help = "the run continues; correct the listener"
             notice("LISTENER_FAILED", message, help=help, error=error)

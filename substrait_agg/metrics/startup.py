@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 PHASES: dict[str, str] = {
-    "load": "the modules of Spark are imported",
-    "check": "plan, options and checkpoint are checked",
-    "spark": "Spark starts, or is taken as it is",
-    "sources": "sources are opened, and their columns are looked up",
-    "query": "the checkpoint is made ready, and Spark plans the first batch",
-    "batch": "the first batch is computed and committed",
+    "load": "import the modules of Spark",
+    "check": "check plan, options and checkpoint",
+    "spark": "start Spark, or use the running one",
+    "sources": "open the sources and read their columns",
+    "query": "prepare the checkpoint, and plan the first batch",
+    "batch": "compute and commit the first batch",
 }
 """The phases in order, with a description of each."""
 

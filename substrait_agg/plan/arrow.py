@@ -53,8 +53,8 @@ def unsupported(type_: Type) -> UsageError:
     """Return the error for a type that no column can have."""
     return UsageError(
         "TYPE_NOT_SUPPORTED",
-        f"no column can have the type {type_}",
-        help="cast it in the plan to a type that is listed in the documentation of types",
+        f"a column cannot have the type {type_}",
+        help="cast it in the plan to a supported type",
     )
 
 

@@ -19,7 +19,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "write the literal true as the condition, or use a cross product",
         ("A join has a condition, which may be the literal true (specification, Join Operation). A missing one is read "
          "as true, which is what an optional condition means in the other join relations. If the condition was lost "
-         "when the plan was made, the result has far too many rows."),
+         "when the plan was written, the result has far too many rows."),
     ),
     (
         "JOIN_WITHOUT_KEY", "error", "error",
@@ -74,7 +74,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "write NOT EXISTS with IS NOT DISTINCT FROM or over required columns, or declare the compared columns required",
         ("An anti join keeps the rows without a match (specification, Join Types). NOT IN keeps no row at all if the "
          "list has a null, and no row whose value is null. DataFusion computes NOT IN so, and writes a plan that does "
-         "not say it. A consumer that takes such a plan by the letter returns rows that the query excludes."),
+         "not say it. A consumer that reads such a plan literally returns rows that the query excludes."),
     ),
     (
         "JOIN_NOT_IN_SAME", "warning", "warning",
@@ -127,7 +127,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "FETCH_MODE_MISSING", "info", "error",
         "the top-n does not say how ties are handled; exactly the requested number of rows is taken",
         "set the mode to rows only",
-        ("Producers have to set the mode (specification, Top-N Operation). Rows only is what every fetch does and what "
+        ("Producers must set the mode (specification, Top-N Operation). Rows only is what every fetch does and what "
          "LIMIT means."),
     ),
     (
@@ -140,7 +140,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     (
         "FETCH_NULL", "info", "info",
         "the {name} of the fetch is null, which means {meaning}",
-        "leave the field out",
+        "omit the field",
         ("A null offset is read as 0 and a null count as all rows (specification, Fetch Operation). Other consumers may "
          "refuse the plan."),
     ),
@@ -156,13 +156,13 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "the {name} of the fetch is not a constant within its type",
         "write an i64 literal",
         ("Offset and count do not depend on rows (specification, Fetch Operation). Here they are integer literals and "
-         "their sums, differences, products and casts. Other functions are a limit of this program; a column is no "
-         "number of rows at all."),
+         "their sums, differences, products and casts. Other functions are a limit of this program; a column is not "
+         "a number of rows."),
     ),
     (
         "FETCH_OUT_OF_RANGE", "error", "error",
-        "the {name} of the fetch is {value}; it has to be from 0 to {largest}",
-        "write a number of rows; leave the count out for all rows",
+        "the {name} of the fetch is {value}; it must be from 0 to {largest}",
+        "write a number of rows; omit the count for all rows",
         ("A negative offset or count is an error (specification, Fetch Operation). Only the removed field count has "
          "-1 for all rows."),
     ),

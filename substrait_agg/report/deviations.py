@@ -38,7 +38,7 @@ def _worst(group: Sequence[Problem]) -> Level:
 def _message(producer: str, group: Sequence[Problem]) -> str:
     plural = "s" if len(group) > 1 else ""
     if producer:
-        read = f"are read as {producer} means them" if plural else f"is read as {producer} means it"
+        read = f"are read as {producer} intends" if plural else f"is read as {producer} intends"
         what = f"deviation{plural} from the specification {read}"
     elif _worst(group) == "info":
         what = f"remark{plural}"

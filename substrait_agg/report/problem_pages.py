@@ -18,11 +18,11 @@ from substrait_agg.problems import Problem
 FOLDER = "examples"
 
 GENERATED: dict[str, str] = {
-    "PLAN_TOO_LARGE": "a file of more than 32 MiB, a plan with more than a million values, or a few relations that refer to each other"
-    " so often that they stand for more than 200,000 messages",
+    "PLAN_TOO_LARGE": "a file of more than 32 MiB, a plan with more than a million values, or a few relations that "
+                      "refer to each other so often that they expand to more than 200,000 messages",
     "PLAN_TOO_DEEP": "a filter over a filter over a filter, 1,000 of them",
-    "TOO_MANY_PROBLEMS": "a read of 1,001 columns that do not say whether they are nullable",
-    "EXPRESSION_TOO_LARGE": "a switch of 200 cases that matches another switch of 200 cases",
+    "TOO_MANY_PROBLEMS": "a read of 1,001 columns without nullability",
+    "EXPRESSION_TOO_LARGE": "a switch of 200 cases whose match value is another switch of 200 cases",
 }  # fmt: skip
 """Codes whose plan is too large for a file, with a description of the plan.
 
@@ -30,7 +30,10 @@ Tests generate these.
 """
 
 PREPARED: dict[str, str] = {
-    "USER_MEASURE_FAILED": "with a measure `half_life` registered under this URN whose class raises in `result`",
+    "USER_MEASURE_FAILED": (
+        "with a measure `half_life` registered under this URN, whose class raises an exception "
+        "in `result`"
+    ),
 }
 """Codes whose plan needs preparation by the embedding program, with a description."""
 
@@ -140,7 +143,7 @@ def kind_page(kind: ProblemKind, examine: Examine, width: int) -> str:
     if plan is not None:
         parts.append(f"The smallest plan that raises it:\n\n{plan.rstrip()}")
     if problem is not None:
-        parts.append(f"What validate says of it:\n\n{_lines(problem)}")
+        parts.append(f"The output of validate for this plan:\n\n{_lines(problem)}")
     return "\n\n".join(parts)
 
 

@@ -57,8 +57,8 @@ def fails(report: Report, level: Level = "error") -> bool:
 def _codes(option: str, texts: Iterable[str]) -> frozenset[str]:
     words = [word.strip().upper() for text in texts for word in text.split(",")]
     if words and not any(words):
-        help = "name a code, or leave the option out"
-        raise UsageError("CODE_UNKNOWN", "it names no code", help=help, path=option)
+        help = "give a code, or remove the option"
+        raise UsageError("CODE_UNKNOWN", "it has no code", help=help, path=option)
     return frozenset(code for word in words if word for code in _matching(option, word))
 
 

@@ -111,7 +111,7 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
         raise UsageError(
             "FUNCTION_NOT_SUPPORTED",
             f"the function {expr.function} has no implementation on Spark",
-            help="see the list of functions",
+            help="substrait-agg functions lists the supported functions",
         )
     operand = comparable if expr.function in COMPARISONS else to_column
     arguments = tuple(operand(a, columns) for a in expr.arguments)

@@ -148,7 +148,7 @@ def open_pages(source: pa.NativeFile) -> tuple[pa.RecordBatchFileReader, int]:
     with pa.CompressedInputStream(source, "zstd") as stream:
         whole = stream.read_buffer(_UNFOLDED + 1)
     if whole.size > _UNFOLDED:
-        raise pa.ArrowInvalid(f"it unfolds to more than {_UNFOLDED} bytes")
+        raise pa.ArrowInvalid(f"it decompresses to more than {_UNFOLDED} bytes")
     return pa.ipc.open_file(whole), whole.size
 
 
@@ -171,10 +171,10 @@ class RunReader:
         except (pa.ArrowException, OSError) as error:
             raise _unread(file, error) from error
         if sum(page.num_rows for page in self.pages) != file.rows:
-            raise _damaged(file, "it has not the rows that the snapshot names")
+            raise _damaged(file, "it does not have the number of rows in the snapshot")
         self.schema: pa.Schema = reader.schema
         if not all(_has_fences(page) for page in self.pages):
-            raise _damaged(file, "a page of it has no hashes")
+            raise _damaged(file, "it has a page without hashes")
         self.hashes: list[Hashes] = [page.column(0).to_numpy() for page in self.pages]
         self.first = np.array([h[0] for h in self.hashes], np.uint64)
         self.last = np.array([h[-1] for h in self.hashes], np.uint64)
@@ -277,7 +277,7 @@ def _verify(storage: Storage, file: RunFile) -> None:
     if whole:
         return
     if not storage.forget(file.name):
-        raise _damaged(file, "its size or checksum is not what the snapshot names")
+        raise _damaged(file, "its size or checksum is not the one in the snapshot")
     # The local copy is damaged; verify a fresh copy of the original.
     _verify(storage, file)
 
@@ -290,6 +290,6 @@ def _damaged(file: RunFile, reason: str) -> StateRefused:
     return StateRefused(
         "STATE_DAMAGED",
         f"state file {file.name} is damaged: {reason}",
-        help="restore the checkpoint folder from a copy, or start again with a new --checkpoint",
+        help="restore the checkpoint folder from a copy, or start a new --checkpoint",
         path=file.name,
     )

@@ -60,6 +60,6 @@ def store_failed(name: str, error: Exception) -> StateRefused | None:
     return StateRefused(
         "STORE_FAILED",
         f"checkpoint file {name} could not be read from the store: {error.strerror}",
-        help="see to the connection and the keys, then run again; nothing is lost",
+        help="check the connection and the keys, then run again; nothing is lost",
         path=str(error.filename or name),
     )

@@ -53,7 +53,7 @@ def _joined(high: Weights, low: Weights) -> Weights:
     if lost.any():
         raise RunFailed(
             "WEIGHT_OVERFLOW",
-            f"{int(lost.sum())} values have a weight that exceeds 64 bits",
-            help="check the weight column of the source: weights of this size are hardly meant",
+            f"{int(lost.sum())} values have a weight of more than 64 bits",
+            help="check the weight column of the source: such large weights are usually a mistake",
         )
     return (high << 32) | (low & _LOW)

@@ -290,7 +290,7 @@ def _array(value: Any, type_: pa.DataType, name: str) -> pa.Array:
         ValueError, TypeError, ArithmeticError, KeyError, AttributeError, RecursionError, pa.ArrowException
     ) as error:  # fmt: skip
         raise _invalid(
-            f"{_cut(repr(value))} is no value of key column {name} ({type_}): {error}"
+            f"{_cut(repr(value))} is not a valid value of key column {name} ({type_}): {error}"
         ) from error
 
 
@@ -315,7 +315,7 @@ def _whole(value: Any) -> int:
         return value
     if isinstance(value, Decimal) and value == value.to_integral_value():
         return int(value)
-    raise TypeError("it is no whole number")
+    raise TypeError("it is not a whole number")
 
 
 def _cut(text: str) -> str:
@@ -347,5 +347,5 @@ _CONVERT: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...]
 
 
 def _invalid(message: str) -> UsageError:
-    help = """write {"column": value, ...}, with values as the outputs write them; state show without --key shows some"""
+    help = """write {"column": value, ...}, with values as the json outputs write them; state show without --key shows some keys"""
     return UsageError("KEY_INVALID", message, help=help, path="--key")

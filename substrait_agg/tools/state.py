@@ -119,8 +119,8 @@ class State:
         if version < first:
             raise StateRefused(
                 "VERSION_EXPIRED",
-                f"the state of version {version} is no longer kept (that of version {first} and newer ones is)",
-                help="name one of those; --keep-versions and --keep-for of run keep more",
+                f"the state of version {version} is no longer kept (the oldest version with state is {first})",
+                help="use one of those versions; run --keep-versions and --keep-for keep more",
                 path=str(self._checkpoint.folder),
             )
         return snapshot

@@ -250,7 +250,7 @@ def test_equal_measures_are_said_to_be() -> None:
 
 def test_messages_name_what_is_there_and_what_is_wanted() -> None:
     (problem,) = problems(plan(measure(f"{ARITHMETIC}/sum:foo", L, output=I64)))
-    assert problem.message == "functions_arithmetic declares no sum:foo"
+    assert problem.message == "functions_arithmetic does not declare sum:foo"
     assert "sum:i8, sum:i16, sum:i32" in problem.help
     (problem,) = problems(plan(measure(f"{ARITHMETIC}/std_dev:fp64", X, output=FP64)))
     assert "0.88.0" in problem.message
@@ -262,4 +262,4 @@ def test_messages_name_what_is_there_and_what_is_wanted() -> None:
     assert "'WHOLE'" in problem.message
     assert "SAMPLE, POPULATION" in problem.help
     (problem,) = problems(plan(joined(sorts=[])))
-    assert "in their own order" in problem.message
+    assert "the values are ordered" in problem.message

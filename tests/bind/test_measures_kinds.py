@@ -241,7 +241,7 @@ def test_a_separator_that_is_left_out_is_told(name: str, mode: Mode, level: str)
     found = problems_of(root, "m", mode=mode)
     (problem,) = [p for p in found if p.code == "ARGUMENT_ASSUMED"]
     assert (problem.level, problem.path) == (level, f"{MEASURE}.arguments")
-    assert problem.message == f"{name} has no argument separator; ',' is taken"
+    assert problem.message == f"{name} has no argument separator; ',' is used"
     written = measure(name, col("name"), lit(",", STRING), output=STRING)
     assert "ARGUMENT_ASSUMED" not in codes_of(aggregate(read(), (), (written,)), "m", mode=mode)
 

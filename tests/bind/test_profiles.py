@@ -110,7 +110,7 @@ def test_a_plan_without_a_version_is_nobodys() -> None:
     """Only plans that state their release and no producer may be substrait-python's."""
     assert profile_of("").habits == ()
     said = profile_of("", (0, 85, 0)).note("PHASE_UNSPECIFIED", {"name": "sum"})
-    assert said == "as substrait-python means it, whose plans do not name it"
+    assert said == "as substrait-python intends, whose plans do not name their producer"
 
 
 # --- habits and mistakes ------------------------------------------------------------------------
@@ -125,9 +125,9 @@ def message(root: Any, code: str, producer: str, mode: Mode = "lenient") -> str:
 
 def test_a_phase_left_out_says_what_is_computed_and_who_means_it() -> None:
     root = aggregate(read(), (), (measure("sum", col("big"), output=I64, phase="unspecified"),))
-    expected = "sum states no phase; the complete aggregate is computed"
+    expected = "sum does not state its phase; the complete aggregate is computed"
     said = message(root, "PHASE_UNSPECIFIED", "datafusion")
-    assert said == f"{expected}, as DataFusion means it"
+    assert said == f"{expected}, as DataFusion intends"
     assert message(root, "PHASE_UNSPECIFIED", "nobody") == expected
     assert message(root, "PHASE_UNSPECIFIED", "datafusion", "strict") == expected
 
@@ -162,7 +162,7 @@ def test_a_function_that_a_producer_means_otherwise_is_named() -> None:
     for producer, name in (("datafusion", "DataFusion"), ("duckdb", "DuckDB")):
         said = problems_of(root, "e", producer=producer)
         (found,) = [p for p in said if p.code == "FUNCTION_MEANING"]
-        assert found.message == f"least is computed as least_skip_null, as {name} means it"
+        assert found.message == f"least is computed as least_skip_null, as {name} intends"
         strict = codes_of(root, "e", producer=producer, mode="strict")
         assert strict["FUNCTION_MEANING"] == "error"
 
@@ -175,7 +175,7 @@ def test_an_option_that_a_producer_decides_is_named_unless_it_is_set() -> None:
         if p.code == "OPTION_ASSUMED"
     ]
     assert (found.level, found.path) == ("info", left_out.path)
-    assert "NULL_HANDLING; IGNORE_NULLS is taken, as DataFusion" in found.message
+    assert "NULL_HANDLING; IGNORE_NULLS is used, as DataFusion" in found.message
     chosen = (option("null_handling", "ACCEPT_NULLS"),)
     given = call("concat", col("name"), col("name"), output=STRING, options=chosen)
     assert "OPTION_ASSUMED" not in codes_of(project(given), "e", producer="datafusion")

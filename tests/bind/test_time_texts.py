@@ -141,7 +141,7 @@ def test_that_a_text_is_read_is_told(mode: Mode, level: str) -> None:
     assert (problem.code, problem.level) == ("TEXT_READ_AS_TIME", level)
     assert problem.path == f"{ROOT}.literal"
     assert problem.message == (
-        "between has the text '1994-01-01' beside values of type date; it is read as DATE '1994-01-01'"
+        "between has the text '1994-01-01' together with values of type date; it is read as DATE '1994-01-01'"
     )
 
 

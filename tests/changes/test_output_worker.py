@@ -246,7 +246,7 @@ def test_a_stop_does_not_wait_for_an_output_that_hangs(tmp_path: Path) -> None:
         run.couriers.end(with_view=True, patience=0.2)
         assert not ended, "the stop waited for the output"
         (told,) = run.couriers.undelivered()
-        assert told.message == "output Noted has nothing yet: it is still busy"
+        assert told.message == "output Noted has no version yet: it is still writing"
         with pytest.raises(UsageError) as refused:
             check_free(tmp_path / "ckpt")
         assert refused.value.code == "OUTPUT_BUSY"
@@ -351,7 +351,7 @@ def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
         run.commit(0)
         run.couriers.end(with_view=True)
         (told,) = run.couriers.undelivered()
-    assert told.message == "output Shown did not take the view of version 0: OSError: no space"
+    assert told.message == "output Shown could not write the view of version 0: OSError: no space"
 
 
 def test_a_display_that_fails_is_behind(tmp_path: Path) -> None:

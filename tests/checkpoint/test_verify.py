@@ -416,7 +416,7 @@ def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
 
 def test_entries_where_none_are_kept_are_a_fault(tmp_path: Path) -> None:
     """A tree of which the ends alone are kept has no runs."""
-    number = NumberColumns("whether it has met a value", "met", 2, tree=1)
+    number = NumberColumns("whether it has had a value", "met", 2, tree=1)
     shape = OperatorColumns("aggregate", (), (), (number,))
     run = RunFile("tree1.arrow", 1, 1, 0, 0, 1, 2)
     for tree, codes in (("", []), ("tree0", []), ("tree1", ["COUNTS_DIFFER"])):

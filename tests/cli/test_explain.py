@@ -61,8 +61,8 @@ def test_warnings_stay_on_stderr_and_out_of_the_document(good_plan: Path, tmp_pa
 
 def test_a_plan_from_stdin_has_a_page_too(good_plan: Path) -> None:
     result = call("-", "--format", "html", stdin=good_plan.read_bytes())
-    assert "<h1>How the plan is run</h1>" in result.stdout
-    assert f"<h1>How {good_plan.name} is run</h1>" in call(good_plan, "--format", "html").stdout
+    assert "<h1>How the plan runs</h1>" in result.stdout
+    assert f"<h1>How {good_plan.name} runs</h1>" in call(good_plan, "--format", "html").stdout
 
 
 @pytest.mark.parametrize("policy", ["refuse", "quarantine"])
@@ -72,7 +72,7 @@ def test_the_policy_for_early_retractions_shows_the_tree_it_needs(
     result = call(good_plan, "--early-retraction", policy, "--format", "json")
     (operator,) = json.loads(result.stdout)["operators"]
     assert operator["early_retraction"] == policy
-    assert [tree["use"] for tree in operator["state"]["trees"]] == ["to tell early retractions"]
+    assert [tree["use"] for tree in operator["state"]["trees"]] == ["to detect early retractions"]
     (usual,) = json.loads(call(good_plan, "--format", "json").stdout)["operators"]
     assert (usual["early_retraction"], usual["state"]["trees"]) == ("carry", [])
 

@@ -134,7 +134,7 @@ def test_an_unknown_name_is_a_wrong_call_with_names_that_are_near(name: str, nea
         result = call(name, *more)
         assert (result.exit_code, result.stdout) == (2, "")
         error, advice = result.stderr.splitlines()
-        assert error == f"error[FUNCTION_UNKNOWN]: no function is called {name}"
+        assert error == f"error[FUNCTION_UNKNOWN]: there is no function {name}"
         assert advice.startswith("help: did you mean ")
         assert near in advice
 
@@ -259,5 +259,5 @@ def test_it_loads_neither_spark_nor_arrow() -> None:
 def test_a_refused_function_of_the_standard_is_told_with_its_reason() -> None:
     made = CliRunner().invoke(main, ["functions", "title"])
     assert made.exit_code == 2
-    assert "title is not supported: the standard says neither" in made.stderr
+    assert "title is not supported: the standard does not define" in made.stderr
     assert document()["refused_scalar_functions"]["title"] in made.stderr

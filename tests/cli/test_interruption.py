@@ -69,9 +69,9 @@ def test_a_reader_that_does_not_read_holds_up_neither_the_commits_nor_the_end(
     finally:
         stop(process)
     assert told[0] == (
-        "warning[OUTPUT_NOT_DELIVERED]: output stream-json has version 0 of 3: it is still busy"
+        "warning[OUTPUT_NOT_DELIVERED]: output stream-json has version 0 of 3: it is still writing"
     )
-    assert "substrait-agg changes DIR --since 0 prints the rest" in told[1]
+    assert "substrait-agg changes DIR --since 0 prints the missing versions" in told[1]
     assert "error[INTERRUPTED]: stopped by the user; version 3 is committed" in told
     keys = pa.array(range(50_000), pa.int64())
     pq.write_table(pa.table({"k": keys}), tmp_path / "t" / "3.parquet")
@@ -121,7 +121,7 @@ def test_ctrl_c_ends_an_endless_run_cleanly_and_the_next_run_goes_on(
     assert (process.returncode, out) == (130, "")
     assert err.splitlines() == [
         "error[INTERRUPTED]: stopped by the user; version 2 is committed",
-        "help: the same command continues from there",
+        "help: run the same command again to continue from there",
     ]
     pq.write_table(pa.table({"k": pa.array([7], pa.int64())}), tmp_path / "t" / "2.parquet")
     again = start(good_plan, tmp_path, "--output", "batch-csv", "--no-progress")

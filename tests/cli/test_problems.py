@@ -43,7 +43,7 @@ def test_a_page_has_everything_about_a_problem() -> None:
         assert said in flat
     assert '"functionReference": 1' in printed
     assert "warning[PHASE_UNSPECIFIED] at relations[0].root.input.aggregate" in printed
-    assert "sum states no phase" in printed
+    assert "sum does not state its phase" in printed
 
 
 def test_what_a_page_says_is_what_validate_says(tmp_path: Any) -> None:
@@ -59,7 +59,7 @@ def test_what_a_page_says_is_what_validate_says(tmp_path: Any) -> None:
 def test_plans_that_are_not_written_down_are_described(code: str) -> None:
     printed = " ".join(problems(code).stdout.split())
     assert {**GENERATED, **PREPARED}[code].replace("`", "") in printed
-    assert "What validate says" not in printed
+    assert "The output of validate" not in printed
 
 
 def test_an_error_has_a_page_as_well() -> None:

@@ -213,7 +213,8 @@ def test_a_refused_plan_starts_nothing(bad_plan: Path, engine: Engine) -> None:
     [
         (InputRefused("SOURCE_MISSING", "no source for t", path="t"), 2, "error[SOURCE_MISSING] at t: no source for t\n"),
         (RunFailed("BATCH_FAILED", "overflow", help="cast it"), 1, "error[BATCH_FAILED]: overflow\nhelp: cast it\n"),
-        (ValueError("boom"), 1, "error[INTERNAL]: ValueError: boom\nhelp: this is a bug; --debug shows where it happened\n"),
+        (ValueError("boom"), 1, ("error[INTERNAL]: ValueError: boom\nhelp: this is a bug; run with --debug and "
+                                 "report the output\n")),
     ],
 )  # fmt: skip
 def test_errors_of_the_run_have_no_traceback(
@@ -236,7 +237,7 @@ def test_ctrl_c_stops_the_run_and_says_where_it_is(good_plan: Path, engine: Engi
     assert (result.exit_code, engine.run.stopped) == (130, True)
     assert result.stderr.splitlines() == [
         "error[INTERRUPTED]: stopped by the user; version 4 is committed",
-        "help: the same command continues from there",
+        "help: run the same command again to continue from there",
     ]
 
 

@@ -219,7 +219,7 @@ def test_what_spark_printed_is_kept_for_a_failure_that_it_explains() -> None:
     with pytest.raises(RunFailed):
         fail(failure, b"the cause")
     (note,) = failure.__notes__
-    found = re.fullmatch(r"what Spark printed is in (.*\.log)", note)
+    found = re.fullmatch(r"the output of Spark is in (.*\.log)", note)
     assert found
     copy = Path(found[1])
     assert copy.read_text() == "the cause"

@@ -65,7 +65,7 @@ def test_verify(folder: Path) -> None:
     """0 where all is right; 1 with every fault on stderr, and in JSON."""
     good = run("verify", folder)
     assert good.exit_code == 0
-    assert good.stdout.startswith("all right: looked at 6 versions")
+    assert good.stdout.startswith("no faults: checked 6 versions")
     files = sorted((folder / "changes").iterdir())
     files[0].write_bytes(b"x")
     files[1].unlink()
@@ -83,7 +83,7 @@ def test_verify(folder: Path) -> None:
 def test_rollback(folder: Path) -> None:
     """Told before, then done."""
     dry = run("rollback", folder, "--to", 3, "--dry-run")
-    assert dry.stdout == "would go back from version 5 to 3; Spark goes on behind batch 2\n"
+    assert dry.stdout == "would roll back from version 5 to 3; Spark continues after batch 2\n"
     done = run("rollback", folder, "--to", 3, "--format", "json")
     assert json.loads(done.stdout)["to"] == 3
     unknown = run("rollback", folder, "--to", 5)

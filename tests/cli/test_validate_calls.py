@@ -126,7 +126,7 @@ def test_a_plan_that_cannot_be_read_is_in_every_form(good_plan: Path, tmp_path: 
     assert (document["valid"], len(document["plans"])) == (False, 1)
     html = call(good_plan, missing, "--format", "html").stdout
     assert "1 file could not be read" in html
-    assert f"{missing}: there is no such file" in html
+    assert f"{missing}: the file does not exist" in html
     assert "The plan is valid" not in html
 
 

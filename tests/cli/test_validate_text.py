@@ -61,10 +61,10 @@ def test_repeats_are_told_across_plans() -> None:
 def test_habits_of_a_producer_are_one_line_per_plan() -> None:
     summed, note = stderr(Q01).splitlines()
     assert summed == (
-        "warning[PLAN_DEVIATES]: 23 deviations from the specification are read as DataFusion means them: "
+        "warning[PLAN_DEVIATES]: 23 deviations from the specification are read as DataFusion intends: "
         "7 FUNCTION_NAME_BARE, 8 OUTPUT_TYPE_MISSING, 8 PHASE_UNSPECIFIED"
     )
-    assert note == "note: --verbose lists each of them with its place and what to do"
+    assert note == "note: --verbose lists each problem with its place and help"
 
 
 def test_each_of_several_plans_has_a_line_and_the_note_comes_once() -> None:
@@ -103,7 +103,7 @@ def test_warnings_that_no_profile_explains_are_listed(good_plan: Path) -> None:
     )
     (summed, _) = stderr(known).splitlines()
     assert summed == (
-        "warning[PLAN_DEVIATES]: 1 deviation from the specification is read as Acero means it: 1 PHASE_UNSPECIFIED"
+        "warning[PLAN_DEVIATES]: 1 deviation from the specification is read as Acero intends: 1 PHASE_UNSPECIFIED"
     )
 
 

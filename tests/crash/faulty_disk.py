@@ -54,7 +54,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint/owners/lock", "the lock"),
     (r"checkpoint/outputs/\..*\.tmp", "the draft of a record"),
     (r"checkpoint/outputs/.*\.json", "the record of an output"),
-    (r"checkpoint/spark/(offsets|sources)-.*-[0-9a-f]{8}", "what Spark has noted"),
+    (r"checkpoint/spark/(offsets|sources)-.*-[0-9a-f]{8}", "the log of Spark"),
     (r"checkpoint/spark/.*\.crc", "a checksum of Spark's"),
     (r"checkpoint/spark/offsets/\d+", "Spark's plan of a batch"),
     (r"checkpoint/spark/sources/\d+/\d+", "Spark's list of files"),

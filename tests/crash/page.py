@@ -10,16 +10,16 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "crashes.md"
 MADE = re.compile(r"(<!-- crash points: [^\n]* -->\n).*(<!-- end of crash points -->)", re.DOTALL)
 
-NOTHING = "goes on"
+NOTHING = "continues"
 
 Table = Mapping[tuple[str, str], frozenset[str]]
-"""Operation and what it is done to -> the codes that a run ends with after an error there; `NOTHING`: it goes on."""
+"""Operation and what it is done to -> the codes that a run ends with after an error there; `NOTHING`: it continues."""
 
 KILLED: tuple[tuple[str, str], ...] = (
-    ("plan.json", "the next run makes the checkpoint, or finds it made"),
-    ("the draft of plan.json", "the next run makes the checkpoint; the draft is swept"),
-    ("the document of another plan", "the next run goes on with the plan, or finds that it has"),
-    ("kept.json", "the next run writes it again; until then more is kept than has to be"),
+    ("plan.json", "the next run creates the checkpoint, or finds it complete"),
+    ("the draft of plan.json", "the next run creates the checkpoint; the draft is swept"),
+    ("the document of another plan", "the next run changes the plan, or finds it changed"),
+    ("kept.json", "the next run writes it again; until then, old files stay"),
     ("settings.json", "the state command is run again"),
     ("a run of", "the next run computes the batch again; the file is swept"),
     ("a change file", "the next run computes the batch again; the file is swept"),
@@ -30,21 +30,21 @@ KILLED: tuple[tuple[str, str], ...] = (
     ("changes/", "the next run computes the batch again"),
     ("the draft of a claim", "the next run claims the checkpoint"),
     ("a claim", "the next run claims the checkpoint"),
-    ("the lock", "the system lets go of it; the next run goes on"),
+    ("the lock", "the system releases it; the next run continues"),
     ("owners/", "the next run claims the checkpoint"),
     ("the draft of a record", "the next run delivers the version again, to the same place"),
     ("the record of an output", "the next run delivers the version again, to the same place"),
     ("outputs/", "the next run delivers the version again, to the same place"),
-    ("the file of stream-json", "the next run cuts off what is half there and writes it again"),
+    ("the file of stream-json", "the next run truncates the incomplete part and writes it again"),
     ("the draft of changes-parquet", "the next run writes the file again; the draft is removed"),
     ("a file of changes-parquet", "the next run finds it, or writes it"),
     ("the draft of view-parquet", "the old file stays until the next run replaces it"),
     ("the file of view-parquet", "readers see the old file or the new one"),
-    ("Spark's", "the next run takes back what Spark noted and has not planned"),
-    ("a checksum", "the next run takes back what Spark noted and has not planned"),
-    ("spark/", "the next run takes back what Spark noted and has not planned"),
-    ("the folder", "the next run makes it where it is missing"),
-    ("the checkpoint", "the next run makes it where it is missing"),
+    ("Spark's", "the next run removes log entries of batches that Spark has not planned"),
+    ("a checksum", "the next run removes log entries of batches that Spark has not planned"),
+    ("spark/", "the next run removes log entries of batches that Spark has not planned"),
+    ("the folder", "the next run creates it if it is missing"),
+    ("the checkpoint", "the next run creates it if it is missing"),
 )
 """Beginning of what it is done to -> what becomes of it after a kill."""
 

@@ -224,7 +224,10 @@ def test_json_rows(spark: SparkSession, tmp_path: Path) -> None:
     sa.run(sums("t"), source, checkpoint=checkpoint, spark=spark).wait()
     assert bag(sa.open_view(checkpoint).to_arrow()) == Counter([("a", 2, 2, _date("2024-01-01"))])
     found = {r["row"]: r for r in sa.open_view(checkpoint).bad_rows().to_pylist()}
-    assert found[lines[1]]["reason"] == "column x of table t has the value 'one', which is no i64"
+    assert (
+        found[lines[1]]["reason"]
+        == "column x of table t has the value 'one', which is not a valid i64"
+    )
     assert found[lines[2]]["code"] == "ROW_UNREADABLE"
     others = {r["code"]: json.loads(t) for t, r in found.items() if t not in lines}
     assert others == {

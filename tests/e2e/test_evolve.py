@@ -205,7 +205,7 @@ def test_killed_on_the_way_and_run_again(tmp_path: Path) -> None:
     feed.write()
     assert command(after).start().wait(240) == 2
     assert "PLAN_DIFFERS" in (tmp_path / "log").read_text()
-    assert "--evolve goes on" in (tmp_path / "log").read_text()
+    assert "with --evolve" in (tmp_path / "log").read_text()
     command(after, "--evolve").kill_after(1, 0)
     command(after, "--evolve").finish()
     assert replayed(tmp_path / "out.jsonl") == shown(checkpoint)

@@ -281,5 +281,5 @@ def test_the_command_says_which_output_failed_and_that_all_is_committed(
     assert sorted(result.stdout.splitlines()) == [",1,7", "a,2,5", "b,1,2", "k,n,s um"]
     assert "warning[OUTPUT_FAILING]: output stream-json=/dev/full failed" in result.stderr
     assert "error[OUTPUT_NOT_DELIVERED]: output stream-json=/dev/full has " in result.stderr
-    assert "everything is committed" in result.stderr
+    assert "all versions are committed" in result.stderr
     assert "substrait_agg_output_lag_versions" in (tmp_path / "m.prom").read_text()

@@ -53,9 +53,16 @@ def failure(spark: SparkSession, folder: Path, source: str, **options: Any) -> A
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.csv", "k,x,d\na,1,2024-01-01\nb,abc,2024-01-02\n", "line 3 of table t cannot be read: column x has the value 'abc', which is no i64 (the row is 'b,abc,2024-01-02')"),
-        ("a b%2c.csv", "d,more,k,x\n2024-01-01,?,a,1\n2024-13-01,?,b,2\n", "line 3 of table t cannot be read: column d has the value '2024-13-01', which is no date"),
-        ("a.json", '{"k": "a", "x": 1, "d": "2024-01-01"}\n{"k": "b", "x": "abc"}\n', "line 2 of table t cannot be read: column x has the value 'abc', which is no i64"),
+        ("a.csv", "k,x,d\na,1,2024-01-01\nb,abc,2024-01-02\n", ("line 3 of table t cannot be read: column x has the "
+                                                                "value 'abc', which is not a valid i64 (the row is "
+                                                                "'b,abc,2024-01-02')")),
+        ("a b%2c.csv", "d,more,k,x\n2024-01-01,?,a,1\n2024-13-01,?,b,2\n", ("line 3 of table t cannot be read: "
+                                                                            "column d has the value '2024-13-01', "
+                                                                            "which is not a valid date")),
+        ("a.json", '{"k": "a", "x": 1, "d": "2024-01-01"}\n{"k": "b", "x": "abc"}\n', ("line 2 of table t cannot be "
+                                                                                       "read: column x has the "
+                                                                                       "value 'abc', which is not a "
+                                                                                       "valid i64")),
         ("a.json", '{"k": "a", "x": 1, "d": "2024-01-01"}\nnot json\n', "line 2 of table t cannot be read: it is not a JSON object (the row is 'not json')"),
     ],
     ids=["csv", "other columns", "json", "no json"],

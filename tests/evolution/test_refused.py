@@ -26,13 +26,13 @@ LEAST = measure("min", "long")
 KEYS = ("k0",)
 
 ADDED: dict[str, tuple[tuple[BoundMeasure, ...], BoundMeasure, str]] = {
-    "a total without a tree": ((COUNT,), measure("sum", "long"), "no tree that is kept"),
-    "another column": ((LEAST,), measure("max", "int"), "no tree that is kept"),
-    "another filter": ((LEAST,), measure("max", "long", filter_=FLAG), "no tree that is kept"),
-    "no filter": ((measure("min", "long", filter_=FLAG),), measure("sum", "long"), "no tree that is kept"),
-    "nulls were left out": ((LEAST,), measure("list", "long", keep_nulls=True), "no tree that is kept"),
+    "a total without a tree": ((COUNT,), measure("sum", "long"), "not in the stored state"),
+    "another column": ((LEAST,), measure("max", "int"), "not in the stored state"),
+    "another filter": ((LEAST,), measure("max", "long", filter_=FLAG), "not in the stored state"),
+    "no filter": ((measure("min", "long", filter_=FLAG),), measure("sum", "long"), "not in the stored state"),
+    "nulls were left out": ((LEAST,), measure("list", "long", keep_nulls=True), "not in the stored state"),
     "rows without the value were left out": (
-        (measure("min_by", "text", "long"),), measure("max", "text"), "no tree that is kept",
+        (measure("min_by", "text", "long"),), measure("max", "text"), "not in the stored state",
     ),
     "arrival": ((LEAST,), measure("first", "long"), "order in which rows arrived"),
 }  # fmt: skip
@@ -103,7 +103,7 @@ def test_of_ends_alone_nothing_else_can_be_made(tmp_path: Path) -> None:
         wanted = replace(added, path="added")
         (reason,) = evolve(made, node_of(KEYS, (LEAST, wanted), "append_only"))
         assert reason.startswith(f"measure {added.kind} added: ")
-        assert reason.endswith("of the values of min and max only the ends are kept")
+        assert reason.endswith("only the extremes of min and max are stored")
     assert evolve(made, node_of(KEYS, (COUNT, LEAST), "append_only")) == ()
     made.batch([row(k0=1, long=2), row(k0=2, long=9)])
     made.check()
@@ -152,7 +152,7 @@ def test_finished_groups_take_no_new_measure(tmp_path: Path) -> None:
         state=OperatorState.of({**made.now.state.trees, "closed": made.now.state["group"]}),
     )
     (reason,) = planned(made, node_of(KEYS, (LEAST, measure("max", "long")), "changelog"))[1]
-    assert "groups are finished" in reason
+    assert "groups are closed or evicted" in reason
     assert planned(made, node_of(KEYS, (COUNT,), "changelog"))[0] is not None
 
 
@@ -167,7 +167,7 @@ def test_rows_in_quarantine_are_told_by_the_columns_that_were_read(tmp_path: Pat
     assert evolve(made, fewer) == ()
     more = guarded(node_of(KEYS, (LEAST, measure("max", "text")), "changelog"), "quarantine")
     (reason,) = evolve(made, more)
-    assert "no tree that is kept" in reason
+    assert "not in the stored state" in reason
 
 
 def test_whole_rows_give_any_measure_over_what_was_read(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> 
     made = world(tmp_path, LEAST)
     made.batch([row(k0=1, long=3)])
     assert evolve(made, node_of(("k1",), (LEAST,), "changelog")) == (
-        "the plan reads other rows, or groups them otherwise",
+        "the plan reads other rows, or groups them by other keys",
     )
     (reason,) = evolve(made, node_of(KEYS, (LEAST,), "weighted"))
     assert "weight= or op=" in reason
@@ -259,4 +259,4 @@ def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None
     found, reasons = evolution(lost, document(node_of(KEYS, (COUNT, LEAST), "append_only")), last)
     assert found is None
     assert reasons
-    assert "no tree that is kept" in reasons[0]
+    assert "not in the stored state" in reasons[0]

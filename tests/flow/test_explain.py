@@ -76,7 +76,7 @@ def test_grouping_sets_add_their_groups_up() -> None:
     """(flag, other), (flag), (): nine, three and one."""
     keys = (at(1), at(2))
     found = groups(keys, ((0, 1), (0,), ()), flag=BOOL, other=BOOL)
-    assert found == (9 + 3 + 1, "all values that flag, other can have")
+    assert found == (9 + 3 + 1, "one per possible value of flag, other")
     assert groups(keys, ((0,), (1,)), flag=BOOL, name=STRING)[0] is None
 
 
@@ -141,9 +141,9 @@ def test_the_tree_that_guards_retractions_is_explained_when_asked_for() -> None:
     usual = substrait_agg.explain(path)
     assert substrait_agg.explain(path, early_retraction="carry") == usual
     assert "retract" not in usual.partition("emit")[0]
-    for policy, deed in (("refuse", "fail the batch"), ("quarantine", "keep aside")):
+    for policy, deed in (("refuse", "fail the batch"), ("quarantine", "move rows")):
         text = substrait_agg.explain(path, early_retraction=policy)
-        assert "to tell early retractions" in text
+        assert "to detect early retractions" in text
         assert f"guard    {deed}" in text
     with pytest.raises(UsageError, match="sometimes"):
         substrait_agg.explain(path, early_retraction="sometimes")

@@ -82,10 +82,10 @@ def test_labels_say_what_the_text_says() -> None:
     assert "0 sum(DISTINCT CAST(qty AS i64)) -> i64?, shared tree" in plain
     assert "tree 0 ordered by CAST(qty AS i64), of measure 0" in plain
     assert "output region string?, sum(DISTINCT CAST(qty AS i64)) i64?" in plain
-    assert "assumed tables bring inserts only" in plain
+    assert "assumed tables have inserts only" in plain
     assert "table sales region string?, qty i32?, price fp64?" in plain
     assert "exchange rows to the partition of their key" in plain
-    assert "101 bytes + what is in region, digits of a5" in plain
+    assert "101 bytes + the sizes of region, digits of a5" in plain
 
 
 @pytest.mark.parametrize("name", [n for n in HOSTILE if n and n.isprintable() and len(n) < 99])

@@ -88,12 +88,12 @@ def test_registering_the_same_measure_again_changes_nothing() -> None:
     ("changes", "reason"),
     [
         ({"implementation": object()}, "already registered"),
-        ({"names": ()}, "needs names"),
+        ({"names": ()}, "needs at least one name"),
         ({"names": ("GeoMean",)}, "lower case"),
         ({"names": ("geo_mean:fp64",)}, "lower case"),
-        ({"urn": "extension:io.substrait:functions_arithmetic"}, "not a URN of your own"),
-        ({"urn": "functions_arithmetic"}, "not a URN of your own"),
-        ({"urn": " "}, "not a URN of your own"),
+        ({"urn": "extension:io.substrait:functions_arithmetic"}, "not a URN of a user-defined extension"),
+        ({"urn": "functions_arithmetic"}, "not a URN of a user-defined extension"),
+        ({"urn": " "}, "not a URN of a user-defined extension"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_registered(changes: dict[str, Any], reason: str) -> None:

@@ -301,7 +301,7 @@ def test_a_value_that_no_row_told_fails_the_batch(before: list[Event], tmp_path:
     world, random = text_world(tmp_path, ordered=False), Random(1)
     world.batch([event(1, "a"), event(1, "", delete=True)], 1, random)
     with pytest.raises(
-        RunFailed, match="1 rows say that their first value did not change"
+        RunFailed, match="1 rows omit first value because it did not change"
     ) as failed:
         world.batch([*before, replace(event(1, "gone"), partial=True)], 1, random)
     assert failed.value.code == "VALUE_UNAVAILABLE"

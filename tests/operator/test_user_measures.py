@@ -183,11 +183,11 @@ def fail(_: Any) -> Any:
 CONTRIBUTIONS = {
     "contribute raised ZeroDivisionError: by nothing$": fail,
     "contribute raised TypeError": lambda _: 5,
-    "contribute gave no column rows$": lambda made: {"total": made["total"]},
-    "contribute gave 1 values for 2$": lambda made: {**made, "rows": pa.array([1])},
-    "contribute gave nulls in column rows$": lambda made: {**made, "rows": pa.array([1, None])},
-    "contribute gave list, not an Arrow array$": lambda made: {**made, "rows": [1, 1]},
-    "contribute gave double; totals are integers or decimals$": lambda made: {
+    "contribute did not return the column rows$": lambda made: {"total": made["total"]},
+    "contribute returned 1 values for 2$": lambda made: {**made, "rows": pa.array([1])},
+    "contribute returned nulls in column rows$": lambda made: {**made, "rows": pa.array([1, None])},
+    "contribute returned list, not an Arrow array$": lambda made: {**made, "rows": [1, 1]},
+    "contribute returned double; totals must be integers or decimals$": lambda made: {
         **made, "total": pa.array([0.5, 0.5]),
     },
     "data loss": lambda made: {**made, "rows": pa.array([Decimal("0.5"), Decimal("1.5")])},
@@ -214,8 +214,8 @@ def test_wrong_contributions_end_the_batch(
 
 VALUES = {
     "value raised ZeroDivisionError: by nothing$": fail,
-    "value gave 0 values for 1$": lambda made: made.slice(0, 0),
-    "value gave ndarray, not an Arrow array$": lambda made: made.to_numpy(zero_copy_only=False),
+    "value returned 0 values for 1$": lambda made: made.slice(0, 0),
+    "value returned ndarray, not an Arrow array$": lambda made: made.to_numpy(zero_copy_only=False),
     "Failed to parse string": lambda _: pa.array(["many"]),
 }
 

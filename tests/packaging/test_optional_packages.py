@@ -130,7 +130,7 @@ def test_a_java_that_is_missing_old_or_incomplete_is_said(
     install = "apt-get install -y openjdk-17-jre-headless"
     modules = 'JAVA_VERSION="21.0.2"\nMODULES="java.base java.logging"\n'
     cases = (
-        ({"PATH": str(tmp_path / "nowhere")}, "JAVA_MISSING", "none was found on PATH"),
+        ({"PATH": str(tmp_path / "nowhere")}, "JAVA_MISSING", "no Java was found on PATH"),
         ({"JAVA_HOME": str(tmp_path)}, "JAVA_MISSING", "JAVA_HOME"),
         (java_home(tmp_path / "8", printed='version "1.8.0_1"'), "JAVA_TOO_OLD", "Java 8"),
         (java_home(tmp_path / "11", 'JAVA_VERSION="11.0.2"\n'), "JAVA_TOO_OLD", "Java 11"),

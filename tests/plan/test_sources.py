@@ -75,7 +75,7 @@ def test_snake_case_camel_case_and_enum_numbers_are_the_same() -> None:
 
 
 def test_a_file_that_is_not_there_is_a_wrong_call() -> None:
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match="does not exist"):
         read(Path("missing.bin"))
     with pytest.raises(UsageError, match="int"):
         read(7)
@@ -94,15 +94,15 @@ def test_size_limit() -> None:
         (b'{"relations": [}', "line 1, column 16"),
         (b'{\n"relations": [{"a" 1}]}', "line 2"),
         (b'{"relations": [', "ends too early"),
-        (b'{"a": 1} x', "text follows"),
+        (b'{"a": 1} x', "text after the plan"),
         (b'{"a": 1, "a": 2}', "written twice"),
         (b'{"a": 1, }', "a key in quotes"),
         (b'{"a": "\\x"}', "escape"),
         (b'{"a": "\xff"}', "not UTF-8"),
         (b'{"a": ' + b"9" * 5000 + b"}", "not a number"),
         (b"{plain words", "a key in quotes"),
-        (b"\x1a\x05ab", "bytes should follow"),
-        (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "no end"),
+        (b"\x1a\x05ab", "bytes expected"),
+        (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "not terminated"),
         (b"\x00\x01", "number 0"),
         (b"\x0f", "wire type 7"),
         (b"PAR1", "byte"),

@@ -148,7 +148,7 @@ def test_variations_of_datafusion(written: Json, text: str) -> None:
     assert isinstance(decoded.root, m.ReadRel)
     assert str(decoded.root.types[0]) == text
     assert [(p.code, p.level) for p in found] == [("TYPE_VARIATION_ASSUMED", "info")]
-    assert f"read as {text.replace('?', '')}, as DataFusion means it" in found[0].message
+    assert f"read as {text.replace('?', '')}, as DataFusion intends" in found[0].message
 
 
 def test_a_variation_of_datafusion_is_reported_once() -> None:

@@ -346,13 +346,13 @@ def test_what_is_not_shown_is_counted() -> None:
 
 def test_files_that_could_not_be_read_are_named() -> None:
     failures = [
-        UsageError("FILE_NOT_FOUND", "there is no such file", help="h", path=f"<b>{at}\u202e.bin")
+        UsageError("FILE_NOT_FOUND", "the file does not exist", help="h", path=f"<b>{at}\u202e.bin")
         for at in range(30)
     ]
     html = reports_html([report_of("tpch/q06.bin")], failures)
     page = parsed(html)
     assert "30 files could not be read" in page.text()
-    assert "<b>0\\u202e.bin: there is no such file" in page.text()
+    assert "<b>0\\u202e.bin: the file does not exist" in page.text()
     assert "plans valid" not in page.of("h1")[0].text()
     assert len(html.encode()) < MAX_PAGE
     assert "could not be read" in parsed(reports_html([], failures[:1])).of("h1")[0].text()

@@ -99,7 +99,7 @@ def test_levels_and_exit_codes() -> None:
 
 
 def test_files_that_could_not_be_read_are_notifications() -> None:
-    missing = UsageError("FILE_NOT_FOUND", "there is no such file", path="a b/no.bin")
+    missing = UsageError("FILE_NOT_FOUND", "the file does not exist", path="a b/no.bin")
     run = run_of(reports_sarif([Report("x.bin", ())], 2, [missing]))
     (invocation,) = run["invocations"]
     assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 2)

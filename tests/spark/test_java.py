@@ -28,7 +28,7 @@ WHOLE = f'JAVA_VERSION="17.0.15"\nMODULES="java.base {" ".join(MODULES)}"\n'
 @pytest.mark.parametrize(
     ("release", "shown", "code", "said"),
     [
-        (None, "", "JAVA_MISSING", "holds none that works"),
+        (None, "", "JAVA_MISSING", "has no working Java"),
         (None, 'openjdk version "11.0.2"', "JAVA_TOO_OLD", "found Java 11"),
         (None, 'java version "1.8.0_1"', "JAVA_TOO_OLD", "found Java 8"),
         ('JAVA_VERSION="1.8.0_392"\n', "", "JAVA_TOO_OLD", "found Java 8"),

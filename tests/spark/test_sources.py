@@ -337,7 +337,7 @@ def test_a_date_of_another_format_is_bad(
         spark, f"csv:{tmp_path}/?{options}&bad-rows=quarantine", origin(a=DAY)
     )
     assert day is None
-    assert f"'{row}', which is no date" in record.message
+    assert f"'{row}', which is not a valid date" in record.message
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def without_widening(expression: Expr) -> Expr:
 
 def _text(constant: Constant) -> str:
     if constant.type.kind not in TEXTS or constant.value is None:
-        raise ValueError("it is not a text")
+        raise ValueError("it is not a string")
     return str(constant.value)
 
 
@@ -214,7 +214,7 @@ def _count(constant: Constant) -> int | None:
 def _position(constant: Constant) -> int:
     position = _integer(constant)
     if position == 0:
-        raise ValueError("positions count from 1, or from -1 at the end")
+        raise ValueError("positions start at 1, or at -1 from the end")
     return position
 
 

@@ -160,7 +160,7 @@ def with_bitmask(aggregate: BoundAggregate) -> BoundProject:
     count, measures = len(aggregate.keys), len(aggregate.measures)
     ids = grouping_ids(count, aggregate.sets or (tuple(range(count)),))
     if max(count, *(value.bit_length() for value in ids)) > MOST_BITS:
-        raise too_large(aggregate.path, f"{MOST_BITS} bits of grouping keys in DataFusion's layout")
+        raise too_large(aggregate.path, f"{MOST_BITS} grouping keys in a bitmask of DataFusion")
     columns = [Column(type_, ordinal) for ordinal, type_ in enumerate(aggregate.types)]
     bitmask = _bitmask(ids, _id_type(count, ids), columns[-1] if aggregate.sets else None)
     expressions = (*columns[:count], bitmask, *columns[count : count + measures])

@@ -355,11 +355,11 @@ def _given(draft: MeasureCandidate, user: UserMeasure, types: Schema, context: B
     try:
         made: object = user.result_type(types)
     except Exception as error:  # noqa: BLE001 - whatever it raises is the reason
-        reason = f"result raised {type(error).__name__}: {error}"
+        reason = f"the method the method result raised {type(error).__name__}: {error}"
     else:
         if isinstance(made, Type):
             return made
-        reason = f"result gave {type(made).__name__}, not a type"
+        reason = f"the method result returned {type(made).__name__}, not a type"
     path = draft.measure.path
     context.report("USER_MEASURE_FAILED", path, name=draft.name, reason=reason)
     return UNKNOWN

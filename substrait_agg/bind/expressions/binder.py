@@ -164,7 +164,9 @@ def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr
         context.report("CAST_FAILURE_MISSING", f"{node.path}.cast")
     to_null = node.failure == "null"
     if not node.type.nullable and (value.type.nullable or to_null):
-        reason = f"its input is {value.type}" if value.type.nullable else "it fails with null"
+        reason = (
+            f"its input is {value.type}" if value.type.nullable else "it returns null on failure"
+        )
         place = f"{node.path}.cast.type"
         context.report("CAST_NULLABILITY", place, declared=node.type, reason=reason)
     if value.type.same_kind(node.type):
@@ -305,7 +307,7 @@ def _first_unlike(written: list[tuple[Expr, str]]) -> str:
 
 def _misplaced(node: model.LambdaExpression, _schema: Schema | None, context: BindContext) -> Expr:
     """Report a lambda that is not an argument of a scalar function."""
-    context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind="lambda outside of a call")
+    context.report("EXPRESSION_NOT_SUPPORTED", node.path, kind="lambda outside a call")
     return unknown()
 
 

@@ -124,7 +124,7 @@ def _homes(name: str, section: Section) -> tuple[str, ...]:
 def _sentence(text: str) -> str:
     """Turn the standard's text on a deprecated function into the help of a problem."""
     said = " ".join(text.split()).rstrip(".")
-    return said[:1].lower() + said[1:] if said else "call what the standard declares in its place"
+    return said[:1].lower() + said[1:] if said else "use the replacement that the standard declares"
 
 
 def misfit(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> int | None:

@@ -105,7 +105,7 @@ def _micros(value: Expr) -> tuple[int, str]:
         return 0, "it is null"
     days, ticks = value.value[-2:]
     if value.type.kind == "interval_compound" and value.value[0]:
-        return 0, "it has months, which are no number of days"
+        return 0, "it has months, which have no fixed number of days"
     digits = value.type.params[0] if value.type.params else 6
     # Digits beyond microseconds are zeros: other literals are refused before.
     return days * MICROS_PER_DAY + ticks * 10**6 // 10**digits, ""
@@ -116,7 +116,7 @@ def _limits(name: str, micros: int, unit: int, digits: int) -> str:
     if name != "offset" and micros <= 0:
         return "it is not greater than zero"
     if micros % unit:
-        return f"it is finer than the time, which has {digits} digits of a second"
+        return f"it is finer than the type of the time, which has {digits} digits of a second"
     return (
         "it is longer than ten thousand years" if abs(micros) > MOST_DAYS * MICROS_PER_DAY else ""
     )

@@ -51,7 +51,7 @@ RELATIONS: dict[type, tuple[Entry, ...]] = {
     model.AggregateRel: (
         {
             "relation": "AGGREGATE",
-            "metadata": {"grouping_sets": "any number, equal ones too"},
+            "metadata": {"grouping_sets": "any number, including duplicates"},
         },
     ),
     model.SetRel: (
@@ -64,7 +64,7 @@ RELATIONS: dict[type, tuple[Entry, ...]] = {
         {
             "relation": "SORT",
             "metadata": {
-                "place": "at the top of the plan, where it orders the view when it is shown"
+                "place": "at the root of the plan, where it orders the view when it is read"
             },
         },
     ),
@@ -118,7 +118,7 @@ def dialect(version: str) -> Entry:
                 "phases": {name: part(made) for name, made in phases().items()},
                 "sort_directions": sorted(name.upper() for name in DIRECTIONS),
             },
-            "options": "those in the metadata of a function may be set; where one is not, its first value holds",
+            "options": "the options in the metadata of a function may be set; the default is the first value",
         },
         "dependencies": {alias: urns[alias] for alias in sorted(used)},
         "supported_types": _types(),

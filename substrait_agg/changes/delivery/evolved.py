@@ -66,8 +66,8 @@ def refusal(name: str, evolved: PlanChange) -> StateRefused:
     """Return the error for an output that has received versions with other columns."""
     return StateRefused(
         "OUTPUT_OF_OTHER_PLAN",
-        f"output {name} has had versions before {evolved.version}, with which the columns are others",
-        help="give a new location, or a new name: it begins with the new columns, and all that the view shows then",
+        f"output {name} contains versions before {evolved.version}, which have other columns",
+        help="use a new location, or a new name: the output then starts with the new columns and the whole view",
     )
 
 

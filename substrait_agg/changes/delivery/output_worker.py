@@ -163,14 +163,14 @@ class OutputWorker:
     def _tell(self, post: OutputCursor) -> None:
         after = f"after version {post.version}" if post.version >= 0 else "at the first version"
         help = (
-            "it is corrected by hand or left out"
+            "correct it, or remove the output"
             if post.stuck
-            else "it is tried again; nothing is lost"
+            else "delivery is retried; nothing is lost"
         )
         notice(
             "OUTPUT_FAILING",
             f"output {post.name} failed {after}: {reason(post.error)}",
-            help=f"the run and its other outputs go on; {help}",
+            help=f"the run and its other outputs continue; {help}",
         )
 
 
@@ -267,16 +267,16 @@ class OutputWorkers:
         return next((c.broken for c in self._workers if c.broken is not None), None)
 
     def _undelivered(self, post: OutputCursor, *, busy: bool) -> RunFailed:
-        place = f"has version {post.version} of {self._newest}"
+        place = f"is at version {post.version} of {self._newest}"
         if post.version == self._newest:
-            place = f"did not take the view of version {self._newest}"
+            place = f"could not write the view of version {self._newest}"
         elif post.version < 0:
-            place = "has nothing yet"
-        why = reason(post.error) if post.error is not None else "it is still busy"
+            place = "has no version yet"
+        why = reason(post.error) if post.error is not None else "it is still writing"
         error = RunFailed(
             "OUTPUT_NOT_DELIVERED",
             f"output {post.name} {place}: {why}",
-            help=f"everything is committed; {_rest(post)}",
+            help=f"all versions are committed; {_rest(post)}",
         )
         error.__cause__ = None if busy else post.error
         return error
@@ -286,8 +286,11 @@ def _rest(post: OutputCursor) -> str:
     """Return how the user obtains the versions that were not delivered."""
     if post.sink.takes_changes and not post.sink.keeps_position:
         since = f" --since {post.version}" if post.version >= 0 else ""
-        return f"this output keeps no position: substrait-agg changes DIR{since} prints the rest"
-    return "running again with the same arguments delivers the rest"
+        return (
+            f"this output does not store its position: substrait-agg changes DIR{since} prints the missing "
+            "versions"
+        )
+    return "run again with the same arguments to deliver the missing versions"
 
 
 def reason(error: BaseException | None) -> str:
@@ -310,8 +313,8 @@ def check_free(checkpoint: str | Location) -> None:
         return
     _LEFT[folder] = threads
     names = ", ".join(thread.name for thread in threads)
-    message = f"a run that was stopped is still writing: {names}"
-    help = "wait until that is done, or go on in a new process"
+    message = f"a stopped run of this process is still writing: {names}"
+    help = "wait until it has finished, or use a new process"
     raise UsageError("OUTPUT_BUSY", message, help=help, path=str(folder))
 
 

@@ -123,8 +123,8 @@ def _is_device(path: Path) -> bool:
 
 def _check_text(spec: OutputSpec, _place: SinkContext) -> None:
     if spec.location is not None and spec.location.is_dir():
-        message = f"output {spec.kind} needs a file, this is a folder"
-        help = "give the path of a file; it is replaced as a whole"
+        message = f"output {spec.kind} needs a file, but this is a folder"
+        help = "give the path of a file; every version replaces it"
         raise UsageError("OUTPUT_NOT_A_FILE", message, help=help, path=str(spec.location))
 
 
@@ -155,8 +155,8 @@ def _none(_spec: OutputSpec, _place: SinkContext) -> Sink:
 def _folder(spec: OutputSpec) -> Path:
     folder = spec.location or Path()
     if folder.exists() and not folder.is_dir():
-        message = f"output {spec.kind} needs a folder, this is a file"
-        help = "give the path of a folder; it is made where it is missing"
+        message = f"output {spec.kind} needs a folder, but this is a file"
+        help = "give the path of a folder; it is created if it does not exist"
         raise UsageError("OUTPUT_NOT_A_FOLDER", message, help=help, path=str(folder))
     return folder
 
@@ -200,7 +200,7 @@ def parse_output(text: str) -> OutputSpec:
         message = f"output {kind} needs a folder"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
     if rule == "none" and equals:
-        message = f"output {kind} takes no location"
+        message = f"output {kind} does not take a location"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}", path="--output")
     return OutputSpec(kind, None if location in ("", "-") else Path(location))
 
@@ -288,7 +288,7 @@ def keeps_late(output: str | OutputSpec | Sink) -> bool:
 
 def _shared(spec: OutputSpec, other: str) -> UsageError:
     message = f"{other} and {spec.kind} would overwrite each other"
-    help = "give each output a location of its own"
+    help = "give each output its own location"
     return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
 
 

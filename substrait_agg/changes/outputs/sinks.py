@@ -343,15 +343,15 @@ def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
 
 def taken(path: Path) -> UsageError:
     """Return the error OUTPUT_EXISTS: the output was not written by this checkpoint."""
-    message = "the output already holds something that this checkpoint did not write"
+    message = "the output contains data that this checkpoint did not write"
     return UsageError(
-        "OUTPUT_EXISTS", message, help="remove it, or give another location", path=str(path)
+        "OUTPUT_EXISTS", message, help="remove the data, or use another location", path=str(path)
     )
 
 
 def _shortened(path: Path, size: int, end: int) -> StateRefused:
-    message = f"the output has {size} bytes but {end} had been written to it"
-    help = "put the file back as it was, or give another location"
+    message = f"the output has {size} bytes, but {end} bytes were written to it"
+    help = "restore the file, or use another location"
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
 

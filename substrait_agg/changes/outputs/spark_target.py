@@ -53,7 +53,7 @@ def parse_target(text: str) -> SparkTarget:
     path, _, query = text.partition("?")
     match = _FORMAT.fullmatch(path)
     if match is None:
-        raise _bad(f"{redacted_place(path)!r} names no format", _HELP)
+        raise _bad(f"{redacted_place(path)!r} has no format", _HELP)
     name, location = match.groups()
     format_ = name if "." in name else name.lower()
     if format_ in NEEDS_LOCATION and not location:
@@ -68,7 +68,7 @@ def _pairs(query: str) -> tuple[tuple[str, str], ...]:
         raw_key, equals, raw_value = part.partition("=")
         key = unquote(raw_key)
         if not key or not equals:
-            help = "write ?key=value&key=value, with & and = in values as %26 and %3D"
+            help = "write ?key=value&key=value, and encode & and = in values as %26 and %3D"
             raise _bad(f"option {number} is not key=value", help)
         if key in pairs:
             raise _bad(f"option {key} is given twice", "give it once")

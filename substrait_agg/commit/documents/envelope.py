@@ -90,7 +90,7 @@ def damaged(name: str, reason: str) -> StateRefused:
     return StateRefused(
         "STATE_DAMAGED",
         f"checkpoint file {name} is damaged: {reason}",
-        help="restore the checkpoint folder from a copy, or start again with a new --checkpoint",
+        help="restore the checkpoint folder from a copy, or start a new --checkpoint",
         path=name,
     )
 
@@ -105,7 +105,7 @@ def unknown_format(name: str) -> StateRefused:
     return StateRefused(
         "STATE_FORMAT_UNKNOWN",
         f"checkpoint file {name} was written by a release with another format",
-        help="use that release, or start again with a new --checkpoint",
+        help="use that release, or start a new --checkpoint",
         path=name,
     )
 

@@ -107,7 +107,7 @@ class FolderFiles:
         """Return a memory map of a file.
 
         Raises:
-            OSError: the file is missing, or it is not a plain file.
+            OSError: the file is missing, or it is not a regular file.
         """
         self.stamp(name)
         return filesystem().map(self.path(name), _mapped)
@@ -131,7 +131,7 @@ class FolderFiles:
             else filesystem().status(path)
         )
         if not stat.S_ISREG(found.st_mode):
-            raise NotPlain(errno.EINVAL, "it is not a plain file", str(path))
+            raise NotPlain(errno.EINVAL, "it is not a regular file", str(path))
         if isinstance(path, Remote):  # each use changes the times of a copy
             return found.st_ino, found.st_size
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
@@ -273,7 +273,7 @@ class FolderFiles:
         """Return the size of a file in bytes.
 
         Raises:
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: the file does not exist.
         """
         return filesystem().size(self.path(name))
 

@@ -124,7 +124,7 @@ def _object(
 ) -> Any:
     _check(value, dict)
     if other := value.keys() ^ readers.keys():
-        message = f"fields are missing or not known: {', '.join(sorted(other))}"
+        message = f"fields are missing or unknown: {', '.join(sorted(other))}"
         raise ValueError(message)
     read = ((readers[key], given) for key, given in value.items())
     return kind(**{name: reader(given) for (name, reader), given in read})

@@ -149,7 +149,7 @@ def document_name(plan: str) -> str:
         StateRefused: STATE_DAMAGED if `plan` is not a fingerprint.
     """
     if not _FINGERPRINT.fullmatch(plan):
-        raise damaged(PLAN, f"a version is of plan {plan[:12]!r}, which is none")
+        raise damaged(PLAN, f"a version belongs to the unknown plan {plan[:12]!r}")
     return f"plan-{plan}.json"
 
 
@@ -204,7 +204,7 @@ def other_document(root: FolderFiles, plan: str, identity: str) -> PlanDocument:
     name = document_name(plan)
     _, found = parse_document(read_whole(root, name, name), name, identity)
     if found.plan != plan:
-        raise damaged(name, f"it is that of plan {found.plan[:12]}")
+        raise damaged(name, f"it belongs to plan {found.plan[:12]}")
     return found
 
 
@@ -227,5 +227,5 @@ def check_same_document(there: PlanDocument, document: PlanDocument) -> None:
     """
     if replace(there, operator_texts=document.operator_texts) != document:
         raise damaged(
-            document_name(document.plan), "it is that of another release or of other options"
+            document_name(document.plan), "it was written by another release or with other options"
         )

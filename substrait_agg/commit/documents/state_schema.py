@@ -92,9 +92,9 @@ class TreeSchema:
             ValueError: they do not.
         """
         if any(i not in range(len(self.arguments)) for i in self.skipped):
-            raise ValueError("a tree names a component that it does not have")
+            raise ValueError("a tree refers to a component that it does not have")
         if (self.entries is None) not in _WITHOUT_ENTRIES.get(self.holds, ()):
-            raise ValueError("a tree holds nothing that is known")
+            raise ValueError("a tree has unknown content")
 
 
 _WITHOUT_ENTRIES: dict[str, tuple[bool, ...]] = {
@@ -173,15 +173,15 @@ class OperatorSchema:
             (self.numbers, [n for m in self.measures for n in m.numbers], False),
         ):
             if any(not optional if o is None else o not in range(len(what)) for o in ordinals):
-                raise ValueError("an operator names what it does not have")
+                raise ValueError("an operator refers to a part that it does not have")
         for ordinal, tree in enumerate(self.trees):
             tree.check()
             if tree.entries is None and all(end.tree != ordinal for end in self.extremes):
-                raise ValueError("nothing is kept of a tree")
+                raise ValueError("a tree has no stored content")
         if len(set(self.extremes)) < len(self.extremes) or any(
             e.side not in _SIDES for e in self.extremes
         ):
-            raise ValueError("an end of a tree is told twice, or is none")
+            raise ValueError("an extreme of a tree is repeated or unknown")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from substrait_agg.errors import StateRefused
 SHOWN = 8
 """Number of differences that a message lists."""
 
-_OWN_FOLDER = "use a checkpoint folder of its own for each plan"
+_OWN_FOLDER = "use one checkpoint folder per plan"
 _OPTIONS = ("KEYS_DIFFER", "WATERMARK_DIFFERS", "TTL_DIFFERS")
 """Codes of differences that come from the options of a run, not from its plan."""
 
@@ -65,7 +65,9 @@ def check_evolved(
     if not evolve:
         help = _OWN_FOLDER
         if found is not None:
-            help = f"--evolve goes on with the new plan from what is there; else {_OWN_FOLDER}"
+            help = (
+                f"continue with the new plan from the stored state with --evolve, or {_OWN_FOLDER}"
+            )
         for code, message, advice in _findings(there, wanted, help):
             raise StateRefused(code, f"the checkpoint was made {message}", help=advice, path=folder)
     same_plan = replace(there, plan=wanted.plan)
@@ -78,8 +80,11 @@ def check_evolved(
     if found is None:
         raise StateRefused(
             "EVOLVE_REFUSED",
-            f"the checkpoint cannot go on with this plan: {differences_line(reasons)}",
-            help="leave out what cannot be computed from what is kept, or begin a new --checkpoint, which reads all input again",
+            f"the checkpoint cannot continue with this plan: {differences_line(reasons)}",
+            help=(
+                "remove what cannot be computed from the stored state, or start a new --checkpoint, which reads "
+                "all input again"
+            ),
             path=folder,
         )
     return found
@@ -101,7 +106,7 @@ def _findings(
         yield (
             "KEYS_DIFFER",
             f"for {_keys(there)}, not for {_keys(wanted)}",
-            "give the same key= and order= of the sources as before, or a new --checkpoint",
+            "give the sources the same key= and order= as before, or start a new --checkpoint",
         )
     # Closed or evicted groups cannot be restored, and groups without an event time cannot get one.
     for code, option, before, now in (
@@ -112,20 +117,20 @@ def _findings(
             yield (
                 code,
                 f"with {option} of {_listed(before)}, not of {_listed(now)}",
-                f"give {option} as before (durations may change), or a new --checkpoint",
+                f"give {option} as before (durations may change), or start a new --checkpoint",
             )
     # The layout depends on the policy. Without retractions, the policy has no effect.
     if there.early != wanted.early and _retracting(there) == _retracting(wanted):
         yield (
             "EARLY_RETRACTION_DIFFERS",
-            f"to {_policy(there)} early retractions, not to {_policy(wanted)} them",
-            "give the same --early-retraction as before, or a new --checkpoint",
+            f"with --early-retraction {_policy(there)}, not {_policy(wanted)}",
+            "give the same --early-retraction as before, or start a new --checkpoint",
         )
     if there.layout != wanted.layout:
         yield (
             "WEIGHTS_DIFFER",
             f"for sources with weights {', '.join(there.layout)}, not {', '.join(wanted.layout)}",
-            "give the same weight= or op= keys as before, or a new --checkpoint",
+            "give the same weight= or op= as before, or start a new --checkpoint",
         )
 
 
@@ -147,7 +152,7 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
             found += _changed(f"{kind}{where}", old, new)
     found += _columns(there, wanted)
     if there.sorts != wanted.sorts:
-        found.append("the order of the view is another one")
+        found.append("the order of the view differs")
     return found
 
 

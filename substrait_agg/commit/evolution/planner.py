@@ -17,13 +17,16 @@ from substrait_agg.commit.evolution.row_sources import RowSource, rows_for_numbe
 from substrait_agg.operator.common.names import CLOSED, PENDING
 
 SURROGATE = "surrogate_key"
-WAITING = "groups wait to be emitted, and it would be of another instant than what they show: run the old plan once with --emit batch"
-FINISHED = "groups are finished, and nothing is kept of them but what they show"
-ARRIVALS = "it depends on the order in which rows arrived, which is not kept"
-UNREAD = "what it reads is in no tree that is kept"
+WAITING = (
+    "groups wait to be emitted, and the new value would be newer than the row that they show: run the old "
+    "plan once with --emit batch"
+)
+FINISHED = "groups are closed or evicted, and only their rows in the view are stored"
+ARRIVALS = "it depends on the order in which rows arrived, which is not stored"
+UNREAD = "the values that it reads are not in the stored state"
 _ONLY_KEPT = ("sessions", "upserts", "ordered rows")
 """Kinds of state that cannot be changed, and whose rows other operators cannot be made from."""
-ENDS_ALONE = "; where rows only come, of the values of min and max only the ends are kept"
+ENDS_ALONE = "; for append-only input, only the extremes of min and max are stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,11 @@ def evolution(
     tables = [list(dict.fromkeys(r.table for r in d.inputs)) for d in (there, wanted)]
     if tables[0] != tables[1]:
         lists = (", ".join(names) or "none" for names in tables)
-        return None, ("the tables are read in another order or number: {}, then {}".format(*lists),)
+        return None, (
+            "the plan reads other tables, or reads them in another order: {}, then {}".format(
+                *lists
+            ),
+        )
     planner = _Planner(there, wanted, last)
     made: list[Migration | None] = []
     reasons: list[str] = []
@@ -117,7 +124,7 @@ def evolution(
     if last.counters.get("quarantined") and any(
         there.state_schemas[i].early == "quarantine" for i in left
     ):
-        return None, ("rows wait in quarantine in an operator that is not in the new plan",)
+        return None, ("an operator that is not in the new plan has rows in quarantine",)
     fed = {b for o, m in zip(wanted.state_schemas, made, strict=True) if m is None for b in o.below}
     return Evolution(tuple(made), frozenset(fed)), ()
 
@@ -140,7 +147,7 @@ class _Planner:
                 reasons = refused.reasons
         elif now.reads:
             raise _Unmigratable(
-                f"{self._named(ordinal)} reads other rows, or groups them otherwise"
+                f"{self._named(ordinal)} reads other rows, or groups them by other keys"
             )
         self._check_anew(found, ordinal, reasons)
         return None
@@ -170,7 +177,8 @@ class _Planner:
             return made
         if now.kind in _ONLY_KEPT:
             raise _Unmigratable(
-                f"{self._named(ordinal)} keeps {now.kind} with the columns that are read, and these differ"
+                f"{self._named(ordinal)} stores {now.kind} with the columns that the plan reads, and these columns "
+                "differ"
             )
         self._check_shown(state, found, ordinal)
         reasons = [*self._unmade(made, there, now, ordinal), *self._mixed(made, state, ordinal)]
@@ -193,9 +201,11 @@ class _Planner:
         """Check the state that only an operator of the view has."""
         last = found == len(self._there.state_schemas) - 1
         if state[PENDING] and not self._wanted.state_schemas[ordinal].shown:
-            raise _Unmigratable(f"{self._named(ordinal)} is read by another one now: {WAITING}")
+            raise _Unmigratable(
+                f"{self._named(ordinal)} is now read by another operator: {WAITING}"
+            )
         if ordinal == len(self._wanted.state_schemas) - 1 and not last and self._forgets:
-            raise _Unmigratable(f"{self._named(ordinal)} makes the view now, and {FINISHED}")
+            raise _Unmigratable(f"{self._named(ordinal)} now produces the view, and {FINISHED}")
 
     @property
     def _forgets(self) -> bool:
@@ -231,9 +241,12 @@ class _Planner:
         if not named and (trees or numbers) and not any(i in trees for i in guards):
             yield f"{self._named(ordinal)}: {unread}"
         elif any(i in trees for i in guards) and not named:
-            yield f"{self._named(ordinal)} reads more of its rows now, and all that is read is kept to tell early retractions"
+            yield (
+                f"{self._named(ordinal)} now reads more columns, and all columns that it reads are stored to "
+                "detect early retractions"
+            )
         elif any(made.trees[i] is None for i in guards) and self._last.counters.get("quarantined"):
-            yield "rows wait in quarantine for their insertion, told by other columns than those of the new plan"
+            yield "rows wait in quarantine for their insertion, and they have other columns than the new plan reads"
 
     def _mixed(self, made: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
         """Yield the new measures that would not match what the view shows.
@@ -254,25 +267,26 @@ class _Planner:
             raise _Unmigratable(*reasons)
         if self._forgets:
             raise _Unmigratable(
-                *reasons, f"{self._named(ordinal)} would have to be made anew: {FINISHED}"
+                *reasons, f"{self._named(ordinal)} would have to be rebuilt: {FINISHED}"
             )
         if any(self._wanted.state_schemas[b].kind in _ONLY_KEPT for b in now.below):
             raise _Unmigratable(
-                *reasons or (f"{self._named(ordinal)} reads other rows, or groups them otherwise",)
+                *reasons
+                or (f"{self._named(ordinal)} reads other rows, or groups them by other keys",)
             )
         if any(tree.holds == "arrivals" for tree in now.trees):
             raise _Unmigratable(
-                *reasons, f"{self._named(ordinal)} would have to be made anew: {ARRIVALS}"
+                *reasons, f"{self._named(ordinal)} would have to be rebuilt: {ARRIVALS}"
             )
         if found is None:
             return
         if self._last.operators[found][PENDING]:
             raise _Unmigratable(
-                *reasons, f"{self._named(ordinal)} would have to be made anew: {WAITING}"
+                *reasons, f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
             )
         surrogates = self._surrogates(found, ordinal)
         if surrogates:
-            raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would be given anew")
+            raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would change")
 
     def _surrogates(self, found: int, ordinal: int) -> list[str]:
         there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]

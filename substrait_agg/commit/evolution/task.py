@@ -89,9 +89,9 @@ class MigrationPlan:
         state: the old state of the range.
         spec: the operator of the new plan.
         migration: where its parts come from; None: the state is dropped.
-        columns: columns of the file that inserts all new rows; empty: there is no such file.
+        columns: columns of the file that inserts all new rows; empty: the file does not exist.
         final: whether that file is for the view, else for the operators above.
-        retraction_columns: columns of the file that retracts all old rows; empty: there is no such file.
+        retraction_columns: columns of the file that retracts all old rows; empty: the file does not exist.
     """
 
     checkpoint: str

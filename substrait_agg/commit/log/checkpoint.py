@@ -196,7 +196,7 @@ class Checkpoint(CheckpointReader):
         with self.fence.held():  # a run that was suspended must not overwrite a newer record
             if not keep(self._root, following.revision, following.to_bytes(self.identity)):
                 self.fence.check()
-                raise BlockingIOError(errno.EAGAIN, "somebody else is sweeping", str(self.folder))
+                raise BlockingIOError(errno.EAGAIN, "another process is sweeping", str(self.folder))
 
     def set(self, settings: CheckpointSettings) -> None:
         """Write the settings for the next runs."""

@@ -81,7 +81,7 @@ class EpochFence(Fence):
             raise CommitConflict(
                 "COMMIT_CONFLICT",
                 f"another run has taken over this checkpoint{_by(self._files, newest)}",
-                help="let one run at a time use a checkpoint; this one has stopped and harmed nothing",
+                help="run one process at a time on a checkpoint; this run has stopped and changed nothing",
                 path=self._files.root,
             )
 
@@ -123,7 +123,7 @@ def _alone(files: FolderFiles) -> Iterator[None]:
         if not alone:
             raise CommitConflict(
                 "CHECKPOINT_BUSY",
-                f"another run holds this checkpoint{_by(files, _newest(files))} and does not let go",
+                f"another run owns this checkpoint{_by(files, _newest(files))} and does not release it",
                 help="end that run (it may be suspended), then run again; nothing was changed",
                 path=files.root,
             )

@@ -105,10 +105,12 @@ def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
             raise _busy(folder, f"this checkpoint is in use{signed}") from error
         if alone:
             return Lock(None)
-        raise _not_locked(folder, f"the file system cannot tell: {error.strerror}") from error
+        raise _not_locked(
+            folder, f"the file system does not support locks: {error.strerror}"
+        ) from error
     if isinstance(folder, Remote) and not alone:
         os.close(handle)
-        raise _not_locked(folder, "stores have no locks")
+        raise _not_locked(folder, "object object object object stores have no locks")
     _held.add(handle)
     _sign(handle)
     return Lock(handle)
@@ -117,8 +119,8 @@ def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
 def _not_locked(folder: Location, why: str) -> StateRefused:
     return StateRefused(
         "CHECKPOINT_NOT_LOCKED",
-        f"nobody can tell whether a run is going on: {why}",
-        help="see to it that no run is going on anywhere, and say so with --no-run",
+        f"a running run cannot be detected: {why}",
+        help="check that no run is in progress on any machine, then give --no-run",
         path=str(folder),
     )
 
@@ -164,7 +166,7 @@ def _open(folder: Location) -> int:
 
 
 def _not_plain() -> StateRefused:
-    return damaged(LOCK, "it is not a plain file; nothing is in it, so it may be removed")
+    return damaged(LOCK, "it is not a regular file; it contains no data and can be removed")
 
 
 def _flock(handle: int, kind: int) -> None:

@@ -49,8 +49,11 @@ def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], ve
         if found != size:
             raise RunFailed(
                 "STATE_NOT_SHARED",
-                f"the driver does not find {name} as a task wrote it",
-                help="all machines of the cluster must reach the checkpoint folder by the same path; nothing was committed",
+                f"the driver cannot find {name}, which a task wrote",
+                help=(
+                    "all machines of the cluster must reach the checkpoint folder under the same path; nothing "
+                    "was committed"
+                ),
                 path=files.root,
             )
 
@@ -68,18 +71,18 @@ def writing(folder: Location, what: str) -> Iterator[None]:
     except OutcomeUnknown as error:
         known = f"it is not known whether {what} was written"
         if error.there:
-            known = f"{what} was written, but may not survive a loss of power"
+            known = f"{what} was written, but could be lost in a power failure"
         raise RunFailed(
             "COMMIT_UNKNOWN",
             f"{known}: {error}",
-            help="see to the disk, then run again: it goes on from what is there",
+            help="check the disk, then run again: the run continues from the last committed version",
             path=str(folder),
         ) from error
     except OSError as error:
         raise RunFailed(
             "CHECKPOINT_NOT_WRITTEN",
             f"{what} could not be written: {error}",
-            help="see to the space and the permissions of the folder, then run again; nothing is lost",
+            help="check the free space and the permissions of the folder, then run again; nothing is lost",
             path=str(folder),
         ) from error
 
@@ -100,8 +103,8 @@ def tidying(folder: Location) -> Iterator[None]:
             raise
         notice(
             "CHECKPOINT_NOT_SWEPT",
-            f"files that are not needed any more could not be removed: {error}",
-            help="the run goes on; they are removed later",
+            f"files that are no longer needed could not be deleted: {error}",
+            help="the run continues; a later sweep deletes them",
             path=str(folder),
         )
 
@@ -111,7 +114,7 @@ def committed_by_another(folder: Location, version: int) -> CommitConflict:
     return CommitConflict(
         "COMMIT_CONFLICT",
         f"version {version} of this checkpoint was committed by another run",
-        help="let one run at a time use a checkpoint; this one has stopped and changed nothing",
+        help="run one process at a time on a checkpoint; this run has stopped and changed nothing",
         path=str(folder),
     )
 

@@ -81,14 +81,14 @@ def check_recorded_logs(folder: Path, logs: Iterable[LogFile]) -> None:
         except OSError as error:
             raise damaged(shown, f"it cannot be read ({error})") from error
         if crc != log.crc:
-            raise damaged(shown, "it is not what it was when its version was made")
+            raise damaged(shown, "its checksum is not the one that its version states")
 
 
 def _json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it is nested too deeplylylyly") from error
 
 
 def batches(folder: Path) -> list[int]:
@@ -111,7 +111,7 @@ def read_offsets(folder: Path, batch: int) -> Offsets | None:
         return None
     lines = _lines(path)
     if len(lines) < 2 or not lines[0].startswith("v"):
-        message = f"{path} is no offset log of Spark"
+        message = f"{path} is not an offset log of Spark"
         raise ValueError(message)
     sources = tuple(None if line == "-" else line for line in lines[2:])
     return Offsets(batch, sources, _planned(_json(lines[1])))
@@ -149,7 +149,7 @@ def read_entries(path: Path) -> tuple[str, list[dict[str, Any]]]:
     head, *lines = _lines(path)
     entries = [_json(line) for line in lines]
     if not all(isinstance(e, dict) and {"path", "batchId"} <= e.keys() for e in entries):
-        message = f"{path} is no log of files"
+        message = f"{path} is not a file log of Spark"
         raise ValueError(message)
     return head, entries
 

@@ -98,10 +98,10 @@ class CheckpointReader:
             raise _not_a_checkpoint(self.folder, "this is not a folder")
         # Another run may have created the checkpoint in the meantime.
         if self._snapshots.names() and not self.exists():
-            raise damaged(PLAN, "it is missing, and there are versions")
+            raise damaged(PLAN, "it is missing, but versions exist")
         names = filesystem().names(self.folder, folders=True)
         if not all(name.startswith((DRAFT, PROBE)) for name in names) and not self.exists():
-            raise _not_a_checkpoint(self.folder, "this folder is not empty and holds no checkpoint")
+            raise _not_a_checkpoint(self.folder, "this folder is not empty and is not a checkpoint")
 
     def check_runnable(self) -> None:
         """Refuse a checkpoint with an unfinished rollback.
@@ -211,7 +211,7 @@ class CheckpointReader:
             newest = self.snapshot(found[-1]) if found else None
             if noted > (-1 if newest is None else newest.batch):
                 missing = 0 if newest is None else newest.version + 1
-                reason = f"it is missing: Spark has noted its batch {noted} as done"
+                reason = f"it is missing, but the log of Spark has its batch {noted} as done"
                 raise damaged(_shown(missing), reason)
         return found
 
@@ -243,9 +243,9 @@ class CheckpointReader:
             raise _version_unknown(self.folder, version, self.check_versions())
         snapshot = parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
-            raise damaged(shown, f"it holds version {snapshot.version}")
+            raise damaged(shown, f"it contains version {snapshot.version}")
         if self._known_checksum(version - 1) not in (None, snapshot.parent):
-            raise damaged(shown, f"it was not made after the version {version - 1} that is here")
+            raise damaged(shown, f"it does not follow version {version - 1} of this checkpoint")
         return snapshot
 
     def _version_content(self, version: int) -> bytes | None:
@@ -273,7 +273,7 @@ class CheckpointReader:
             return None
         opened = unseal_snapshot(content, shown)
         if opened.body.get("version") != version:
-            raise damaged(shown, f"it holds version {opened.body.get('version')}")
+            raise damaged(shown, f"it contains version {opened.body.get('version')}")
         return opened.crc
 
     def retention_state(self) -> RetentionState:
@@ -311,7 +311,7 @@ def _not_a_checkpoint(folder: Location, reason: str) -> StateRefused:
     return StateRefused(
         "NOT_A_CHECKPOINT",
         reason,
-        help="name the folder given to run --checkpoint, or an empty or new folder to begin one",
+        help="give the folder of run --checkpoint, or an empty or new folder to start a checkpoint",
         path=str(folder),
     )
 
@@ -320,8 +320,8 @@ def _rollback_unfinished(folder: Location) -> StateRefused:
     """Return the error for a checkpoint with an unfinished rollback."""
     return StateRefused(
         "ROLLBACK_UNFINISHED",
-        "a rollback was begun and not finished",
-        help="run the same state rollback again: it goes on where it was",
+        "a rollback was started and not finished",
+        help="run the same state rollback again: it continues where it stopped",
         path=str(folder),
     )
 
@@ -332,6 +332,6 @@ def _version_unknown(folder: Location, version: int, known: Sequence[int]) -> St
     return StateRefused(
         "VERSION_UNKNOWN",
         f"there is no version {version}; committed versions: {span}",
-        help="name one of those",
+        help="use one of those",
         path=str(folder),
     )

@@ -15,7 +15,7 @@ from substrait_agg.errors import UsageError
 
 KEPT = "kept.json"
 KEPT_FORMAT = 1
-_WITHOUT = "unless changes were vacuumed, it may be removed: the next sweep writes it anew"
+_WITHOUT = "unless changes were vacuumed, it can be removed: the next sweep writes it again"
 KEEP_VERSIONS = 10
 """Default number of versions whose state is kept, including the newest."""
 SWEEP_EVERY = 10
@@ -56,11 +56,11 @@ def parse_retention(
         UsageError: OPTION_INVALID.
     """
     if versions is not None and versions < 1:
-        message = f"{versions} versions cannot be kept: the newest is always there"
+        message = f"{versions} versions cannot be kept: the newest version is always kept"
         raise UsageError("OPTION_INVALID", message, help="give 1 or more", path=options[0])
     duration = None if age is None else microseconds(age)
     if age is not None and duration is None:
-        message = f"{age!r} is no duration"
+        message = f"{age!r} is not a duration"
         help = "write 30m, 12h or 7d"
         raise UsageError("OPTION_INVALID", message, help=help, path=options[1])
     return Retention(KEEP_VERSIONS if versions is None else versions, duration)
@@ -100,7 +100,7 @@ class RetentionState:
         except (ValueError, TypeError) as error:
             raise damaged(KEPT, f"it cannot be read ({error}); {_WITHOUT}") from error
         if min(found.state_from, found.changes_from, found.swept + 1) < 0:
-            raise damaged(KEPT, f"versions begin with 0; {_WITHOUT}")
+            raise damaged(KEPT, f"it contains a negative version; {_WITHOUT}")
         return found
 
 
@@ -125,7 +125,7 @@ def newest_retention(root: FolderFiles) -> bytes | None:
             continue  # a newer record has replaced it
         except OSError as error:
             raise unreadable(name, error) from error
-    raise damaged(KEPT, "it is listed and not there")
+    raise damaged(KEPT, "it is listed, but does not exist")
 
 
 def keep(root: FolderFiles, revision: int, content: bytes) -> bool:

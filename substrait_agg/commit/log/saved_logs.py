@@ -38,7 +38,7 @@ def save(files: FolderFiles, log: LogFile, content: bytes) -> None:
     except OutcomeUnknown as error:  # no version depends on the file yet
         raise OSError(errno.EIO, str(error)) from error
     if not saved:
-        raise FileExistsError(errno.EEXIST, "there is another file with this checksum", name)
+        raise FileExistsError(errno.EEXIST, "a different file with this checksum exists", name)
 
 
 def load(files: FolderFiles, log: LogFile) -> bytes:
@@ -55,7 +55,7 @@ def load(files: FolderFiles, log: LogFile) -> bytes:
     except OSError as error:
         raise unreadable(shown, error) from error
     if zlib.crc32(content) != log.crc:
-        raise damaged(shown, "it is not what it was when its version was made")
+        raise damaged(shown, "its checksum is not the one that its version states")
     return content
 
 

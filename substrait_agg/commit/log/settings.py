@@ -11,7 +11,7 @@ from substrait_agg.errors import UsageError
 
 SETTINGS = "settings.json"
 SETTINGS_FORMAT = 1
-_WITHOUT = "without it, runs take one partition per core"
+_WITHOUT = "without it, runs use one partition per core"
 
 
 @dataclass(frozen=True, slots=True)

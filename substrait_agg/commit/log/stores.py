@@ -43,9 +43,9 @@ def checkpoint_location(place: str | Location) -> Location:
 def _unusable(error: StoreUnusable, place: str) -> UsageError:
     message = error.strerror or str(error)
     if error.package:
-        help = f"pip install '{error.package}', also where Spark's workers run"
+        help = f"pip install '{error.package}' here and on the Spark workers"
         return UsageError("STORE_PACKAGE_MISSING", message, help=help, path=place)
-    help = "of other stores it is not known that they create a name only once; use one of these, or a folder"
+    help = "other stores are not known to create a name only once; use one of these, or a folder"
     return UsageError("STORE_NOT_SUPPORTED", message, help=help, path=place)
 
 
@@ -69,9 +69,9 @@ def probe(root: FolderFiles) -> None:
         if filesystem().read(path) != first:
             raise _not_atomic(root)
         if name not in root.names():
-            raise _not_consistent(root, "does not list what has just been written")
+            raise _not_consistent(root, "does not list an object that was just written")
     except FileNotFoundError as error:
-        raise _not_consistent(root, "does not find what has just been written") from error
+        raise _not_consistent(root, "does not read an object that was just written") from error
     finally:
         filesystem().remove(path)
 
@@ -91,8 +91,8 @@ def _publish_again(path: Remote, content: bytes) -> None:
 def _not_atomic(root: FolderFiles) -> StateRefused:
     return StateRefused(
         "STORE_NOT_ATOMIC",
-        "the store has written over a name that it was to create only if it was not there",
-        help="of two runs both would commit: use a store, or a version of it, with conditional writes (docs/object-stores.md)",
+        "the store overwrote an object that it should create only if it is absent",
+        help="two runs could both commit: use a store, or a version of it, with conditional writes (docs/object-stores.md)",
         path=root.root,
     )
 
@@ -101,6 +101,6 @@ def _not_consistent(root: FolderFiles, what: str) -> StateRefused:
     return StateRefused(
         "STORE_NOT_CONSISTENT",
         f"the store {what}",
-        help="use a store that is consistent, without a cache in between (docs/object-stores.md)",
+        help="use a consistent store without a cache in front of it (docs/object-stores.md)",
         path=root.root,
     )

@@ -47,7 +47,7 @@ class Surrogates:
             raise RunFailed(
                 "SURROGATE_KEYS_EXHAUSTED",
                 f"version {self._version} has no surrogate keys left",
-                help="begin a new checkpoint, with larger batches",
+                help="start a new checkpoint with larger batches",
             )
         base = (self._version << KEY_BITS) + self._place
         return base + np.arange(first, first + count, dtype=np.int64) * self._ranges

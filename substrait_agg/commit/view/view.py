@@ -147,7 +147,7 @@ class View:
         schema = open_run(self._checkpoint.state, files[0]).schema
         read = {"hash", "shown", *(f"k{i}" for i in range(document.keys))}
         if not read | {c.source for c in document.columns} <= set(schema.names):
-            raise damaged(f"state/{files[0].name}", "it has not the columns of the view")
+            raise damaged(f"state/{files[0].name}", "it does not have the columns of the view")
         yield from KeyedTree(self._checkpoint.state, files, schema, document.keys).scan()
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
@@ -163,8 +163,8 @@ class View:
             return
         raise StateRefused(
             "VERSION_EXPIRED",
-            f"the state of version {version} is no longer kept (that of version {first} and newer ones is)",
-            help="add up the changes of the versions up to it instead; --keep-versions of run keeps more",
+            f"the state of version {version} is no longer kept (the oldest version with state is {first})",
+            help="add up the changes of the versions up to it instead; run --keep-versions keeps more versions",
             path=str(self._checkpoint.folder),
         )
 
@@ -257,9 +257,12 @@ class View:
             return
         raise StateRefused(
             "CHANGES_OF_TWO_PLANS",
-            f"version {begun} began with another plan: the changes after version {since} are of both",
-            help=f"read up to version {begun - 1} for those of the plan before; without a first version they begin with {begun}, and"
-            " all that the view shows then",
+            (
+                f"version {begun} is the first version of another plan, so the changes after version {since} belong to "
+                "two plans"
+            ),
+            help=f"read up to version {begun - 1} for the changes of the old plan; without --since, the changes "
+            f"start with version {begun}, which inserts the whole view",
             path=str(self._checkpoint.folder),
         )
 
@@ -271,7 +274,7 @@ class View:
         raise StateRefused(
             "CHANGES_EXPIRED",
             f"the changes of versions before {first} are no longer kept",
-            help=f"ask for those after version {first - 1}, or later; the view itself is whole",
+            help=f"read the changes after version {first - 1}, or later; the view is complete",
             path=str(self._checkpoint.folder),
         )
 
@@ -337,8 +340,8 @@ class View:
         if not guarded:
             raise StateRefused(
                 "NOT_QUARANTINED",
-                "no rows are kept aside in this checkpoint",
-                help="that takes --early-retraction quarantine, and a source with retractions",
+                "this checkpoint has no quarantine",
+                help="a quarantine needs --early-retraction quarantine and a source with retractions",
                 path=str(self._checkpoint.folder),
             )
         tables = {}
@@ -358,10 +361,10 @@ class View:
                 files.forget(change.name) and files.is_whole(change.name, *told)
             )
             if not whole:
-                raise damaged(shown, "its size or checksum is not what the snapshot names")
+                raise damaged(shown, "its size or checksum is not the one in the snapshot")
             with pq.ParquetFile(files.map(change.name)) as file:
                 if file.metadata.num_rows != change.rows:
-                    raise damaged(shown, "it has not the rows that the snapshot names")
+                    raise damaged(shown, "it does not have the number of rows in the snapshot")
                 return file.read()
         except (OSError, pa.ArrowException) as error:
             raise store_failed(shown, error) or damaged(shown, str(error)) from error
@@ -400,7 +403,7 @@ def _origin(document: PlanDocument, snapshots: list[Snapshot]) -> dict[bytes, by
 
 def _named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:
     if part.schema.types != schema.types:
-        raise damaged(f"changes/{change.name}", "it has not the columns of the view")
+        raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
     return pa.Table.from_arrays(part.columns, schema=schema)
 
 

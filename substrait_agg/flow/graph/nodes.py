@@ -351,7 +351,7 @@ class Distinct(Node):
         return NodeDescription(
             "rows of the view",
             "rows",
-            emits="insert or retract each row as often as its number has changed",
+            emits="insert or retract each row as often as its count has changed",
         )
 
     def identity(self) -> tuple[object, ...]:
@@ -437,8 +437,11 @@ class Sessionize(Node):
         return NodeDescription(
             "sessions",
             "sessions",
-            ("to tell sessions",),
-            emits="retract the rows of sessions whose bounds moved, insert them with the new ones; pass the other rows on",
+            ("to compute sessions",),
+            emits=(
+                "retract the rows of sessions whose bounds moved and insert them with the new bounds; pass on "
+                "the other rows"
+            ),
         )
 
     def identity(self) -> tuple[object, ...]:

@@ -162,9 +162,9 @@ def _types(table: Table, reads: Sequence[BoundRead]) -> dict[str, Type]:
             if types.setdefault(name, type_) != type_:
                 raise InputRefused(
                     "TABLE_READS_DIFFER",
-                    f"the plan reads column {name} of {'.'.join(table)} as {types[name]} and as {type_},"
-                    " and a source with key= keeps one row for both",
-                    help="declare the table in the same way wherever the plan reads it",
+                    f"the plan reads column {name} of {'.'.join(table)} as {types[name]} and as {type_}, but a "
+                    "source with key= needs one type per column",
+                    help="declare the table in the same way in every read",
                 )
     return types
 
@@ -190,13 +190,13 @@ def _column(wanted: str, word: str, types: Mapping[str, Type], table: Table) -> 
     if close:
         raise InputRefused(
             "COLUMN_AMBIGUOUS",
-            f"{word}={wanted} could be several columns of {'.'.join(table)} (in the plan: {shown})",
+            f"{word}={wanted} matches several columns of {'.'.join(table)} (in the plan: {shown})",
             help="write the name exactly as the plan does",
         )
     raise InputRefused(
         "KEY_COLUMN_UNKNOWN",
-        f"{word}={wanted} is no column of {'.'.join(table)} in the plan (its columns there: {shown})",
-        help="name columns that the plan declares for the table; it need not use them",
+        f"{word}={wanted} is not a column of {'.'.join(table)} in the plan (its columns there: {shown})",
+        help="name columns that the plan declares for the table; the plan need not use them",
     )
 
 

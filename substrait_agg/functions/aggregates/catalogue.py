@@ -29,8 +29,8 @@ from substrait_agg.functions.aggregates.types import DECIMAL_OUTPUT
 from substrait_agg.functions.aggregates.values import EXTREMES, LISTS, PLACES, RANKS
 
 _ANY = (FunctionParameter("x", optional=True, repeats=True),)
-_REGRESSION = "write it with covar, variance, avg and count in a projection above the aggregate"
-_SKETCH = "its result depends on an approximation that is not defined"
+_REGRESSION = "compute it from covar, variance, avg and count in a projection above the aggregate"
+_SKETCH = "its result depends on an undefined approximation"
 
 
 def _known(names: str, producers: tuple[str, ...], reason: str) -> tuple[AggregateFunction, ...]:
@@ -57,8 +57,8 @@ REFUSED: tuple[AggregateFunction, ...] = (
     ),
     *_known("approx_percentile_cont_with_weight", DATAFUSION, _SKETCH),
     *_known("approx_top_k reservoir_quantile", DUCKDB, _SKETCH),
-    *_known("skewness kurtosis kurtosis_pop entropy mad sem histogram", DUCKDB, "it is not part of the catalogue"),
-    *_known("single_value", ISTHMUS, "it stands for a scalar subquery, which fails for more than one row"),
+    *_known("skewness kurtosis kurtosis_pop entropy mad sem histogram", DUCKDB, "it is not implemented"),
+    *_known("single_value", ISTHMUS, "it is the result of a scalar subquery, which must fail for more than one row"),
 )  # fmt: skip
 
 

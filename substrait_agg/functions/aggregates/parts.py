@@ -31,8 +31,8 @@ SPARK, OCTOSQL = ("Spark",), ("OctoSQL",)
 # --- reasons ---------------------------------------------------------------------------------
 
 ORDER_FREE = no_op("the result is exact and the same in every order of rows")
-SAME_ONCE = no_op("a value that occurs twice changes nothing that it does not change once")
-ANY_DIRECTION = no_op("any of the values may be returned, so an order changes nothing")
+SAME_ONCE = no_op("duplicate values do not change the result")
+ANY_DIRECTION = no_op("any of the values may be returned, so an order has no effect")
 _EXACT = no_op("an exact result is a valid approximation")
 
 # --- options ---------------------------------------------------------------------------------

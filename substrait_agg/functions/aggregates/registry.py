@@ -59,7 +59,7 @@ class UserMeasure:
 
         FILTER and DISTINCT are honoured. ORDER BY is honoured if the state is ordered.
         """
-        unordered = no_op("its state is added up, which is the same in every order of rows")
+        unordered = no_op("its state is a sum, which does not depend on the order of rows")
         return AggregateFunction(
             self.names[0],
             "user",
@@ -98,11 +98,11 @@ def register(measure: UserMeasure) -> UserMeasure:
     """
     urn = plain_urn(measure.urn)
     if not measure.names or any(not n or n != n.lower() or ":" in n for n in measure.names):
-        raise ValueError("a measure needs names, in lower case and without a signature")
+        raise ValueError("a measure needs at least one name, in lower case and without a signature")
     if not measure.arguments:
         raise ValueError("a measure needs an argument")
     if not urn or urn.removeprefix("io.substrait:") in STANDARD_URNS:
-        raise ValueError(f"{measure.urn!r} is not a URN of your own")
+        raise ValueError(f"{measure.urn!r} is not a URN of a user-defined extension")
     taken = [n for n in measure.names if _MEASURES.get((urn, n), measure) != measure]
     if taken:
         raise ValueError(f"{taken[0]} is already registered under {urn}")

@@ -48,23 +48,23 @@ COUNTS = (
     AggregateFunction(
         "count", "count", (_COUNTED,), "count", (GENERIC, DECIMAL_OUTPUT),
         aliases=named("count_star", DUCKDB), options=OVERFLOW, order_by=ORDER_FREE,
-        distinct_rows=refused("without an argument there are no values to tell apart"),
+        distinct_rows=refused("without an argument there are no values to compare"),
         nulls="skipped; without an argument all rows count", empty="0",
     ),
     AggregateFunction(
         "count_distinct", "count", (_VALUES,), "count", (GENERIC,), FLOWTIDE,
         options=OVERFLOW, order_by=ORDER_FREE, always_distinct=True, empty="0",
-        distinct=no_op("it counts distinct values by its own meaning"),
+        distinct=no_op("it already counts distinct values"),
     ),
     AggregateFunction(
         "approx_count_distinct", "count", (_VALUES,), "approximate count", (APPROX, DECIMAL_OUTPUT),
         aliases=named("approx_distinct", DATAFUSION), order_by=ORDER_FREE, always_distinct=True,
-        distinct=no_op("it counts distinct values by its own meaning"), empty="0",
+        distinct=no_op("it already counts distinct values"), empty="0",
     ),
     AggregateFunction(
         "count_if", "count", (CONDITION,), "count", (), (*DUCKDB, *SPARK),
         aliases=named("countif"), order_by=ORDER_FREE, empty="0",
-        distinct=refused("it counts the rows for which a condition holds, which are not values"),
+        distinct=refused("it counts the rows for which a condition is true, not values"),
     ),
 )  # fmt: skip
 
@@ -142,18 +142,18 @@ CONDITIONS = (
     ),
 )  # fmt: skip
 
-_OF_THE_GROUP = "it says something about the group, not about its rows"
+_OF_THE_GROUP = "it depends on the group, not on its rows"
 
 GROUPS = (
     AggregateFunction(
         "surrogate_key_int64", "surrogate_key", (), "key", (GENERIC,), FLOWTIDE,
         distinct=refused(_OF_THE_GROUP), order_by=refused(_OF_THE_GROUP),
-        filter=refused(_OF_THE_GROUP), nulls="no argument", empty="a key as for every group",
+        filter=refused(_OF_THE_GROUP), nulls="no argument", empty="a key, as for every group",
     ),
     AggregateFunction(
         "grouping", "grouping", (_VALUES,), "ordinal", (), (*DUCKDB, *ISTHMUS),
         aliases=named("grouping_id"), distinct=refused(_OF_THE_GROUP),
         order_by=no_op("it depends on the grouping set alone"), filter=refused(_OF_THE_GROUP),
-        nulls="only whether the argument is a key of the grouping set counts", empty="as for every group",
+        nulls="it depends only on whether the argument is a key of the grouping set", empty="as for every group",
     ),
 )  # fmt: skip

@@ -161,7 +161,7 @@ RESULT_TEXTS: dict[str, str] = {
     "sum": "`i64`, `u64`, `fp64` or `decimal<38,S>`",
     "sum0": "`i64`, `u64`, `fp64` or `decimal<38,S>`",
     "avg": "the type of the argument; decimals `decimal<38,S>`",
-    "float": "`fp32` where all arguments are, else `fp64`",
+    "float": "`fp32` if all arguments are `fp32`, else `fp64`",
     "continuous": "`fp64` for integers, else the type of the argument",
     "first": "the type of the argument",
     "mirror": "the type of the argument",

@@ -48,15 +48,15 @@ _BOUNDARIES = FunctionParameter(
 _BINS = FunctionParameter("n", "constant", rule="count")
 _SEPARATOR = FunctionParameter("separator", "constant", optional=True, rule="text", default=",")
 _ORDER_VALUE = FunctionParameter("y", kinds=ORDERED)
-_EITHER = no_op("any of the values may be returned; the result is null only where all are")
-_PICKED_ONCE = no_op("a pair of values that occurs twice is picked no differently from one")
+_EITHER = no_op("any of the values may be returned; the result is null only if all values are null")
+_PICKED_ONCE = no_op("a duplicate pair of values does not change which pair is selected")
 _NULLS_SKIPPED = (("IGNORE_NULLS", "TRUE"),)
 _ARRIVAL_DISTINCT = refused(
-    "equal values arrive at different times, and which arrival stands for them is not defined; give an order"
+    "equal values arrive at different times, and it is not defined which arrival counts; give an order"
 )
-_OWN_ORDER = "the values are taken in their own order, ascending"
-_ARRIVAL = "the rows are taken in the order of their arrival"
-_FIRST_ONCE = no_op("with the sort keys among its arguments, equal values stand at one place")
+_OWN_ORDER = "the values are ordered ascending"
+_ARRIVAL = "the rows are ordered by their arrival"
+_FIRST_ONCE = no_op("if the sort keys are among its arguments, equal values have the same position")
 
 EXTREMES = (
     AggregateFunction(
@@ -88,8 +88,8 @@ EXTREMES = (
 RANKS = (
     AggregateFunction(
         "mode", "mode", (COMPARABLE,), "first", (ARITHMETIC,),
-        distinct=refused("every distinct value occurs once, so that none is the most frequent"),
-        order_by=no_op("of equally frequent values the least is taken in every order of rows"),
+        distinct=refused("every distinct value occurs once, so no value is the most frequent"),
+        order_by=no_op("of equally frequent values the least one is returned, in any order of rows"),
     ),
     AggregateFunction(
         "median", "median", (PRECISION, NUMBER), "first", (ARITHMETIC,),
@@ -137,8 +137,8 @@ LISTS = (
     AggregateFunction(
         "list_union_distinct_agg", "list_union_distinct", (FunctionParameter("x", kinds=("list",)),), "union",
         (LIST,), FLOWTIDE, distinct=SAME_ONCE,
-        order_by=refused("the elements come out of many lists; their order is that of their values"),
-        nulls="a null list is skipped, a null in a list is kept", empty="an empty list",
+        order_by=refused("the elements come from many lists and are ordered by value"),
+        nulls="a null list is skipped, a null element is kept", empty="an empty list",
     ),
 )  # fmt: skip
 

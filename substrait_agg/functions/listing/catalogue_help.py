@@ -53,17 +53,17 @@ def lookup(name: str) -> Found:
     if wanted in SCALAR_NAMES:
         return SCALARS[SCALAR_NAMES[wanted]]
     if wanted in WINDOW_FUNCTIONS:
-        message = f"{name} is a window function, which plans here cannot have"
+        message = f"{name} is a window function; window functions are not supported"
         raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
     if refusal(wanted):
         message = f"the scalar function {name} is not supported: {refusal(wanted)}"
         raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
     near = get_close_matches(wanted, (*AGGREGATE_NAMES, *SCALAR_NAMES), n=5, cutoff=0.6)
     help = f"did you mean {', '.join(near)}?" if near else _LIST
-    raise UsageError("FUNCTION_UNKNOWN", f"no function is called {name}", help=help)
+    raise UsageError("FUNCTION_UNKNOWN", f"there is no function {name}", help=help)
 
 
-_LIST = "substrait-agg functions lists all that are known"
+_LIST = "substrait-agg functions lists all functions"
 
 
 def declarations(found: Found) -> tuple[Signature, ...]:
@@ -101,7 +101,7 @@ def function_help(found: Found, refusals: Mapping[tuple[str, str], str], width: 
 def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
     yield "function", f"{row.name}, an aggregate function"
     if alias.name != row.name:
-        yield "asked for", f"{alias_text(alias)}, another name of it"
+        yield "asked for", f"{alias_text(alias)}, an alias"
     yield "comes from", declared_by(row)
     if row.kind is None:
         yield "refused", row.reason

@@ -44,11 +44,9 @@ def urn_of(urn: str) -> str:
     return f"extension:{urn}" if ":" in urn else URN_OF.format(urn)
 
 
-_PARTIAL = refused(
-    "results that are only part of a group's would have to be merged by another consumer"
-)
+_PARTIAL = refused("another consumer would have to merge the partial results of a group")
 _PHASES: Mapping[str, FieldHandling] = {
-    "UNSPECIFIED": no_op("the complete aggregate is computed; strict mode refuses it"),
+    "UNSPECIFIED": no_op("the complete aggregate is computed; strict mode refuses the plan"),
     "INITIAL_TO_RESULT": HONOURED,
     "INITIAL_TO_INTERMEDIATE": _PARTIAL,
     "INTERMEDIATE_TO_INTERMEDIATE": _PARTIAL,
@@ -189,7 +187,7 @@ NULLS: Mapping[str, str] = {
     "never": "never nullable",
     "always": "always nullable",
     "all": "nullable only if all arguments are",
-    "undeclared": "nullable, although declared as its arguments are",
+    "undeclared": "nullable, although declared like its arguments",
 }
 """Whether the result of a scalar function can be null, by the word in its row."""
 
@@ -199,20 +197,20 @@ SCALAR_RESULTS: Mapping[str, str] = {
     "first": "type of the first argument",
     "second": "type of the second argument",
     "unified": "common type of the arguments",
-    "text": "string, or varchar where all are of one",
-    "first_text": "string, or the varchar that the first is where all are varchar",
-    "joined_text": "string, or varchar where all behind a varchar separator are of one",
-    "window": "struct of start and end, each of the first argument's type",
-    "list_of_first": "list of the first argument's type",
-    "list_of_results": "list of the function's results",
+    "text": "string, or varchar if all arguments are varchar",
+    "first_text": "string, or the varchar type of the first argument if all arguments are varchar",
+    "joined_text": "string, or varchar if the separator and all other arguments are varchar",
+    "window": "struct of start and end, each with the type of the first argument",
+    "list_of_first": "list of the type of the first argument",
+    "list_of_results": "list of the results of the function",
     "decimal_longest": "decimal of scale 0 with the larger precision",
     "decimal_widest": "decimal<38,0>",
     "decimal_add": "decimal with room for the sum",
     "decimal_multiply": "decimal with room for the product",
-    "decimal_divide": "decimal with more digits behind the point",
+    "decimal_divide": "decimal with more decimal places",
     "decimal_modulus": "decimal with the larger scale",
     "decimal_whole": "decimal of scale 0",
-    "decimal_round": "decimal with a digit more",
+    "decimal_round": "decimal with one more digit",
     "date_and_days": "precision_timestamp, for DataFusion date",
     "local_first": "precision_timestamp with the digits of the first argument",
     "zoned_first": "precision_timestamp_tz with the digits of the first argument",

@@ -119,9 +119,9 @@ def _order(row: AggregateFunction, notes: _Notes) -> str:
     if row.order_on_argument:
         return f"{cell} {notes.number('by the aggregated argument only')}"
     if row.ordered_form:
-        return f"{cell} {notes.number('with an order it is the function that ends in _value')}"
+        return f"{cell} {notes.number('with an order, the function is the one whose name ends in _value')}"
     if row.unordered_form:
-        return f"{cell} {notes.number('without an order the first or last row to arrive counts')}"
+        return f"{cell} {notes.number('without an order, the first or last row to arrive counts')}"
     return cell
 
 
@@ -151,8 +151,8 @@ def _nulls(kept: list[AggregateFunction]) -> CatalogueTable:
     for row in kept:
         groups.setdefault((row.nulls, row.empty), []).append(row.name)
     rows = tuple((nulls, empty, codes(names)) for (nulls, empty), names in groups.items())
-    headers = ("null arguments", "where nothing counts", "functions")
-    return CatalogueTable("Nulls and groups in which nothing counts", headers, rows)
+    headers = ("null arguments", "no value counts", "functions")
+    return CatalogueTable("Nulls, and groups in which no value counts", headers, rows)
 
 
 def _options(kept: list[AggregateFunction]) -> CatalogueTable:

@@ -14,12 +14,12 @@ import re
 _UNESCAPED = r"(?<!\\)(?:\\\\)*"
 
 DIFFERENCES: tuple[tuple[str, str], ...] = (
-    (r"\[\^?:\^?[A-Za-z_ ]+:\]", r"Java reads [:name:] as letters; write \p{name}"),
+    (r"\[\^?:\^?[A-Za-z_ ]+:\]", r"Java reads [:name:] as single letters; write \p{name}"),
     (r"\[[^\]]*--", "Java has no difference of sets (--); write &&[^...]"),
     (r"\[\^[^\]]*&&", "ICU and Java negate intersections of sets differently"),
     (
         r"\(\?[a-zA-Z]*-?[a-zA-Z]*[duUwW][a-zA-Z]*[:)]",
-        "the flags d, u, U and w are not those of both",
+        "the flags d, u, U and w differ between ICU and Java",
     ),
     (r"\\U[0-9A-Fa-f]{8}", r"Java has no \Uhhhhhhhh; write \x{h...}"),
 )
@@ -54,4 +54,4 @@ def replacement_fault(replacement: str) -> str:
     """
     if re.fullmatch(f"(?:{REPLACEMENT_PARTS})*", replacement, re.DOTALL):
         return ""
-    return r"a dollar sign is written \$, a backslash \\, a group \1"
+    return r"write a dollar sign as \$, a backslash as \\, and a group as \1"

@@ -21,26 +21,26 @@ REFUSED_SCALARS: Mapping[str, str] = {
         _GEOMETRY,
     ),
     "title": (
-        "the standard says neither whether the rest of a word becomes lower case"
-        " nor what happens to an article at the beginning"
+        "the standard does not define whether the rest of a word becomes lower case, nor how an article at the "
+        "beginning is written"
     ),
 }  # fmt: skip
 """Lower-case name -> why Spark cannot compute exactly what the standard defines."""
 
 _REPEATED = (
-    "local times of a zone are skipped and repeated, and the standard does not say which multiple is"
-    " meant there; call local_timestamp first"
+    "local times of a zone can be skipped or repeated, and the standard does not define the multiple for them; "
+    "call local_timestamp first"
 )
 
 REFUSED_PARTS: Mapping[tuple[str, str], str] = {
     ("round_temporal", "precision_timestamp_tz"): _REPEATED,
     ("round_calendar", "precision_timestamp_tz"): _REPEATED,
     ("extract_boolean", "IS_DST"): (
-        "Spark tells the offset of a time zone, but not whether it is daylight saving time"
+        "Spark has the offset of a time zone, but not whether it is daylight saving time"
     ),
     **dict.fromkeys(
         [("round_calendar", word) for word in ("CEIL", "ROUND_TIE_DOWN", "ROUND_TIE_UP")],
-        "the standard does not say whether the multiples of one origin go on beyond the next origin",
+        "the standard does not define whether the multiples of one origin continue after the next origin",
     ),
 }
 """(lower-case name, type kind or word of an argument) -> why such calls are refused."""

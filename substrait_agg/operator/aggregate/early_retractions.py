@@ -157,7 +157,7 @@ def _refuse(early: Indices, key: Sequence[pa.Array], rows: Sequence[pa.Array]) -
         named += f" in the group ({', '.join(str(column[0].as_py()) for column in key)})"
     raise RunFailed(
         "EARLY_RETRACTION",
-        f"rows retracted more often than they were inserted: {len(early)}, the first is {named}",
-        help="nothing of the batch was committed; correct the source and run again,"
-        " or begin a new checkpoint that carries or quarantines such rows",
+        f"{len(early)} rows are retracted more often than they were inserted; the first is {named}",
+        help="nothing of the batch was committed; correct the source and run again, or start a new checkpoint with "
+        "--early-retraction carry or quarantine",
     )

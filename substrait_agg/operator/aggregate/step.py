@@ -290,8 +290,8 @@ def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
     if lost.any():
         raise RunFailed(
             "TOTAL_OVERFLOW",
-            f"{int(lost.sum())} groups have a total or a weight that exceeds {32 * keep} bits",
-            help="check the weight column of the source: weights of this size are hardly meant",
+            f"{int(lost.sum())} groups have a total or a weight of more than {32 * keep} bits",
+            help="check the weight column of the source: such large weights are usually a mistake",
         )
     return kept
 

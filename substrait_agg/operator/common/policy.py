@@ -9,7 +9,7 @@ from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.emission import ALL, Emission
 
-FORMS = "batch, watermark, count:N, delay:5s, end, or several of them joined by commas"
+FORMS = "batch, watermark, count:N, delay:5s, end, or several of them separated by commas"
 
 
 @dataclass(frozen=True, slots=True)

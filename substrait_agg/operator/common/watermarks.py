@@ -155,8 +155,8 @@ def _partitions(
     if len(known) > MOST_PARTITIONS:
         raise RunFailed(
             "WATERMARK_PARTITIONS",
-            f"a column that tells partitions of a source apart has more than {MOST_PARTITIONS} values",
-            help="name a column with fewer values behind by:, or leave it out; nothing of the batch was committed",
+            f"a column that partitions a source for its watermark has more than {MOST_PARTITIONS} values",
+            help="use a column with fewer values in by:, or remove it; nothing of the batch was committed",
         )
     return tuple(known.values())
 
@@ -240,7 +240,7 @@ def parse_rule(text: str) -> WatermarkRule:
         elif name == "by" and value and not rule.by and rule.percent is None:
             rule = replace(rule, by=value)
         else:
-            raise _invalid(f"{word!r} is not known here")
+            raise _invalid(f"{word!r} is not allowed here")
     return rule
 
 
@@ -254,12 +254,12 @@ def _max_diff(values: str) -> WatermarkRule:
 def _percentile_rule(values: str) -> WatermarkRule:
     numbers = [int(v) if v.isascii() and v.isdigit() else -1 for v in values.split(":")]
     if len(numbers) != 3:
-        raise _invalid(f"percentile:{values} has not three numbers")
+        raise _invalid(f"percentile:{values} does not have three numbers")
     percent, events, frequency = numbers
     if not (0 <= percent < 100 and 0 < events <= MOST_EVENTS and 0 < frequency < 1 << 63):
         raise _invalid(
-            f"percentile:{values}: the percentage is from 0 to 99, the events are from 1 to {MOST_EVENTS},"
-            " the frequency is at least 1"
+            f"percentile:{values}: the percentage must be from 0 to 99, the events from 1 to {MOST_EVENTS}, the "
+            "frequency at least 1"
         )
     return WatermarkRule(percent=percent, events=events, frequency=frequency)
 
@@ -309,7 +309,7 @@ def parse_ttl(text: str) -> Ttl:
         raise UsageError(
             "OPTION_INVALID",
             f"{text!r} is not a time to live",
-            help="write a duration such as 30m, 1h or 2d, and :keep behind it to keep the last values",
+            help="write a duration such as 30m, 1h or 2d, followed by :keep to keep the last values",
             path="ttl",
         )
     return Ttl(after, word == "keep")

@@ -98,7 +98,7 @@ class Contributors:
             raise RunFailed(
                 "WEIGHT_OVERFLOW",
                 f"measure {self.measure.label} has a group of more than 2^62 values",
-                help="check the weight column of the source: weights of this size are hardly meant",
+                help="check the weight column of the source: such large weights are usually a mistake",
             )
         return np.asarray(np.diff(self._before()[self.offsets]))
 
@@ -152,9 +152,9 @@ def require_room(measure: MeasureSpec, items: float, what: str) -> None:
 def _too_large(measure: MeasureSpec, size: str) -> RunFailed:
     return RunFailed(
         "RESULT_TOO_LARGE",
-        f"the values of measure {measure.label} have {size} in one slice of groups,"
-        f" more than {MOST_ITEMS} elements or bytes of text",
-        help="filter what the measure collects, or group it finer",
+        f"the values of measure {measure.label} have {size} in one slice of groups; the limit is {MOST_ITEMS} "
+        "elements or bytes of text",
+        help="filter the values that the measure collects, or group by more keys",
     )
 
 

@@ -62,10 +62,10 @@ class _Contributions:
         """Return the contributions to one total, per input row."""
         measure = spec.implementation
         if spec.column not in self.columns:
-            raise _wrong(measure, f"contribute gave no column {spec.column}")
+            raise _wrong(measure, f"contribute did not return the column {spec.column}")
         values = _array(self.columns[spec.column], self.rows, measure, "contribute")
         if values.null_count:
-            raise _wrong(measure, f"contribute gave nulls in column {spec.column}")
+            raise _wrong(measure, f"contribute returned nulls in column {spec.column}")
         target = pa.decimal128(DIGITS, measure.columns[spec.column])
         return _cast(_exact(values, measure), target, measure).take(self.places)
 
@@ -98,9 +98,9 @@ def _array(values: Any, length: int, measure: object, method: str) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not isinstance(values, pa.Array):
-        raise _wrong(measure, f"{method} gave {type(values).__name__}, not an Arrow array")
+        raise _wrong(measure, f"{method} returned {type(values).__name__}, not an Arrow array")
     if len(values) != length:
-        raise _wrong(measure, f"{method} gave {len(values)} values for {length}")
+        raise _wrong(measure, f"{method} returned {len(values)} values for {length}")
     return values
 
 
@@ -108,7 +108,9 @@ def _exact(values: pa.Array, measure: object) -> pa.Array:
     if pa.types.is_integer(values.type):
         return values.cast(pa.decimal128(20, 0))  # as wide as the widest integer
     if not pa.types.is_decimal(values.type):
-        raise _wrong(measure, f"contribute gave {values.type}; totals are integers or decimals")
+        raise _wrong(
+            measure, f"contribute returned {values.type}; totals must be integers or decimals"
+        )
     return values
 
 
@@ -157,7 +159,7 @@ def _decimals(measure: MeasureSpec, digits: exact.Digits, scale: int) -> pa.Arra
         raise RunFailed(
             "TOTAL_OVERFLOW",
             f"{int(lost.sum())} totals of measure {measure.label} have more than {DIGITS} digits",
-            help="keep fewer digits behind the point in the class that computes the measure",
+            help="use fewer decimal places in the class that computes the measure",
         )
     words = exact.low_words(mag, below, 2)
     type_ = pa.decimal128(DIGITS, scale)

@@ -201,7 +201,7 @@ def _check_totals(ordered: OrderedGroups) -> None:
         raise RunFailed(
             "TOTAL_OVERFLOW",
             f"{many} groups have more rows than can be ordered: their weights exceed 62 bits",
-            help="check the weight column of the source: weights of this size are hardly meant",
+            help="check the weight column of the source: such large weights are usually a mistake",
         )
 
 

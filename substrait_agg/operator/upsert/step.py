@@ -259,8 +259,8 @@ def _telling(left_out: Mask, ends: Indices) -> Int64s:
 def _unavailable(spec: UpsertSpec, place: int, count: int) -> RunFailed:
     return RunFailed(
         "VALUE_UNAVAILABLE",
-        f"{count} rows say that their {spec.labels[spec.partial.index(place)]} did not change,"
-        " and no row before them told what it is",
-        help="nothing of the batch was committed; let the stream begin with a snapshot,"
-        " or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
+        f"{count} rows omit {spec.labels[spec.partial.index(place)]} because it did not change, but no earlier row "
+        "of their key contains it",
+        help="nothing of the batch was committed; start the stream with a snapshot, or configure the database to "
+        "write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
     )

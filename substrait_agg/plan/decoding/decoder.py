@@ -146,26 +146,32 @@ def _root(
 
 
 IGNORED: dict[tuple[str, str], str] = {
-    ("RelCommon", "direct"): "says that there is no output mapping, as its absence does",
+    ("RelCommon", "direct"): "it states that there is no output mapping, which is the default",
     ("RelCommon", "hint"): "hints never change the result",
-    ("RelCommon", "rel_anchor"): "only outer references use it, which are refused",
-    ("Version", "git_hash"): "tells builds of one release apart",
-    ("Plan", "expected_type_urls"): "lists what enhancements use, which are refused one by one",
-    ("Plan", "parameter_bindings"): "only dynamic parameters use it, which are refused",
-    ("Plan", "type_aliases"): "only alias types use it, which are refused where values have them",
-    ("Plan", "execution_behavior"): "only context variables use it, which are refused",
-    ("Plan", "named_lambdas"): "only lambdas use it, which are refused",
+    ("RelCommon", "rel_anchor"): "only outer references use it, and they are refused",
+    ("Version", "git_hash"): "it distinguishes builds of one release",
+    (
+        "Plan",
+        "expected_type_urls",
+    ): "it lists the types of enhancements, and each enhancement is refused",
+    ("Plan", "parameter_bindings"): "only dynamic parameters use it, and they are refused",
+    ("Plan", "type_aliases"): "only alias types use it, and values of such types are refused",
+    ("Plan", "execution_behavior"): "only context variables use it, and they are refused",
+    ("Plan", "named_lambdas"): "only lambdas use it, and they are refused",
     (
         "Expression.MaskExpression",
         "maintain_singular_struct",
-    ): "a row of one column stays a row: relations have no other output",
-    ("Expression.FieldReference", "root_reference"): "the input row is what is referred to anyway",
-    ("HashJoinRel", "build_input"): "says which side a hash table is built of, not what matches",
-    ("ReadRel.LocalFiles.FileOrFiles", "parquet"): "the format is that of the source given",
-    ("ReadRel.LocalFiles.FileOrFiles", "arrow"): "the format is that of the source given",
-    ("ReadRel.LocalFiles.FileOrFiles", "orc"): "the format is that of the source given",
-    ("ReadRel.LocalFiles.FileOrFiles", "dwrf"): "the format is that of the source given",
-    ("ReadRel.LocalFiles.FileOrFiles", "text"): "the format is that of the source given",
+    ): "the output of a relation is always a row, also with one column",
+    ("Expression.FieldReference", "root_reference"): "the input row is the default root",
+    (
+        "HashJoinRel",
+        "build_input",
+    ): "it selects the side of the hash table and does not change the result",
+    ("ReadRel.LocalFiles.FileOrFiles", "parquet"): "the format is the format of the given source",
+    ("ReadRel.LocalFiles.FileOrFiles", "arrow"): "the format is the format of the given source",
+    ("ReadRel.LocalFiles.FileOrFiles", "orc"): "the format is the format of the given source",
+    ("ReadRel.LocalFiles.FileOrFiles", "dwrf"): "the format is the format of the given source",
+    ("ReadRel.LocalFiles.FileOrFiles", "text"): "the format is the format of the given source",
     ("extensions.AdvancedExtension", "optimization"): "optimizations never change the result",
 }
 """Fields that are ignored on purpose, by message and name, and why they change nothing."""

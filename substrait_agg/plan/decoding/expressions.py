@@ -260,7 +260,7 @@ def _case_of(node: MessageNode, body: MessageNode, context: DecodeContext) -> Ex
         return Switch(base, cases, otherwise, node.path)
     if not isinstance(base, FieldRef | Literal):
         # The base would be copied for every condition, so nested cases would grow exponentially.
-        kind = "case of an expression with conditions that are no constants"
+        kind = "case of an expression with conditions that are not constants"
         context.report("EXPRESSION_NOT_SUPPORTED", first.at("if"), kind=kind)
     equals = tuple((_equal(base, case), value) for case, value in clauses)
     return IfThen(equals, otherwise, node.path)
@@ -315,7 +315,7 @@ def _lambda(node: MessageNode, body: MessageNode, context: DecodeContext) -> Exp
         context.missing(body, "parameters")
         return Unsupported("lambda", node.path)
     if struct.number("nullability") == _NULLABLE:
-        reason = "is nullable, which parameters are not as a whole"
+        reason = "is nullable, but the parameters as a whole cannot be"
         context.report(
             "VALUE_INVALID", struct.at("nullability"), field="nullability", reason=reason
         )

@@ -97,7 +97,7 @@ def _ticks(type_: Type, ticks: int) -> Value:
     if type_.kind == "precision_time" and not 0 <= ticks < _DAY * second:
         raise _Invalid("is not within a day")
     if not _BIGINT[0] * second <= ticks * 10**_MICROSECONDS < _BIGINT[1] * second:
-        raise _Invalid("is beyond what 64 bits of microseconds hold")
+        raise _Invalid("does not fit 64 bits of microseconds")
     return type_, ticks
 
 
@@ -154,7 +154,7 @@ def _decimal(node: MessageNode, name: str, context: DecodeContext) -> Value:
 def _months(body: MessageNode) -> int:
     months = body.number("years") * 12 + body.number("months")
     if months not in _INT:
-        raise _Invalid("has more months than 32 bits hold")
+        raise _Invalid("has more months than fit 32 bits")
     return months
 
 
@@ -226,7 +226,7 @@ def _common_type(items: list[Literal]) -> Type:
 def _list(node: MessageNode, name: str, context: DecodeContext) -> Value:
     items = _constants(list(each(_body(node, name), "values")))
     if not items:
-        raise _Invalid("is empty; empty_list says its type")
+        raise _Invalid("is empty; use empty_list, which has a type")
     return Type("list", children=(_common_type(items),)), tuple(item.value for item in items)
 
 
@@ -235,11 +235,11 @@ def _map(node: MessageNode, name: str, context: DecodeContext) -> Value:
     keys = _constants([_body(pair, "key").result for pair in pairs])
     values = _constants([_body(pair, "value").result for pair in pairs])
     if not pairs:
-        raise _Invalid("is empty; empty_map says its type")
+        raise _Invalid("is empty; use empty_map, which has a type")
     if any(key.value is None for key in keys):
         raise _Invalid("has a null among its keys")
     if len({repr(key.value) for key in keys}) < len(keys):
-        raise _Invalid("has a key twice")
+        raise _Invalid("has a duplicate key")
     type_ = Type("map", children=(_common_type(keys), _common_type(values)))
     entries = zip(keys, values, strict=True)
     return type_, tuple((key.value, value.value) for key, value in entries)

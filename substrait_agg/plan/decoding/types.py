@@ -134,7 +134,7 @@ def _extension_type(node: MessageNode, field: str, nullable: bool, context: Deco
     if declared is None and anchor in context.types:
         return BROKEN
     if declared is None:
-        reason = f"is {anchor}, under which the plan declares no type"
+        reason = f"is {anchor}, but the plan does not declare a type with this anchor"
         context.report("VALUE_INVALID", node.at(field), field=field, reason=reason)
         return BROKEN
     if declared.urn in ("unsigned_integers", None) and declared.name in ("u8", "u16", "u32", "u64"):

@@ -143,5 +143,5 @@ def _measure(unit: Unit, units: dict[Key, Unit]) -> None:
     if unit.depth > MAX_DEPTH:
         raise Unreadable("PLAN_TOO_DEEP", unit.root.path, limit=MAX_DEPTH)
     if unit.references and unit.size > MAX_IN_PLACE:
-        limit = f"{MAX_IN_PLACE} messages with shared relations in place"
+        limit = f"{MAX_IN_PLACE} messages after shared relations are expanded"
         raise Unreadable("PLAN_TOO_LARGE", unit.root.path, limit=limit)

@@ -190,7 +190,7 @@ def _string(value: Any, kind: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _Invalid("holds half a character") from None
+        raise _Invalid("contains half of a surrogate pair") from None
     return value
 
 
@@ -262,7 +262,7 @@ class _Reader:
             self._next_in(self.open[-1])
         self._skip()
         if self.at < len(self.text):
-            raise _Malformed(self.at, "text follows the plan")
+            raise _Malformed(self.at, "there is text after the plan")
         return root
 
     def _skip(self) -> None:
@@ -294,13 +294,13 @@ class _Reader:
 
     def _expect(self, mark: str) -> None:
         if self._peek() != mark:
-            raise _Malformed(self.at, f"{mark!r} is expected")
+            raise _Malformed(self.at, f"expected {mark!r}")
         self.at += 1
 
     def _key(self, container: dict[str, Any]) -> str:
         start = self.at
         if self._peek() != '"':
-            raise _Malformed(start, "a key in quotes is expected")
+            raise _Malformed(start, "expected a key in quotes")
         key = self._string()
         if key in container:
             raise _Malformed(start, f"key {key[:80]!r} is written twice")
@@ -327,7 +327,7 @@ class _Reader:
     def _string(self) -> str:
         match = _STRING.match(self.text, self.at)
         if match is None:
-            raise _Malformed(self.at, "a text has no end")
+            raise _Malformed(self.at, "a string is not terminated")
         try:
             value = json.loads(match.group(), strict=False)
         except json.JSONDecodeError as problem:
@@ -340,7 +340,7 @@ class _Reader:
             return self._number()
         match = _WORD.match(self.text, self.at)
         if match is None or match.group() not in _WORDS:
-            raise _Malformed(self.at, "a value is expected")
+            raise _Malformed(self.at, "expected a value")
         self.at = match.end()
         return _WORDS[match.group()]
 

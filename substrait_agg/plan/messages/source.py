@@ -35,7 +35,7 @@ def plan_bytes(source: Any) -> bytes:
     elif hasattr(source, "SerializeToString"):
         content = bytes(source.SerializeToString())
     else:
-        message = f"a plan cannot be given as {type(source).__name__}"
+        message = f"a plan cannot be of type {type(source).__name__}"
         raise UsageError("PLAN_SOURCE", message, help="give bytes, JSON text, a path or a Plan")
     if len(content) > MAX_PLAN_BYTES:
         raise Unreadable("PLAN_TOO_LARGE", limit=f"{MAX_PLAN_BYTES} bytes")
@@ -52,7 +52,7 @@ def file_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_PLAN_BYTES + 1)
     except (FileNotFoundError, ValueError):  # ValueError: a name with a null character
-        code, message = "FILE_NOT_FOUND", "there is no such file"
+        code, message = "FILE_NOT_FOUND", "the file does not exist"
     except OSError as error:
         code, message = "FILE_NOT_READABLE", (error.strerror or str(error)).lower()
     raise UsageError(code, message, help="give the path of a plan file", path=str(path))

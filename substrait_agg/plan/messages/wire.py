@@ -134,7 +134,7 @@ def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return result & 0xFFFF_FFFF_FFFF_FFFF, offset + 1
         shift += 7
-    raise _Malformed(at, "a number has no end")
+    raise _Malformed(at, "a number is not terminated")
 
 
 def _value(data: bytes, at: int, end: int, wire_type: int) -> tuple[Any, int]:
@@ -148,9 +148,9 @@ def _value(data: bytes, at: int, end: int, wire_type: int) -> tuple[Any, int]:
     elif wire_type == _START_GROUP:
         return None, _skip_group(data, at, end)
     else:
-        raise _Malformed(at, f"there is no wire type {wire_type} here")
+        raise _Malformed(at, f"wire type {wire_type} is not valid")
     if length > end - at:
-        raise _Malformed(at, f"{length} bytes should follow, {end - at} are there")
+        raise _Malformed(at, f"{length} bytes expected, {end - at} found")
     return (at, at + length), at + length
 
 

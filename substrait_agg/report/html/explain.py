@@ -229,7 +229,7 @@ def plan_html(plan: ExplainedPlan, name: str = "") -> str:
         name: name of the plan's file, or empty.
     """
     style = asset("explain.css")
-    title = f"How {name or 'the plan'} is run" if len(name) <= 200 else "How the plan is run"
+    title = f"How {name or 'the plan'} runs" if len(name) <= 200 else "How the plan runs"
     room = _ROOM - _FRAME - size(page(title, "", style=style))
     body = ""
     for limits in _LIMITS:
@@ -353,7 +353,7 @@ def _operator(operator: ExplainedOperator, limits: PageLimits, *, opened: bool) 
 def _facts(operator: ExplainedOperator, limits: PageLimits) -> Iterator[tuple[str, str]]:
     yield "keys", limits.joined(tuple(map(key_text, operator.keys))) or no_keys(operator)
     sets = "".join(
-        f"<li>{limits.joined(s.keys) or 'none (one group, always shown)'}</li>"
+        f"<li>{limits.joined(s.keys) or 'none (one group, which is always in the view)'}</li>"
         for s in limits.some(operator.sets)
     )
     yield (
@@ -420,4 +420,4 @@ def _tree(tree: ExplainedTree, limits: PageLimits) -> Iterator[str]:
     yield limits.text(tree.what)
     yield limits.text(tree.use)
     size = size_text(tree.entry_bytes, tree.varies)
-    yield limits.text("its ends are all that is kept" if tree.ends_alone else size)
+    yield limits.text("only its extremes are stored" if tree.ends_alone else size)

@@ -156,9 +156,7 @@ def _reason(code: str, level: str, number: int) -> str:
         if kind is not None
         else level
     )
-    why = (
-        reason_html(kind.why) if kind is not None and kind.why else "No more is known of this code."
-    )
+    why = reason_html(kind.why) if kind is not None and kind.why else "This code is not documented."
     return (
         f'<article class="{level}" id="why-{escape(code)}"><h3>{shown_code(code)}</h3>'
         f'<p class="quiet">{badge(level)} {times}; {levels}</p><p>{why}</p></article>'

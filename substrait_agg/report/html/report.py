@@ -233,7 +233,7 @@ def _section(at: int, report: PlanProblems, why: ReasonPlacement, room: int) -> 
         if left
         else ""
     )
-    none = "None is shown." if report.hidden else "No problems."
+    none = "No problem is shown." if report.hidden else "No problems."
     listed = f'<ol class="list">{lines}</ol>{more}' if report.problems else f"<p>{none}</p>"
     return (
         f'<section class="card" aria-labelledby="plan{at}"><h2 id="plan{at}">{escape(_name(report))}</h2>'

@@ -40,12 +40,12 @@ def check_worker_python(spark: SparkSession) -> None:
         if error.code not in _OF_PYTHON:
             raise
         raise python_differs(
-            f"{error.message}: they run {worker}, and this process runs {sys.executable}"
+            f"{error.message}: they run {worker}, but this process runs {sys.executable}"
         ) from error
     found = json.loads(told)["version"]
     if found != _minor():
         raise python_differs(
-            f"the Python workers of Spark run {worker}, Python {found}, and this process runs {sys.executable}, Python {_minor()}"
+            f"the Python workers of Spark run {worker}, Python {found}, but this process runs {sys.executable}, Python {_minor()}"
         )
 
 

@@ -57,7 +57,7 @@ def _partial(
 
     def build(a: Arguments) -> Column:
         x = double(a[0])
-        what = f"{name} is taken of a number outside its domain"
+        what = f"{name} of a number outside its domain is not defined"
         # In Spark, NaN is greater than every number.
         return _outside(a, bad(x) & ~F.isnan(x), function(x), what)
 
@@ -67,7 +67,9 @@ def _partial(
 def _sqrt(a: Arguments) -> Column:
     if a.type(0).kind != "decimal":
         return _partial("sqrt", F.sqrt, lambda x: x < 0)(a)
-    error = failure("DOMAIN_ERROR", "a square root is taken of a negative decimal").cast("double")
+    error = failure("DOMAIN_ERROR", "the square root of a negative decimal is not defined").cast(
+        "double"
+    )
     negative = decimals.is_negative(a[0], decimals.params(a.type(0)))
     return F.when(negative, error).otherwise(F.sqrt(double(a[0])))
 
@@ -92,7 +94,7 @@ def _power(a: Arguments) -> Column:
 def _integer_power(base: Column, exponent: Column) -> Column:
     """Return the exact power; fail on an overflow of i64, and if the result is a fraction."""
     unit = F.abs(base.cast("decimal(20,0)")) == F.lit(1).cast("decimal(20,0)")
-    error = failure("DOMAIN_ERROR", "an integer is raised to a negative power").cast("bigint")
+    error = failure("DOMAIN_ERROR", "a negative power of an integer is not defined").cast("bigint")
     count = F.when((exponent < 0) & ~unit, error).when(
         (exponent < 0) | (exponent > _MOST_FACTORS),
         # The sign depends on whether the exponent is odd.
@@ -111,7 +113,7 @@ def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.
     def build(a: Arguments) -> Column:
         x = double(a[0])
         at_zero = _at_zero(a, name, zero)
-        what = f"{name} is taken of a number outside its domain"
+        what = f"{name} of a number outside its domain is not defined"
         rest = F.when(x == zero, at_zero).otherwise(function(x))
         return _outside(a, x < zero, rest, what)
 
@@ -134,7 +136,7 @@ def _logb(a: Arguments) -> Column:
     at_zero = _at_zero(a, "logb")
     result = F.when(x == 0, at_zero).otherwise(found)
     nan = F.isnan(x) | F.isnan(base)
-    what = "logb is taken of a number outside its domain"
+    what = "logb of a number outside its domain is not defined"
     answer = F.when(nan, constant_double("NaN")).otherwise(_outside(a, outside, result, what))
     return F.when(x.isNotNull() & base.isNotNull(), answer)
 
@@ -144,7 +146,7 @@ def _at_zero(a: Arguments, name: str, zero: float = 0.0) -> Column:
     return {
         "NAN": constant_double("NaN"),
         "MINUS_INFINITY": constant_double("-Infinity"),
-        "ERROR": failure("DOMAIN_ERROR", f"{name} is taken of {zero}").cast("double"),
+        "ERROR": failure("DOMAIN_ERROR", f"{name} of {zero} is not defined").cast("double"),
     }[a.option("ON_LOG_ZERO", "MINUS_INFINITY")]
 
 
@@ -323,7 +325,9 @@ def _modulus(a: Arguments) -> Column:
 def _factorial(a: Arguments) -> Column:
     """Return n!; fail for a negative n, and if the result does not fit its type."""
     most = 33 if _is_decimal(a) else 20
-    error = failure("DOMAIN_ERROR", "a factorial is taken of a negative number").cast(_WHOLE)
+    error = failure("DOMAIN_ERROR", "the factorial of a negative number is not defined").cast(
+        _WHOLE
+    )
     large = failure("OVERFLOW", f"the factorial of a number above {most}").cast(_WHOLE)
     n = a[0].cast(_WHOLE)
     values = F.array(*(F.lit(str(factorial(i))).cast(_WHOLE) for i in range(most + 1)))

@@ -36,7 +36,7 @@ def pattern(a: Arguments, ordinal: int = 1) -> Column:
         chosen += "-u"
     text = a[ordinal]
     if not isinstance(a.call.arguments[ordinal], Constant):
-        what = "a regular expression is not the same in ICU and Java"
+        what = "a regular expression has different meanings in ICU and Java"
         fault = failure("DOMAIN_ERROR", what).cast("string")
         text = F.when(F.rlike(text, F.lit(ANY_DIFFERENCE)), fault).otherwise(text)
     return F.concat(F.lit(f"(?U{chosen}){_AT_CHARACTER}(?:"), text, F.lit(")"))
@@ -112,7 +112,7 @@ def _segments(text: Column, wanted: Column, inside: Column) -> Column:
     """
     marks = F.array(*map(F.lit, _MARKS))
     free = F.filter(marks, lambda m: ~F.contains(text, m) & ~F.contains(inside, m))
-    error = failure("DOMAIN_ERROR", "a text has all of Unicode's noncharacters").cast("string")
+    error = failure("DOMAIN_ERROR", "a text contains all noncharacters of Unicode").cast("string")
     mark = F.when(text.isNotNull() & inside.isNotNull(), F.coalesce(F.get(free, F.lit(0)), error))
 
     def cut(m: Column) -> Column:
@@ -140,7 +140,7 @@ def _replacement(a: Arguments) -> Column:
     r"""Convert a replacement to the syntax of Java, with ``$1`` instead of ``\1`` for a group."""
     text = a[2]
     if not isinstance(a.call.arguments[2], Constant):
-        what = "a replacement has a dollar sign or a backslash that stands for nothing"
+        what = "a replacement contains a dollar sign or a backslash that is not part of a reference or an escape"
         fault = failure("DOMAIN_ERROR", what).cast("string")
         right = F.rlike(text, F.lit(rf"(?s)\A(?:{REPLACEMENT_PARTS})*+\z"))
         text = F.when(~right, fault).otherwise(text)

@@ -141,7 +141,7 @@ class _Fields:
 
     def __init__(self, text: Column, found: tuple[Piece, ...]) -> None:
         self.wanted, self.groups = pattern(found)
-        what = "a text is not of the format that a strptime function reads"
+        what = "a text does not have the format of a strptime function"
         error = failure("DOMAIN_ERROR", what).cast("string")
         self.text = F.when(~F.rlike(text, F.lit(self.wanted)), error).otherwise(text)
 
@@ -182,7 +182,7 @@ class _Fields:
         first = F.make_date(year, F.lit(1), F.lit(1))
         made = F.date_add(first, (ordinal if ordinal is not None else F.lit(None)) - 1)
         outside = F.year(made) != year
-        error = failure("DOMAIN_ERROR", "a year has no such day").cast("date")
+        error = failure("DOMAIN_ERROR", "a year does not have this day").cast("date")
         return F.when(outside, error).otherwise(made)
 
     def hour(self) -> Column:
@@ -191,7 +191,7 @@ class _Fields:
         if twelve is None:
             hour = self.number("H")
             return F.lit(0) if hour is None else hour
-        error = failure("DOMAIN_ERROR", "an hour is not one of 1 to 12").cast("int")
+        error = failure("DOMAIN_ERROR", "an hour is not in the range 1 to 12").cast("int")
         hour = F.when((twelve < 1) | (twelve > 12), error).otherwise(F.pmod(twelve, F.lit(12)))
         return hour if half is None else F.when(F.upper(half) == "PM", hour + 12).otherwise(hour)
 

@@ -86,8 +86,8 @@ def hopping(call: Call, arguments: Sequence[Column]) -> Column:
 def _grouping_only(a: Arguments) -> Column:
     raise UsageError(
         "FUNCTION_NOT_SUPPORTED",
-        f"{a.call.function} has no value for a row alone",
-        help="group by it",
+        f"{a.call.function} has no value for a single row",
+        help="use it as a grouping expression",
     )
 
 

@@ -41,14 +41,14 @@ def _with_positions(source: Source, table: Table, declared: set[tuple[str, ...]]
     if len(declared) > 1:
         raise InputRefused(
             "TABLE_READS_DIFFER",
-            f"the source of {name} has no header, and the plan declares the columns of the table in several ways",
-            help="give files with a header, or declare the table in the same way wherever the plan reads it",
+            f"the source of {name} has no header, and the plan declares the table with different columns",
+            help="give files with a header, or declare the table in the same way in every read",
         )
     (names,) = declared
     columns = ", ".join(f"{place}: {column}" for place, column in enumerate(names, 1))
     notice(
         "CSV_BY_POSITION",
-        f"the source of {name} is read without a header: its columns are taken by position ({columns})",
-        help="with a header in every file, and without header=false, they are taken by name",
+        f"the source of {name} has no header, so its columns are matched by position ({columns})",
+        help="to match columns by name, write a header into every file and remove header=false",
     )
     return replace(spec, columns=names)

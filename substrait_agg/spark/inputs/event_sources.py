@@ -84,8 +84,8 @@ def _event_source(
             )
     if columns[column].kind not in EVENT_TYPES:
         raise _refused(
-            f"{name}: a column of type {columns[column]} is no event time",
-            "name a column that holds timestamps or dates",
+            f"{name}: a column of type {columns[column]} cannot be an event time",
+            "name a column of timestamps or dates",
         )
     needed = {n: columns[n] for n in (column, *([rule.by] if rule.by else []))}
     return EventSource(table, column, rule, tuple(needed.items()))
@@ -100,7 +100,7 @@ def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table
             return table, name[place + 1 :]
     known = ", ".join(".".join(t) for t in tables) or "no table"
     raise _refused(
-        f"{name!r} names no column of a table that the plan reads",
+        f"{name!r} is not a column of a table that the plan reads",
         f"write TABLE.COLUMN; tables: {known}",
     )
 

@@ -33,8 +33,8 @@ def event_options(
     if keep_late and not sources:
         raise UsageError(
             "OPTION_CONFLICT",
-            "late rows are to be kept, and without a watermark no row is late",
-            help="give --watermark TABLE.COLUMN=max-diff:5s, or leave out the output late-parquet",
+            "the output late-parquet needs a watermark: without one no row is late",
+            help="give --watermark TABLE.COLUMN=max-diff:5s, or remove the output late-parquet",
             path="--output",
         )
     return EventOptions(sources, ttl, keep_late)
@@ -79,8 +79,8 @@ def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
     if options.ttl is not None and not any(node.forget for node in flow.operators):
         raise UsageError(
             "TTL_MEANINGLESS",
-            "the plan has no groups that could be forgotten: groups are, that tables feed and no event time is a key of",
-            help="leave out --ttl; groups with an event time are closed when the watermark passes them",
+            "--ttl has no effect on this plan: it applies to groups over tables whose keys have no event time",
+            help="remove --ttl; groups with an event time are closed when the watermark passes them",
             path="ttl",
         )
 
@@ -93,8 +93,8 @@ def _check_together(flow: Flow, policy: EmitPolicy) -> None:
     if any(flow.operators[o].emits_together for o in operators_below(last)):
         raise UsageError(
             "EMIT_TOGETHER",
-            "the view shows the rows of a fetch over tables: they come and go together, so none of them can wait",
-            help="leave out --emit; only groups of aggregates below a fetch can wait",
+            "the view has the rows of a fetch over tables, which change together, so --emit cannot delay them",
+            help="remove --emit; it can delay only the groups of aggregates below a fetch",
             path="emit",
         )
 
@@ -102,8 +102,11 @@ def _check_together(flow: Flow, policy: EmitPolicy) -> None:
 def _no_stream(source: EventSource) -> UsageError:
     return UsageError(
         "OPTION_CONFLICT",
-        f"the rows of {'.'.join(source.table)} come once, before any watermark: one of them would hold all others for ever",
-        help=f"leave out the watermark {source.label}, or give a streaming DataFrame",
+        (
+            f"the rows of {'.'.join(source.table)} are read once, before any watermark: its watermark would stop all "
+            "other watermarks"
+        ),
+        help=f"remove the watermark {source.label}, or give a streaming DataFrame",
         path="watermark",
     )
 
@@ -117,12 +120,15 @@ def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitP
     told = ", ".join(source.label for source in sources)
     raise UsageError(
         "EVENT_TIME_MISSING",
-        "values cannot be emitted by watermark: no grouping key tells event time"
+        "emission by watermark is not possible: no grouping key depends on event time"
         + (
-            f" ({told} is none, nor is a window or a date of it)"
+            f" ({told} is not a grouping key, and no grouping key is computed from it)"
             if told
             else ", and no --watermark is given"
         ),
-        help="give --watermark TABLE.COLUMN=max-diff:5s for a column that is a grouping key or that a window is made of",
+        help=(
+            "give --watermark TABLE.COLUMN=max-diff:5s for a column that is a grouping key or that a window is "
+            "computed from"
+        ),
         path="emit",
     )

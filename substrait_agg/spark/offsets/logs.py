@@ -81,7 +81,7 @@ def _lost(store: Checkpoint, why: str) -> StateRefused:
     return StateRefused(
         "OFFSETS_LOST",
         f"Spark's own offsets {why}: the query of this checkpoint has the id {store.identity}",
-        help="restore the checkpoint folder as a whole from one copy, or begin a new one",
+        help="restore the whole checkpoint folder from one copy, or start a new checkpoint",
         path=store.spark_folder,
     )
 

@@ -45,8 +45,8 @@ def check_planned_files(spark: SparkSession, folder: Path, batch: int) -> None:
         if not exists(spark, path):
             raise InputRefused(
                 "SOURCE_FILE_GONE",
-                "a file that belongs to the batch being computed is no longer there",
-                help="put it back; nothing of the batch was committed",
+                "a file of the current batch no longer exists",
+                help="restore the file and run again; nothing of the batch was committed",
                 path=path,
             )
 

@@ -100,7 +100,7 @@ class _RestoredLogs:
         """See `QueryCheckpoint.record_logs`."""
         logs = recorded_logs(self.folder, batch)
         logs += tuple(self._log_file(name) for name in _further_logs(self.folder, batch))
-        with writing(self._store.folder, "what Spark has noted"):
+        with writing(self._store.folder, "the log of Spark"):
             for log in logs:
                 if log not in self._saved:
                     save(self._store.spark, log, filesystem().read(self.folder / log.name))

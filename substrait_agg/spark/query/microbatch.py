@@ -143,8 +143,8 @@ class MicroBatches(Generic[Rows]):
         if batch > expected:
             raise StateRefused(
                 "OFFSETS_DIFFER",
-                f"Spark continues with batch {batch}, the checkpoint with batch {expected}",
-                help="restore the checkpoint folder as a whole from one copy",
+                f"Spark continues with batch {batch}, but the checkpoint continues with batch {expected}",
+                help="restore the whole checkpoint folder from one copy",
                 path=str(self._checkpoint.folder),
             )
         return batch < expected

@@ -147,8 +147,8 @@ def check_writers(spark: SparkSession, outputs: Iterable[Any]) -> None:
         target = spec.target if isinstance(spec, OutputSpec) else None
         name = spec.name if isinstance(spec, SparkSink) else target.identity if target else ""
         if name in taken:
-            message = f"two outputs are called {name}"
-            help = "give each SparkSink a name of its own, and each target once"
+            message = f"two outputs have the name {name}"
+            help = "give each SparkSink its own name, and each target once"
             raise UsageError("OPTION_CONFLICT", message, help=help, path="--output")
         if name:
             taken.add(name)

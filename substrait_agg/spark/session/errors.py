@@ -29,22 +29,28 @@ _OTHER_VERSION = re.compile(
     re.DOTALL,
 )
 """The message of a worker that runs another Python version than the driver."""
-_SET_PYTHON = f"set PYSPARK_PYTHON={sys.executable} in the environment before Spark is started, or a Python with the same packages"
+_SET_PYTHON = (
+    f"set PYSPARK_PYTHON={sys.executable}, or another Python with the same packages, in the environment "
+    "before Spark starts"
+)
 _MAX_CAUSES = 30
 _NOTHING_COMMITTED = "nothing of the batch was committed"
 _HELP: dict[str, str] = {
     "NULL_IN_REQUIRED_COLUMN": "correct the row, or declare the column nullable in the plan",
     "WEIGHT_IS_NULL": "give every row a weight",
     "OPERATION_UNKNOWN": "write one of these words in every row",
-    "ENVELOPE_INVALID": "one change event per line or message; columns as the plan types them",
-    "ROW_BEFORE_MISSING": "name the primary key in the source (key=COLUMN[,COLUMN]), so that the row before is looked up,"
-    " or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
+    "ENVELOPE_INVALID": "write one change event per line or message, with values of the types in the plan",
+    "ROW_BEFORE_MISSING": "name the primary key in the source (key=COLUMN[,COLUMN]), so that the old row is looked "
+    "up, or configure the database to write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
     "KEY_IS_NULL": "correct the row, or name columns in key= that are never null",
-    "ORDER_IS_NULL": "correct the row, or name something in order= that every row has",
-    "VALUE_UNAVAILABLE": "leave order= out where events come in order, so that the value is looked up, or have the database write whole rows (PostgreSQL: REPLICA IDENTITY FULL)",
+    "ORDER_IS_NULL": "correct the row, or name a column in order= that every row has",
+    "VALUE_UNAVAILABLE": (
+        "if events come in order, remove order= so that the value is looked up; or configure the "
+        "database to write whole rows (PostgreSQL: REPLICA IDENTITY FULL)"
+    ),
     "ROW_AFTER_MISSING": "correct the event",
     "VALUE_OUT_OF_RANGE": "correct the value, or declare a wider type in the plan",
-    "CAST_INVALID": "correct the value, or let the cast of the plan return null on failure",
+    "CAST_INVALID": "correct the value, or make the cast in the plan return null on failure",
 }
 """Error code of our own Spark expressions -> what the user can do."""
 
@@ -111,8 +117,11 @@ def spark_lost() -> RunFailed:
     """Return the error for a JVM that ended during a run."""
     return RunFailed(
         "SPARK_LOST",
-        "Spark's process has ended: it was killed, or it crashed",
-        help=f"{_NOTHING_COMMITTED}; run again, with more --conf spark.driver.memory= where the system has killed it for want of memory",
+        "the process of Spark has ended: it was killed, or it crashed",
+        help=(
+            f"{_NOTHING_COMMITTED}; run again; if the system killed Spark for lack of memory, give it more "
+            "(--conf spark.driver.memory=4g)"
+        ),
     )
 
 
@@ -141,8 +150,8 @@ def batch_failed(error: Exception) -> RunFailed:
     if refused or (notes and _OF_A_TASK not in text):
         return RunFailed(
             "CHECKPOINT_NOT_WRITTEN",
-            f"{'Spark could not write its notes' if notes else 'a task could not write'} in the checkpoint: {reason}",
-            help=f"see to the space and the permissions of the folder, then run again; {_NOTHING_COMMITTED}",
+            f"{'Spark could not write its logs' if notes else 'a task could not write'} in the checkpoint: {reason}",
+            help=f"check the free space and the permissions of the folder, then run again; {_NOTHING_COMMITTED}",
         )
     return RunFailed(
         "BATCH_FAILED",
@@ -155,22 +164,22 @@ def _workers_failed(text: str) -> RunFailed | None:
     """Return the error for workers with another Python version or without a package, or None."""
     version, package = _OTHER_VERSION.search(text), _NO_PACKAGE.search(text)
     if version is not None:
-        what = f"run Python {version[1]}, and this process runs {version[2]}"
+        what = f"run Python {version[1]}, but this process runs {version[2]}"
         return python_differs(f"the Python workers of Spark {what}")
     if package is None:
         return None
     return RunFailed(
         "PACKAGE_NOT_ON_WORKERS",
-        f"the Python workers of Spark do not find the package {package[1] or package[2]}",
-        help=f"install it in the Python that the executors run, under the same path as here; {_SET_PYTHON}",
+        f"the Python workers of Spark cannot import the package {package[1] or package[2]}",
+        help=f"install it in the Python of the executors, under the same path as here; {_SET_PYTHON}",
     )
 
 
 def row_unreadable(message: str, file: str) -> RunFailed:
     """Return the error for a row of a text file that cannot be parsed."""
     help = (
-        f"{_NOTHING_COMMITTED}; correct the row, declare another type in the plan, or set such rows aside with"
-        " bad-rows=quarantine in the source, and run again"
+        f"{_NOTHING_COMMITTED}; correct the row, declare another type in the plan, or move such rows to the "
+        "quarantine with bad-rows=quarantine in the source, then run again"
     )
     return RunFailed("ROW_UNREADABLE", cleaned(message), help=help, path=file)
 

@@ -90,13 +90,13 @@ def require_java() -> None:
     java = find_java()
     if java is None:
         home = os.environ.get("JAVA_HOME")
-        where = f"JAVA_HOME, {home}, holds none that works" if home else "none was found on PATH"
+        where = f"JAVA_HOME, {home}, has no working Java" if home else "no Java was found on PATH"
         raise UsageError(
             "JAVA_MISSING", f"Spark needs Java, and {where}", help=f"install it: {INSTALL}"
         )
     if java.version < MIN_JAVA:
         message = (
-            f"Spark needs Java {MIN_JAVA} or newer, and found Java {java.version} in {java.home}"
+            f"Spark needs Java {MIN_JAVA} or newer, but found Java {java.version} in {java.home}"
         )
         raise UsageError("JAVA_TOO_OLD", message, help=f"install it: {INSTALL}")
     if java.modules is not None:
@@ -109,7 +109,7 @@ def incomplete(missing: tuple[str, ...], where: str = "") -> UsageError:
     """Return the error for a Java that lacks modules, such as one built by jlink."""
     several = len(missing) > 1
     message = f"the Java{where} lacks {'modules' if several else 'a module'} that Spark needs: {', '.join(missing)}"
-    return UsageError("JAVA_INCOMPLETE", message, help=f"install a whole one: {INSTALL}")
+    return UsageError("JAVA_INCOMPLETE", message, help=f"install a complete Java: {INSTALL}")
 
 
 def missing_module(printed: str) -> str | None:

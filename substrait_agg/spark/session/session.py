@@ -89,7 +89,7 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
         try:
             spark.conf.set(key, value)
         except SPARK_ERRORS as error:
-            message = f"Spark does not take the setting {key}: {reason_of(error)}"
+            message = f"Spark refuses the setting {key}: {reason_of(error)}"
             raise UsageError(
                 "SETTING_REFUSED", message, help="correct it", path="--conf"
             ) from error
@@ -110,13 +110,13 @@ def own_setting(key: str, value: str) -> int:
     if key != DRIVER_BYTES_SETTING:
         message, help = (
             f"there is no setting {key}",
-            f"{DRIVER_BYTES_SETTING} is the only one of this kind",
+            f"{DRIVER_BYTES_SETTING} is the only setting of this kind",
         )
     elif value.isascii() and value.isdigit():
         return int(value)
     else:
-        message = f"{key} is a number of bytes, not {value!r}"
-        help = "give a whole number, 0 for never"
+        message = f"{key} must be a number of bytes, not {value!r}"
+        help = "give a whole number; 0 disables it"
     raise UsageError("SETTING_REFUSED", message, help=help, path="--conf")
 
 

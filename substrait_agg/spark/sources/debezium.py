@@ -183,10 +183,10 @@ def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
     known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
     told = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
     return [
-        (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or a value does not fit its column")),
-        (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; c, r, u and d are read"))),
-        (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete does not say what the row was")),
-        (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an event that brings a row has none")),
+        (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or one of its values does not fit its column")),
+        (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; supported operations are c, r, u and d"))),
+        (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete event does not contain the old row")),
+        (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an insert or update event does not contain the new row")),
         *_omission_faults(origin, table),
     ]  # fmt: skip
 
@@ -222,7 +222,8 @@ def _faults_of_value(
     test = misfit(value, reading.parsed, type_) if reading.broken is None else None
     if reading.broken is not None:
         text = error_text(
-            "ROW_UNREADABLE", f"{what} has a value that is no {replace(type_, nullable=False)}"
+            "ROW_UNREADABLE",
+            f"{what} has a value that is not a valid {replace(type_, nullable=False)}",
         )
         yield value.isNotNull() & reading.broken(value), text
     if test is not None:
@@ -231,7 +232,7 @@ def _faults_of_value(
         yield value.isNull(), error_text("KEY_IS_NULL", f"{what}, part of its key, is null")
     if not type_.nullable:
         text = error_text(
-            "NULL_IN_REQUIRED_COLUMN", f"{what} is null, and the plan says it never is"
+            "NULL_IN_REQUIRED_COLUMN", f"{what} is null, but the plan declares it as required"
         )
         yield value.isNull(), text
 
@@ -251,7 +252,7 @@ def _omission_faults(origin: TableOrigin, table: str) -> list[Fault]:
     # With a declared order, the event with the value may be missing when this event arrives.
     large = [n for n, t in zip(origin.names, origin.types, strict=True) if t.kind in LARGE]
     known = {origin.names[k] for k in origin.keyed.partial}
-    text = "an update says that a value did not change, and not what it is"
+    text = "an update event omits a value that did not change"
     message = _message("VALUE_UNAVAILABLE", table, text)
     row = F.col("after")
     return [
@@ -272,7 +273,9 @@ def _absent(side: str, name: str, table: str) -> Fault:
     inside = F.coalesce(*(F.get_json_object("t", f"$.{p}{side}") for p in ("payload.", "")))
     there = F.array_contains(F.json_object_keys(inside), name)
     fault = F.col(side).isNotNull() & F.col(side).getField(name).isNull() & ~there
-    return fault, _message("COLUMN_MISSING", table, f"the row {side} a change has no column {name}")
+    return fault, _message(
+        "COLUMN_MISSING", table, f"the field {side!r} of an event has no column {name}"
+    )
 
 
 # --- encodings of values --------------------------------------------------------------------------
@@ -285,8 +288,8 @@ def _reading(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
     if type_.kind in ("struct", "map", "interval_day", "interval_year", "list"):
         raise InputRefused(
             "ENCODING_NOT_SUPPORTED",
-            f"column {name} of table {table} has type {type_}, which is not read from change events",
-            help="leave the column out of the plan, or flatten the events and give op=COLUMN",
+            f"column {name} of table {table} has type {type_}, which cannot be read from change events",
+            help="remove the column from the plan, or flatten the events and give op=COLUMN",
         )
     return FieldReader(to_spark(in_text(type_)))
 
@@ -296,7 +299,7 @@ def _encoding(key: str, chosen: str, name: str, type_: Type, table: str, forms: 
         return chosen
     raise InputRefused(
         "ENCODING_MISSING",
-        f"events do not say how they write column {name} of table {table}, which has type {type_}",
+        f"events do not state how they encode column {name} of table {table}, which has type {type_}",
         help=f"add {key}= to the source: {forms}",
     )
 

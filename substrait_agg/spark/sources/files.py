@@ -133,8 +133,8 @@ def _readable(path: str) -> str:
 
 def _unreadable(why: str) -> InputRefused:
     return InputRefused(
-        "SOURCE_UNREADABLE", f"a folder of the source cannot be read: {why}",
-        help="check the names and the permissions of what is in it",
+        "SOURCE_UNREADABLE", f"a folder of the source cannot be listed: {why}",
+        help="check the names and the permissions of its content",
     )  # fmt: skip
 
 

@@ -45,11 +45,13 @@ OWN = (
 )  # fmt: skip
 """Keys of a SPEC that are not Spark options. Suggestions for misspelled keys include them."""
 
-_TYPES = "the types of columns are those of the plan"
-_WRITING = "it is an option of writing"
-_BAD_ROWS = "bad-rows=fail or bad-rows=quarantine says what becomes of rows that cannot be read"
-_COLUMNS = "columns are taken by name from the header, or by position with header=false"
-_NOT_STREAMED = "Spark does not take it for a stream of files; pathGlobFilter chooses files by name"
+_TYPES = "the plan gives the types of the columns"
+_WRITING = "it is an option for writing files"
+_BAD_ROWS = "use bad-rows=fail or bad-rows=quarantine for rows that cannot be read"
+_COLUMNS = "columns are matched by name with a header, or by position with header=false"
+_NOT_STREAMED = (
+    "Spark does not support it for a stream of files; use pathGlobFilter to select files by name"
+)
 
 NOT_TAKEN: Mapping[str, str] = {
     **dict.fromkeys(
@@ -89,7 +91,7 @@ def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
     for given, value in options.items():
         name = given if "." in given else known.get(given.lower())
         if name is None and given.lower() in refused:
-            raise ValueError(f"{given} is not taken: {refused[given.lower()]}")
+            raise ValueError(f"{given} is not supported: {refused[given.lower()]}")
         if name is None:
             raise KeyError(given)
         if name in made:

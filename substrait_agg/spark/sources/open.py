@@ -337,7 +337,7 @@ def _signed(column: Column, what: str) -> tuple[Column, Fault]:
     words = ", ".join(OPERATIONS)
     given = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("null"))
     text = F.concat(
-        F.lit(f"[OPERATION_UNKNOWN] {what} says "), given, F.lit(f", which is none of {words}")
+        F.lit(f"[OPERATION_UNKNOWN] {what} is "), given, F.lit(f", which is not one of {words}")
     )
     plus = [word for word, sign in OPERATIONS.items() if sign > 0]
     minus = [word for word, sign in OPERATIONS.items() if sign < 0]

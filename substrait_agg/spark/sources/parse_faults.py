@@ -99,14 +99,14 @@ def _column_fault(text: Column, column: TextColumn, table: str) -> Fault:
     told = F.concat(
         F.lit(start),
         F.left(text, F.lit(_SHOWN)),
-        F.lit(f"', which is no {replace(column.type, nullable=False)}"),
+        F.lit(f"', which is not a valid {replace(column.type, nullable=False)}"),
     )
     return text.isNotNull() & column.value.isNull(), told
 
 
 def _unparsed(table: str, form: str) -> Column:
     return error_text(
-        "ROW_UNREADABLE", f"{_row(table)} cannot be parsed as {form} of the plan's types"
+        "ROW_UNREADABLE", f"{_row(table)} cannot be parsed as {form} with the types of the plan"
     )
 
 

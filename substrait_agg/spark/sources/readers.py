@@ -82,7 +82,7 @@ def _read_files(
         raise InputRefused(
             "SOURCE_NOT_FOUND",
             f"the source of {table} ({spec.redacted()}) does not exist",
-            help="check the path; a folder that is to be filled later must exist already",
+            help="check the path; if files arrive later, create the folder first",
         )
     schema, extra = SCHEMAS.get(spec.format, _own_schema)(spark, spec, place, wanted, table)
     options = {"latestFirst": "false", "maxFileAge": NO_FILE_TOO_OLD, **dict(spec.options), **extra}
@@ -152,7 +152,7 @@ def _csv_schema(
         raise InputRefused(
             "SOURCE_EMPTY",
             f"the source of {table} ({spec.redacted()}) has no file yet, so its columns are not known",
-            help="start when the first file is there",
+            help="start the run when the first file exists",
         )
     header = {} if spec.by_position else {"header": "true"}
     text = replace_options(spec, inferSchema="false", **header)
@@ -162,9 +162,9 @@ def _csv_schema(
     elif not any(_has(name, names) for name in wanted) and wanted:
         raise InputRefused(
             "CSV_HEADER_MISSING",
-            f"the first line of {place.files[0]}, a source of {table}, names no column that the plan reads"
-            f" ({', '.join(wanted)}); its values are {', '.join(names)}",
-            help="write the column names in the first line of every file, or add ?header=false, which takes columns by position",
+            f"the first line of {place.files[0]}, a source of {table}, has no column name that the plan reads "
+            f"({', '.join(wanted)}); it contains {', '.join(names)}",
+            help="write the column names into the first line of every file, or add ?header=false to match columns by position",
         )
     types = {find_column(n, names, table): t for n, t in wanted.items()}
     fields = [
@@ -182,9 +182,9 @@ def _names_by_position(
     if len(found) < len(names):
         raise InputRefused(
             "COLUMN_MISSING",
-            f"the source of {table} ({spec.redacted()}) has {len(found)} columns without a header, and the plan declares"
-            f" {len(names)}: {', '.join(names)}",
-            help="give files with a column for each of them, in this order, or with a header",
+            f"the source of {table} ({spec.redacted()}) has {len(found)} columns without a header, but the plan "
+            f"declares {len(names)}: {', '.join(names)}",
+            help="give files with these columns in this order, or files with a header",
         )
     return [*names, *found[len(names) :]]
 

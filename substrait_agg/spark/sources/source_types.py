@@ -115,8 +115,8 @@ def _type(actual: st.DataType, name: str, table: str) -> Type:
         return Type("struct", children=tuple(_type(part, name, table) for part in parts_of))
     raise InputRefused(
         "SOURCE_TYPES_UNKNOWN",
-        f"column {name} of {table} is {actual.simpleString()} in the source, which no type of a plan is",
-        help="convert the column at the source, or write the column types into the plan",
+        f"column {name} of {table} is {actual.simpleString()} in the source, and no type of a plan matches it",
+        help="convert the column in the source, or write the column types into the plan",
     )
 
 
@@ -156,7 +156,7 @@ def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.St
         raise InputRefused(
             code,
             f"the source of {table} ({spec.redacted()}) {what}, so the column types are not known",
-            help="start when the first file is there, or write the column types into the plan",
+            help="start the run when the first file exists, or write the column types into the plan",
         )
     reader: Any = spark.read.format(spec.format).options(**dict(spec.options))
     schema: st.StructType = reader.load(_oldest(place)).schema

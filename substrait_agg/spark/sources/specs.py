@@ -156,8 +156,8 @@ def _format_by_suffix(location: str, text: str) -> str:
     if parts and parts[-1] in FORMAT_OF_SUFFIX:
         return FORMAT_OF_SUFFIX[parts[-1]]
     raise _bad(
-        "SPEC_FORMAT_MISSING", text, "no format is given and the suffix names none",
-        "put the format in front, such as parquet:PATH, csv:PATH, json:PATH or table:NAME",
+        "SPEC_FORMAT_MISSING", text, "no format is given, and the suffix does not imply one",
+        "write the format first, such as parquet:PATH, csv:PATH, json:PATH or table:NAME",
     )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _pairs(query: str, text: str) -> dict[str, str]:
         if not key or not equals:
             raise _bad(
                 "SPEC_OPTION_BAD", text, f"option {len(pairs) + 1} is not key=value",
-                "write options as ?key=value&key=value, with & and = in values as %26 and %3D",
+                "write options as ?key=value&key=value, and encode & and = in values as %26 and %3D",
             )  # fmt: skip
         if key in pairs:
             raise _bad("SPEC_OPTION_TWICE", text, f"option {key} is given twice", "give it once")
@@ -181,8 +181,8 @@ def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind,
     given = [key for key in ("weight", "op", "cdc") if key in pairs]
     if len(given) > 1 or (given and format_ == "changes"):
         raise _bad(
-            "SPEC_CHANGE_CONFLICT", text, f"more than one of {', '.join(given)} and changes: is given",
-            "say once how rows tell inserts from deletes",
+            "SPEC_CHANGE_CONFLICT", text, f"only one of {', '.join(given)} and changes: can be given",
+            "state once how rows distinguish inserts from deletes",
         )  # fmt: skip
     if format_ == "changes":
         return "op", CHANGES_COLUMN
@@ -195,7 +195,10 @@ def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind,
         return "debezium", ""
     if not value:
         raise _bad(
-            "SPEC_OPTION_BAD", text, f"{given[0]}= names no column", f"write {given[0]}=COLUMN"
+            "SPEC_OPTION_BAD",
+            text,
+            f"{given[0]}= does not name a column",
+            f"write {given[0]}=COLUMN",
         )
     return ("weight" if given[0] == "weight" else "op"), value
 
@@ -205,20 +208,21 @@ def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> UpsertDecla
     if not keys:
         if order:
             raise _bad(
-                "SPEC_OPTION_BAD", text, "order= orders the rows of one key, and there is no key=",
+                "SPEC_OPTION_BAD", text, "order= is given without key=",
                 "add key=COLUMN[,COLUMN], the primary key of the table",
             )  # fmt: skip
         return None
     if change == "weight":
         raise _bad(
-            "SPEC_CHANGE_CONFLICT", text, "key= and weight= are given",
-            "leave one out: rows with weights are changes, rows with a key replace one another",
+            "SPEC_CHANGE_CONFLICT", text, "key= and weight= cannot be combined",
+            ("remove one of them: rows with weights are changes, but a row with a key replaces the previous row of "
+             "the key"),
         )  # fmt: skip
     unknown = [name for name in order if name not in ENVELOPE_FIELDS]
     if change == "debezium" and unknown:
         raise _bad(
-            "SPEC_OPTION_BAD", text, f"order={','.join(unknown)} is no field of change events that orders them",
-            f"write one of {', '.join(ENVELOPE_FIELDS)}, or several joined by commas",
+            "SPEC_OPTION_BAD", text, f"order={','.join(unknown)} is not a field that orders change events",
+            f"write one of {', '.join(ENVELOPE_FIELDS)}, or several separated by commas",
         )  # fmt: skip
     events = change == "debezium"
     return UpsertDeclaration(
@@ -232,7 +236,7 @@ def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in pairs.pop(word).split(","))
     if not all(names) or len(set(names)) != len(names):
         raise _bad(
-            "SPEC_OPTION_BAD", text, f"{word}= does not name different columns",
+            "SPEC_OPTION_BAD", text, f"{word}= has an empty or repeated column name",
             f"write {word}=COLUMN, or {word}=COLUMN,COLUMN",
         )  # fmt: skip
     return names
@@ -262,7 +266,7 @@ def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
         return known[value]
     raise _bad(
         "SPEC_OPTION_BAD", text, f"bad-rows={value} is not known",
-        "write bad-rows=fail (the default), or bad-rows=quarantine to set bad rows aside",
+        "write bad-rows=fail (the default), or bad-rows=quarantine to move bad rows to the quarantine",
     )  # fmt: skip
 
 
@@ -275,7 +279,7 @@ def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str
         near = nearest(name, format_)
         told = "change events" if format_ == "debezium" else format_
         raise _bad(
-            "SPEC_OPTION_UNKNOWN", text, f"{name} is no option of {told}",
+            "SPEC_OPTION_UNKNOWN", text, f"{name} is not an option of {told}",
             f"did you mean {near}? docs/formats.md lists the options" if near else
             f"the options are {', '.join(sorted(OPTIONS[format_]))}",
         ) from error  # fmt: skip
@@ -284,7 +288,7 @@ def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str
             "SPEC_OPTION_BAD",
             text,
             f"the option {error}",
-            "leave it out, or write it as docs/formats.md says",
+            "remove it, or write it as in docs/formats.md",
         ) from error
 
 
@@ -390,7 +394,7 @@ def _find(table: Table, names: Iterable[str]) -> str | None:
         if len(found) > 1:
             raise InputRefused(
                 "SOURCE_AMBIGUOUS",
-                f"the sources {', '.join(found)} all mean the table {'.'.join(table)}",
+                f"the sources {', '.join(found)} all match the table {'.'.join(table)}",
                 help="name one of them exactly as the plan names the table",
             )
         if found:
@@ -436,7 +440,7 @@ def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> 
         raise InputRefused(
             "SOURCE_UNKNOWN",
             f"the plan has no table for the source {', '.join(unknown)}; it reads {wanted}",
-            help="leave it out, or name it as the plan names the table",
+            help="remove it, or use the table name of the plan",
         )
     _refuse_shared(chosen)
     return {table: sources[name] for table, name in chosen.items() if name is not None}
@@ -465,6 +469,6 @@ def _refuse_shared(chosen: Mapping[Table, str | None]) -> None:
         if others:
             raise InputRefused(
                 "SOURCE_AMBIGUOUS",
-                f"the source {name} could be {'.'.join(table)} or {', '.join(others)}",
+                f"the source {name} matches {'.'.join(table)} and {', '.join(others)}",
                 help="name each source by the dotted name of its table",
             )

@@ -66,15 +66,15 @@ def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSp
     if spec.upsert is None or spec.upsert.order or spec.format in IN_ORDER:
         return spec
     if not spec.is_files:
-        raise _unknown(spec, table, f"the format {spec.format} does not promise an order")
+        raise _unknown(spec, table, f"the format {spec.format} has no guaranteed order")
     newest_first = [v for k, v in spec.options if k.lower() == "latestfirst"]
     if newest_first and newest_first[-1].lower() != "false":
-        raise _unknown(spec, table, "latestFirst takes the newest files first")
+        raise _unknown(spec, table, "the option latestFirst reads the newest files first")
     place = look_up(spark, spec.location)
     if place is not None and place.only_file:
         return replace(spec, batch_files=1)
     if spec.batch_files != 1:
-        reason = "rows of several files in one batch come in no order"
+        reason = "the rows of several files in one batch have no order"
         raise _unknown(spec, table, reason, "batch-files=1, or ")
     _check_times(spec, table, place)
     return spec
@@ -90,7 +90,7 @@ def _check_times(spec: SourceSpec, table: str, place: InputFiles | None) -> None
         if before == after:
             reason = f"{one} and {other} were modified in the same millisecond"
             raise _unknown(
-                spec, table, reason, "", "; or give every file a time of its own (touch)"
+                spec, table, reason, "", "; or give every file its own modification time (touch)"
             )
 
 
@@ -99,8 +99,8 @@ def _unknown(
 ) -> InputRefused:
     return InputRefused(
         "ORDER_UNKNOWN",
-        f"which row of a key is the newest is not known in the source of {table} ({spec.redacted()}): {reason}",
-        help=f"add {instead}order=COLUMN, what grows with every change of a row{besides}",
+        f"the source of {table} ({spec.redacted()}) does not say which row of a key is the newest: {reason}",
+        help=f"add {instead}order=COLUMN, a column that grows with every change of a row{besides}",
     )
 
 
@@ -134,7 +134,7 @@ def null_faults(
         for place, is_null in required_paths(value, type_, name):
             text = error_text(
                 "NULL_IN_REQUIRED_COLUMN",
-                f"column {place} of table {table} is null, and the plan says it never is",
+                f"column {place} of table {table} is null, but the plan declares it as required",
             )
             # A deletion has values for its key only.
             faults.append((is_null if keyed is None else (weight > 0) & is_null, text))

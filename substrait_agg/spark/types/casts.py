@@ -56,7 +56,9 @@ def _before(column: Column, source: Type, target: Type, *, null_on_failure: bool
     if source.kind in FLOATS and target.kind == "decimal":
         # Spark converts NaN and infinities to null, also in casts that must fail.
         bad = F.isnan(column) | (F.abs(column) == F.lit("Infinity").cast("double"))
-        text = F.concat(F.lit("[CAST_INVALID] "), column.cast("string"), F.lit(f" is no {target}"))
+        text = F.concat(
+            F.lit("[CAST_INVALID] "), column.cast("string"), F.lit(f" is not a valid {target}")
+        )
         error = F.lit(None) if null_on_failure else F.raise_error(text)
         return F.when(bad, error.cast(to_spark(source))).otherwise(column)
     return column
@@ -67,7 +69,7 @@ def _unsigned(column: Column, source: Type, target: Type, *, null_on_failure: bo
         # A text with a fraction is not an integer, so the fraction is parsed and then tested.
         number = column.try_cast(_TEXT) if null_on_failure else column.cast(_TEXT)
         whole = number % 1 == 0
-        text = F.concat(F.lit("[CAST_INVALID] "), column, F.lit(f" is no {target}"))
+        text = F.concat(F.lit("[CAST_INVALID] "), column, F.lit(f" is not a valid {target}"))
         error = F.lit(None) if null_on_failure else F.raise_error(text)
         number = F.when(number.isNull() | whole, number).otherwise(error.cast(_TEXT))
     elif source.kind in FLOATS:
@@ -79,7 +81,7 @@ def _unsigned(column: Column, source: Type, target: Type, *, null_on_failure: bo
     if null_on_failure:
         low, high = integer_range(target.kind)
         return F.when(number.between(F.lit(low), F.lit(str(high)).cast(_WHOLE)), number)
-    return in_range(number, target, "a value that is cast")
+    return in_range(number, target, "a cast value")
 
 
 def _uuid(column: Column, source: Type, target: Type, *, null_on_failure: bool) -> Column:
@@ -91,7 +93,11 @@ def _uuid(column: Column, source: Type, target: Type, *, null_on_failure: bool) 
         return column
     raw = F.try_to_binary(F.replace(column, F.lit("-"), F.lit("")), F.lit("hex"))
     raw = raw if source.kind in TEXTS else column
-    error = F.lit(None) if null_on_failure else F.raise_error(F.lit("[CAST_INVALID] no uuid"))
+    error = (
+        F.lit(None)
+        if null_on_failure
+        else F.raise_error(F.lit("[CAST_INVALID] a value is not a valid uuid"))
+    )
     good = column.isNull() | (F.coalesce(F.octet_length(raw), F.lit(0)) == UUID_BYTES)
     return F.when(good, raw).otherwise(error.cast("binary"))
 

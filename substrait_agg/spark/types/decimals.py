@@ -270,7 +270,9 @@ def _long_division(digits: Column, divisor: Column) -> Column:
     """
     whole = "decimal(38,0)"
     unscaled = divisor.cast(whole)
-    error = F.raise_error(F.lit("[DECIMAL_TOO_WIDE] a divisor has more than 37 digits"))
+    error = F.raise_error(
+        F.lit("[DECIMAL_TOO_WIDE] the divisor of a decimal division has more than 37 digits")
+    )
     unscaled = F.when(unscaled >= F.lit("1" + "0" * 37).cast(whole), error.cast(whole)).otherwise(
         unscaled
     )

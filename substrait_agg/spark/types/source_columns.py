@@ -157,7 +157,7 @@ def check_type(name: str, actual: st.DataType, type_: Type, table: str) -> None:
         raise InputRefused(
             "COLUMN_TYPE_MISMATCH",
             f"column {name} of {table} is {actual.simpleString()} in the source and {type_} in the plan",
-            help="convert the column at the source, or make the plan for the types that the source has",
+            help="convert the column in the source, or write the plan for the types of the source",
         )
 
 
@@ -175,7 +175,7 @@ def in_range(column: Column, type_: Type, what: str) -> Column:
 
 
 def _words_outside(type_: Type) -> str:
-    return f"outside of {type_.kind}"
+    return f"outside the range of {type_.kind}"
 
 
 def _or_true(test: Column) -> Column:

@@ -13,7 +13,7 @@ from substrait_agg.errors import SubstraitAggError
 
 Level = Literal["error", "note"]
 
-COPY = "restore the checkpoint folder from a copy, roll back to a version before it, or begin a new checkpoint"
+COPY = "restore the checkpoint folder from a copy, roll back to an earlier version, or start a new checkpoint"
 """Advice for damage that nothing else can repair."""
 
 _SWEPT = "VERSION_EXPIRED"

@@ -60,8 +60,8 @@ def report_orphan_files(checkpoint: Checkpoint, found: Findings) -> None:
     """Report every unknown or unfinished file, and an unfinished rollback."""
     left = drafts(checkpoint)
     for draft in left:
-        help = "nothing to do; state vacuum deletes it"
-        found.note("FILE_LEFT_OVER", draft, "it was never finished", help)
+        help = "nothing; state vacuum deletes it"
+        found.note("FILE_LEFT_OVER", draft, "it is incomplete", help)
     known = _KNOWN if not checkpoint.root.is_remote else _KNOWN | _KNOWN_IN_STORES
     for folder, pattern in known.items():
         base = _folder(checkpoint, folder)
@@ -74,7 +74,9 @@ def report_orphan_files(checkpoint: Checkpoint, found: Findings) -> None:
             if folder in ("state", "changes") and version_of(name) is not None:
                 continue
             help = "it is not used; move it away if you know where it comes from"
-            found.note("FILE_UNKNOWN", path, "this is no file of a checkpoint", help)
+            found.note("FILE_UNKNOWN", path, "this file does not belong to the checkpoint", help)
     if checkpoint.root.exists(ROLLBACK):
-        help = "run the same state rollback again: it goes on where it was"
-        found.fault("ROLLBACK_UNFINISHED", ROLLBACK, "a rollback was begun and not finished", help)
+        help = "run the same state rollback again: it continues where it stopped"
+        found.fault(
+            "ROLLBACK_UNFINISHED", ROLLBACK, "a rollback was started and not finished", help
+        )

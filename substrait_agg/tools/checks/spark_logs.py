@@ -10,7 +10,7 @@ from substrait_agg.commit.log.query_logs import batches, check_recorded_logs, qu
 from substrait_agg.commit.log.saved_logs import load, saved_name
 from substrait_agg.tools.checks.findings import Findings
 
-TOGETHER = "restore the checkpoint folder as a whole from one copy, or begin a new one"
+TOGETHER = "restore the whole checkpoint folder from one copy, or start a new checkpoint"
 
 
 def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
@@ -28,7 +28,7 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
     path = f"spark/offsets/{newest.batch}"
     with found.caught("OFFSETS_LOST", path):
         if read_offsets(folder, newest.batch) is None:
-            message = f"Spark has no note of batch {newest.batch}, which is committed"
+            message = f"the log of Spark has no entry for batch {newest.batch}, which is committed"
             found.fault("OFFSETS_LOST", path, message, TOGETHER)
     for log in newest.logs:
         with found.caught("STATE_DAMAGED", f"spark/{log.name}"):
@@ -38,7 +38,9 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
     # A run may be active: all batches that Spark records as done by now are committed by now.
     newest = checkpoint.snapshot(checkpoint.versions()[-1])
     if last > newest.batch:
-        message = f"Spark is done with batch {last}, the versions end with batch {newest.batch}"
+        message = (
+            f"Spark has finished batch {last}, but the newest version has batch {newest.batch}"
+        )
         found.fault("OFFSETS_DIFFER", "spark/offsets", message, TOGETHER)
 
 

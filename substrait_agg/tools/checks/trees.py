@@ -70,7 +70,7 @@ def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
     raise UsageError(
         "OPERATOR_UNKNOWN",
         f"there is no operator {operator}",
-        help=f"the operators are 0 to {count - 1}; state ls shows them",
+        help=f"use a number from 0 to {count - 1}; state ls lists the operators",
         path="--operator",
     )
 

@@ -119,8 +119,8 @@ def _begun(checkpoint: Checkpoint, to: int) -> Rollback:
         return plan
     raise StateRefused(
         "ROLLBACK_UNFINISHED",
-        f"a rollback to version {plan.to} was begun and not finished",
-        help=f"finish it with --to {plan.to} first",
+        f"a rollback to version {plan.to} was started and not finished",
+        help=f"finish it first with --to {plan.to}",
         path=str(checkpoint.folder),
     )
 
@@ -148,8 +148,8 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
     if target.version < first:
         raise StateRefused(
             "VERSION_EXPIRED",
-            f"the state of version {target.version} is no longer kept (that of version {first} and newer ones is)",
-            help="name one of those; --keep-versions and --keep-for of run keep more",
+            f"the state of version {target.version} is no longer kept (the oldest version with state is {first})",
+            help="use one of those versions; run --keep-versions and --keep-for keep more",
             path=str(checkpoint.folder),
         )
     runs = {run.name: run for operator in target.operators for run in operator.runs}
@@ -160,7 +160,7 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
         except OSError as error:
             raise damaged(run.name, str(error)) from error
         if not whole:
-            raise damaged(run.name, "its size or checksum is not what the snapshot names")
+            raise damaged(run.name, "its size or checksum is not the one in the snapshot")
 
 
 def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, batch: int) -> None:
@@ -169,8 +169,8 @@ def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, bat
     if newest.query is not None and query_id(folder) != newest.query:
         raise StateRefused(
             "OFFSETS_LOST",
-            "Spark's own offsets are missing from the checkpoint, or belong to another query",
-            help="restore the checkpoint folder as a whole from one copy, or begin a new one",
+            "the offsets of Spark are missing from the checkpoint, or belong to another query",
+            help="restore the whole checkpoint folder from one copy, or start a new checkpoint",
             path=str(folder),
         )
     if newest.query is not None:
@@ -191,10 +191,16 @@ def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
 def _outputs_ahead(refused: list[OutputAhead], to: int, *, force: bool) -> StateRefused:
     names = "; ".join(f"{o.output} (version {o.version})" for o in refused)
     if force:
-        help = "such a table takes no version twice: restore it as it was at that version, and remove its record in outputs/"
+        help = (
+            "such a table cannot take a version twice: restore the table as it was at that version, and remove "
+            "its record in outputs/"
+        )
     else:
-        help = "with --force, text and files of changes are cut back, and other outputs are given the new versions on top"
-    message = f"outputs have had versions behind {to}: {names}"
+        help = (
+            "with --force, the later versions are removed from text outputs and files of changes; other outputs "
+            "keep them, and later runs append to them"
+        )
+    message = f"outputs have versions after {to}: {names}"
     return StateRefused("OUTPUT_AHEAD", message, help=help, path=refused[0].output)
 
 

@@ -119,7 +119,7 @@ def check_records(folder: Location, found: Findings) -> None:
         except StateRefused as error:
             found.fault(error.code, f"outputs/{Path(error.path).name}", error.message, error.help)
         except OSError as error:
-            help = "see to the disk and the permissions, then verify again"
+            help = "check the disk and the permissions, then verify again"
             found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
 
 
@@ -180,12 +180,12 @@ def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
     except OSError as error:
         raise _damaged(path, f"it cannot be read: {error.strerror}") from error
     if start < 0 or there != tail:
-        raise _damaged(path, "its end is not what the versions to be taken back wrote")
+        raise _damaged(path, "its end does not contain the versions to remove")
     return start
 
 
 def _damaged(path: Path, message: str) -> StateRefused:
-    help = "put the file back as it was; or remove it and its record in outputs/, then it is written anew"
+    help = "restore the file; or remove it and its record in outputs/, and the next run writes both again"
     return StateRefused("OUTPUT_DAMAGED", message, help=help, path=str(path))
 
 

@@ -71,13 +71,13 @@ def cut_behind(folder: Path, batch: int, noted: Sequence[LogFile] = ()) -> LogCu
     try:
         return _cut_behind(folder, batch, noted)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _lost(folder, f"Spark's notes are damaged: {error}") from error
+        raise _lost(folder, f"the logs of Spark are damaged: {error}") from error
 
 
 def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> LogCut:
     offsets = read_offsets(folder, batch) if batch >= 0 else Offsets(-1, ())
     if offsets is None:
-        raise _lost(folder, f"Spark keeps no note of batch {batch} any more")
+        raise _lost(folder, f"the log of Spark no longer has an entry for batch {batch}")
     write: list[tuple[Path, str]] = []
     delete: list[Path] = []
     for source, log in source_logs(folder):
@@ -132,7 +132,7 @@ def _with_restored_entries(
     numbers = {name: entry_number(log / name) or 0 for name in missing}
     later = [e for e in entries if e.compact and e.number > max(numbers.values())]
     if not later:
-        raise _lost(log, f"entry {missing[0]} of a source's log of files is missing")
+        raise _lost(log, f"entry {missing[0]} of the file log of a source is missing")
     head, lines = read_entry_lines(later[0].path)
     made = []
     for name, number in numbers.items():
@@ -140,7 +140,7 @@ def _with_restored_entries(
         chosen = [text for n, text in lines if n == number or (whole and n < number)]
         content = "\n".join([head, *chosen])
         if zlib.crc32(content.encode()) != noted[name]:
-            raise _lost(log, f"entry {name} of a source's log of files cannot be made again")
+            raise _lost(log, f"entry {name} of the file log of a source cannot be rebuilt")
         made.append((log / name, content))
     return made
 
@@ -161,7 +161,9 @@ def _rebuilt(
         return [], [] if _regular(compacted) else [e.path for e in compacted[:-1]]
     later = [e for e in entries if e.compact and e.number > end]
     if not later:
-        raise _lost(log, f"entries of a source's log of files are missing between {base} and {end}")
+        raise _lost(
+            log, f"entries of the file log of a source are missing between {base} and {end}"
+        )
     head, whole = read_entries(later[0].path)
     chosen = [e for e in whole if int(e["batchId"]) <= end]
     return [(log / f"{end}.compact", _text(head, chosen))], [e.path for e in compacted]
@@ -184,5 +186,5 @@ def _checksum(path: Path) -> Path:
 
 
 def _lost(folder: Path, message: str) -> StateRefused:
-    help = f"name a newer version; otherwise {TOGETHER}"
+    help = f"roll back to a newer version; otherwise {TOGETHER}"
     return StateRefused("OFFSETS_LOST", message, help=help, path=str(folder))

@@ -147,7 +147,7 @@ class _Verification:
 
     def _missing(self, versions: range) -> None:
         for version in versions[:10]:
-            message = f"version {version} is missing, newer ones are there"
+            message = f"version {version} is missing, but newer versions exist"
             self._found.fault("SNAPSHOT_MISSING", f"snapshots/{snapshot_name(version)}", message)
 
     def _check_predecessors(
@@ -158,7 +158,9 @@ class _Verification:
             path = f"snapshots/{snapshot_name(snapshot.version)}"
             of = document if document is None else self._document_of(snapshot.plan, path)
             if of is not None and len(snapshot.operators) != of.operators:
-                message = f"it has {len(snapshot.operators)} operators, the plan {of.operators}"
+                message = (
+                    f"it has {len(snapshot.operators)} operators, but the plan has {of.operators}"
+                )
                 self._found.fault("CHAIN_BROKEN", path, message)
         for previous, after in pairwise(snapshots):
             path = f"snapshots/{snapshot_name(after.version)}"
@@ -171,13 +173,15 @@ class _Verification:
                 )
                 self._found.fault("CHAIN_BROKEN", path, message)
             if previous.query is not None and after.query != previous.query:
-                self._found.fault("CHAIN_BROKEN", path, "it was made by another streaming query")
+                self._found.fault("CHAIN_BROKEN", path, "it belongs to another streaming query")
             elif not previous.batch <= after.batch <= previous.batch + 1:
                 message = f"it is of batch {after.batch}, the version before of {previous.batch}"
                 self._found.fault("CHAIN_BROKEN", path, message)
             watermarks = (previous.watermark, after.watermark)
             if None not in watermarks and watermarks[1] < watermarks[0]:  # type: ignore[operator]
-                self._found.fault("CHAIN_BROKEN", path, "its watermark is behind the one before")
+                self._found.fault(
+                    "CHAIN_BROKEN", path, "its watermark is lower than the previous one"
+                )
 
     def _change_files(self, snapshot: Snapshot) -> None:
         records = {bad.file.name for bad in snapshot.bad}
@@ -192,7 +196,7 @@ class _Verification:
         with self._checkpoint.changes.map(change.name) as source:
             table = pq.read_table(source, columns=columns)
         if table.num_rows != change.rows:
-            message = f"it has {table.num_rows} rows, the snapshot says {change.rows}"
+            message = f"it has {table.num_rows} rows, but its snapshot states {change.rows}"
             self._found.fault("CHANGES_DAMAGED", path, message)
         if set(table.column(VERSION).unique().to_pylist()) - {version}:
             message = f"it has changes of other versions than {version}"
@@ -203,7 +207,9 @@ class _Verification:
         self._checked["bytes"] += file.bytes
         with self._found.caught("FILE_DAMAGED", path):
             if not storage.exists(file.name):
-                self._found.fault("FILE_MISSING", path, "a version names it, and it is not there")
+                self._found.fault(
+                    "FILE_MISSING", path, "a version refers to it, but it does not exist"
+                )
                 return False
             storage.forget(file.name)  # check the file in the store, not its local copy
             if storage.is_whole(file.name, file.bytes, file.crc):
@@ -266,7 +272,7 @@ class _Verification:
     def _leftovers(self, kept: RetentionState, newest: int) -> None:
         """Report files of failed attempts, and state that the next sweep deletes."""
         everything = RetentionState(kept.state_from, kept.changes_from, -1)
-        help = "nothing to do: it is not used, and the next sweep or state vacuum deletes it"
+        help = "nothing: it is not used, and the next sweep or state vacuum deletes it"
         with self._found.caught("STATE_DAMAGED", "snapshots"):
             for folder, names in (
                 ("state", unneeded_state(self._checkpoint, everything, newest)),
@@ -274,7 +280,7 @@ class _Verification:
             ):
                 for name in names:
                     self._found.note(
-                        "FILE_LEFT_OVER", f"{folder}/{name}", "no version names it", help
+                        "FILE_LEFT_OVER", f"{folder}/{name}", "no version refers to it", help
                     )
 
 
@@ -306,7 +312,7 @@ def check_operator(
     ends = (required(n.tree) for n in (() if shape is None else shape.numbers) if n.kind == MET)
     for tree in ends:
         if state[entries_tree(tree)]:
-            message = f"tree {tree} has entries, though its ends are all that is kept of it"
+            message = f"tree {tree} has entries, but only its extremes should be stored"
             found.fault("COUNTS_DIFFER", path, message)
     return _waiting(storage, state)
 
@@ -362,7 +368,7 @@ def _check_entries(
     sums = both.group_by(["hash", "chain"]).aggregate([("count", "sum")])
     wrong = int(np.count_nonzero(sums.column("count_sum").to_numpy()))
     if wrong:
-        message = f"{wrong} groups have another number of {number.what} than they count"
+        message = f"{wrong} groups have a number of {number.what} that differs from their counter"
         found.fault("COUNTS_DIFFER", path, message)
 
 
@@ -380,7 +386,7 @@ def check_levels(snapshot: Snapshot, levels: dict[str, int], path: str, found: F
     for name, level in levels.items():
         told = snapshot.counters.get(name, level)
         if told != level:
-            message = f"its counter {name} says {told}, its state holds {level}"
+            message = f"its counter {name} is {told}, but its state has {level}"
             found.fault("COUNTS_DIFFER", path, message)
 
 
@@ -406,16 +412,19 @@ def check_run(
         schema = reader.schema
         wanted = ENTRIES if ordered else GROUPS
         if tuple(schema.names[:2]) != wanted:
-            message = f"it has the columns {', '.join(schema.names[:4])}, ..., not {', '.join(wanted)}, ..."
+            message = (
+                f"it has the columns {', '.join(schema.names[:4])}, ..., but should have "
+                f"{', '.join(wanted)}, ..."
+            )
             found.fault("RUN_DAMAGED", path, message)
             return 0
         pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
     rows: int = sum(page.num_rows for page in pages)
     if rows != file.rows:
-        message = f"it has {rows} rows, the snapshot says {file.rows}"
+        message = f"it has {rows} rows, but its snapshot states {file.rows}"
         found.fault("RUN_METADATA_WRONG", path, message)
     if not all(page.num_rows for page in pages):
-        found.fault("RUN_DAMAGED", path, "a page of it has no rows, so it has no fences")
+        found.fault("RUN_DAMAGED", path, "it has a page without rows, and so without fences")
         return rows
     for page in pages:
         page.validate(full=True)
@@ -435,14 +444,14 @@ def _check_groups(pages: list[pa.RecordBatch], path: str, found: Findings) -> No
     for rows in _joined(pages):
         hashes = rows.column("hash").to_numpy()
         if (hashes[1:] < hashes[:-1]).any():
-            found.fault("RUN_ORDER_WRONG", path, "its rows are not in order of their hash")
+            found.fault("RUN_ORDER_WRONG", path, "its rows are not in the order of their hashes")
             return
         if rows.column("dead").null_count:
-            found.fault("RUN_DAMAGED", path, "rows do not say whether their key is there")
+            found.fault("RUN_DAMAGED", path, "rows do not state whether their key has a row")
         keys = [rows.column(name).combine_chunks() for name in key_columns(rows.schema)]
         _, first = group_rows(hashes, keys)
         if not first.all():
-            found.fault("KEY_REPEATED", path, f"{int((~first).sum())} keys are in it twice")
+            found.fault("KEY_REPEATED", path, f"{int((~first).sum())} keys occur twice")
 
 
 def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: Findings) -> None:
@@ -451,7 +460,7 @@ def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: Findings) 
         entries = Entries.from_table(rows, layout)
         same, later = _ranked(entries)
         if not later.all():
-            message = "its entries are not in order of group and key, or one is in it twice"
+            message = "its entries are not in the order of group and key, or one occurs twice"
             found.fault("RUN_ORDER_WRONG", path, message)
             return
         cum = rows.column("cum").to_numpy()
@@ -498,7 +507,7 @@ def check_ranges(runs: tuple[RunFile, ...], path: str, found: Findings, most: in
         ordered = sorted(parts, key=_low)
         told = {(part.rows, part.bytes, part.crc) for part in parts}
         if len(told) > 1:
-            found.fault("RUN_METADATA_WRONG", path, f"{name} is named with different sizes")
+            found.fault("RUN_METADATA_WRONG", path, f"{name} is listed with different sizes")
         if any(b.low <= a.high for a, b in pairwise(ordered)):
             found.fault("RANGES_OVERLAP", path, f"{name} is live twice for the same hashes")
 

@@ -57,7 +57,7 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
             if base is None and begun
             else "all changes"
             if base is None
-            else f"the view of version {base} and the changes since"
+            else f"the view of version {base} and the changes after it"
         )
         message = f"the view of version {newest} is not the sum of {since}: {wrong} rows differ"
         found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(newest)}", message)
@@ -80,7 +80,7 @@ def _check_retractions(
     parts = (_labelled(t.columns[:-2], t.column(WEIGHT)) for t in (back, *given))
     wrong = int(np.abs(_added(parts).column(WEIGHT).to_numpy()).sum())
     if wrong:
-        message = f"it does not take back what the plan before showed: {wrong} rows differ"
+        message = f"it does not retract the view of the previous plan: {wrong} rows differ"
         found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(snapshot.version)}", message)
 
 
