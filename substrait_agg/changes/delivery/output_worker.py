@@ -267,7 +267,7 @@ class OutputWorkers:
         return next((c.broken for c in self._workers if c.broken is not None), None)
 
     def _undelivered(self, post: OutputCursor, *, busy: bool) -> RunFailed:
-        place = f"is at version {post.version} of {self._newest}"
+        place = f"has version {post.version} of {self._newest}"
         if post.version == self._newest:
             place = f"could not write the view of version {self._newest}"
         elif post.version < 0:
