@@ -9,11 +9,14 @@ from __future__ import annotations
 import shutil
 import sys
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 
 from tests import windowed
@@ -44,6 +47,25 @@ def unpacked(name: str, folder: Path) -> Path:
     with tarfile.open(FOLDER / f"{name}.tar.xz") as stored:
         stored.extractall(target, filter="data")
     return target
+
+
+def _recorded_hashes(keys: Sequence[pa.Array]) -> tuple[Any, Any]:
+    mixed = np.zeros(len(keys[0]), np.uint64)
+    for key in keys:
+        values = key.to_numpy(zero_copy_only=False).astype(np.uint64)
+        mixed = (mixed ^ values) * np.uint64(0x9E3779B97F4A7C15)
+    murmur = (mixed >> np.uint64(32)).astype(np.uint32).view(np.int32)
+    return murmur, (mixed & np.uint64(0x7FFFFFFF)).astype(np.int32)
+
+
+@contextmanager
+def recorded_hashes() -> Iterator[None]:
+    """Hash keys as the executor did that wrote the checkpoints.
+
+    The hash of a group is part of its state: a run continues a checkpoint only with equal hashes.
+    """
+    with patch("substrait_agg.spark.executors.local_executor.key_hashes", _recorded_hashes):
+        yield
 
 
 def local_world(folder: Path, setting: Setting) -> World:
@@ -114,7 +136,7 @@ def write(folder: Path) -> None:
     for name, make in SETTINGS.items():
         setting = replace(make(), other=None)
         (folder / name).mkdir(parents=True)
-        with quick_batches():
+        with quick_batches(), recorded_hashes():
             run(local_world(folder / name, setting), FIRST)
         _pack(folder / name / "checkpoint", name)
     (folder / GOALS).mkdir()

@@ -21,6 +21,7 @@ from tests.checkpoint.stored import (
     goals_batches,
     goals_plan,
     local_world,
+    recorded_hashes,
     run_goals,
     unpacked,
 )
@@ -57,7 +58,7 @@ def test_it_is_continued(name: str, tmp_path: Path) -> None:
     setting = SETTINGS[name]()
     stored, whole = (local_world(tmp_path / place, setting) for place in ("stored", "whole"))
     unpacked(name, stored.folder)
-    with quick_batches():
+    with quick_batches(), recorded_hashes():
         for world in (stored, whole):
             run(world)
         check_left(stored)
