@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import substrait_agg
 from substrait_agg.plan.messages.message import read_message
 from substrait_agg.report.places.located_problems import LocatedProblems, excerpt
-from substrait_agg.report.tree.declared_names import function_names
+from substrait_agg.report.tree.expressions import function_names
 
 PLANS = Path(__file__).parents[2] / "plans"
 WHOLE = [(PLANS / "tpch" / name).read_bytes() for name in ("q01.bin", "q06.json")]

@@ -14,7 +14,7 @@ from substrait_agg.plan.messages.message import read_message
 from substrait_agg.problems import Problem
 from substrait_agg.report.places.located_problems import LocatedProblems, excerpt
 from substrait_agg.report.report import Report
-from substrait_agg.report.tree.declared_names import function_names
+from substrait_agg.report.tree.expressions import function_names
 
 PLANS = Path(__file__).parents[2] / "plans"
 AGGREGATE = "relations[0].root.input.sort.input.project.input.aggregate"

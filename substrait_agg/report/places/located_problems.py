@@ -22,7 +22,7 @@ from substrait_agg.report.places.order import Step, steps
 from substrait_agg.report.places.places import Region, locate, text_region
 from substrait_agg.report.places.plan_problems import PlanProblems
 from substrait_agg.report.tree.brief import scalar, short_text
-from substrait_agg.report.tree.declared_names import function_names
+from substrait_agg.report.tree.expressions import function_names
 
 WIDTH = 76
 """Characters per line, including the mark."""

@@ -10,7 +10,6 @@ from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import schema
 from substrait_agg.report.tree.columns import Columns, Names
 from substrait_agg.report.tree.constants import clipped, literal_text, type_text
-from substrait_agg.report.tree.declared_names import function_names
 
 MAX_PIECES = 48
 """Nested expressions that a text shows; further ones are an ellipsis."""
@@ -245,3 +244,17 @@ def enum_text(kind: str, value: int) -> str:
     """Return the name of an enum value with its number."""
     names = {number: name for name, number in reversed(schema().enums.get(kind, {}).items())}
     return f"{names[value]} ({value})" if value in names else f"{value}, which has no name"
+
+
+def function_names(root: MessageNode) -> dict[int, str]:
+    """Return names such as ``sum:dec`` by anchor, as a ``Plan`` message declares them.
+
+    The first declaration of an anchor counts. The fields stay marked as unread by the decoder.
+    """
+    names: dict[int, str] = {}
+    for declaration in root.values.get("extensions", ()):
+        function = declaration.values.get("extension_function")
+        if function is not None:
+            anchor = function.values.get("function_anchor", 0)
+            names.setdefault(anchor, function.values.get("name", ""))
+    return names

@@ -37,8 +37,7 @@ from substrait_agg.spark.session.errors import (
     SPARK_ERRORS,
     batch_failed,
 )
-from substrait_agg.spark.session.session import SESSION_CONF, prepare
-from substrait_agg.spark.session.sql_settings import PARTITIONS, SqlSettings
+from substrait_agg.spark.session.session import PARTITIONS, SESSION_CONF, SqlSettings, prepare
 from substrait_agg.spark.sources.specs import Table
 
 

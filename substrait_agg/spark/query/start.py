@@ -26,7 +26,6 @@ from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.worker_python import check_worker_python
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
-from substrait_agg.spark.inputs.column_positions import with_positions
 from substrait_agg.spark.inputs.event_time_setup import (
     check_times,
     event_columns,
@@ -48,11 +47,10 @@ from substrait_agg.spark.session.errors import (
     spark_gone,
     spark_lost,
 )
-from substrait_agg.spark.session.session import get_session
-from substrait_agg.spark.session.sql_settings import PARTITIONS, SqlSettings
+from substrait_agg.spark.session.session import PARTITIONS, SqlSettings, get_session
 from substrait_agg.spark.sources.open import check_sources, weight_kind
 from substrait_agg.spark.sources.source_identity import check_locations, input_locations
-from substrait_agg.spark.sources.source_types import source_schemas
+from substrait_agg.spark.sources.source_types import source_schemas, with_positions
 from substrait_agg.spark.sources.upserts import upserts_in
 
 

@@ -11,13 +11,14 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.errors import RunFailed, SubstraitAggError, UsageError
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
 from substrait_agg.spark.session.java import incomplete, missing_module, require_java
 
@@ -219,3 +220,39 @@ def _gateway(settings: SparkConf, log: IO[bytes] | None) -> Any:
     if log is None or SparkContext._gateway is not None:
         return None
     return launch_gateway(settings, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+class SqlSettings:
+    """The SQL settings of a session during a run. `restore` brings back the caller's settings."""
+
+    def __init__(self, session: SparkSession, conf: Mapping[str, str] | None) -> None:
+        self._session = session
+        names = [*SESSION_CONF, *(conf or {}), PARTITIONS]
+        self._before = {name: session.conf.get(name, None) for name in names}
+        try:
+            prepare(session, conf)
+        except SubstraitAggError:
+            self.restore()
+            raise
+
+    def put(self, name: str, value: str) -> None:
+        """Set one setting."""
+        self._session.conf.set(name, value)
+
+    def restore(self) -> None:
+        """Restore the settings that the session had before the run."""
+        # A Spark that has ended has no settings to restore.
+        with suppress(*SPARK_ERRORS):
+            self._restore()
+
+    def _restore(self) -> None:
+        for name, value in self._before.items():
+            if not is_of_session(self._session, name):
+                continue
+            if value is None:
+                self._session.conf.unset(name)
+            else:
+                self._session.conf.set(name, value)

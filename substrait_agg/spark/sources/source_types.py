@@ -1,8 +1,12 @@
-"""Read column types from the sources of tables for which the plan gives no types."""
+"""Complete tables: column types from their sources, names of CSV columns from the plan.
+
+A plan may give no types for the columns of a table. A CSV file may have no header.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -10,14 +14,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
+from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.context import SourceSchemas, UntypedTable
+from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.errors import InputRefused
+from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
 from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.sources.files import InputFiles, look_up
 from substrait_agg.spark.sources.open import unreadable
 from substrait_agg.spark.sources.readers import read_stream
-from substrait_agg.spark.sources.specs import SourceSpec, as_spec, source_of
+from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, source_of
 from substrait_agg.spark.types.source_columns import find_column
 
 Source = str | SourceSpec | DataFrame
@@ -167,3 +174,42 @@ def _oldest(place: InputFiles) -> list[str]:
     if len(place.modified) != len(place.files):
         return place.first_file
     return [min(zip(place.modified, place.files, strict=True))[1]]
+
+
+def with_positions(sources: Mapping[Table, Source], plan: BoundPlan) -> dict[Table, Source]:
+    """Return the sources, with the plan's column names added to those without a header.
+
+    A warning lists the columns of each such source.
+
+    Raises:
+        InputRefused: TABLE_READS_DIFFER: the plan declares the columns of such a table in several
+            ways.
+    """
+    declared: dict[Table, set[tuple[str, ...]]] = {}
+    for read in table_reads(plan.root):
+        declared.setdefault(read.table, set()).add(read.names)
+    return {
+        table: _with_positions(source, table, declared[table]) for table, source in sources.items()
+    }
+
+
+def _with_positions(source: Source, table: Table, declared: set[tuple[str, ...]]) -> Source:
+    if isinstance(source, DataFrame):
+        return source
+    spec, name = as_spec(source), ".".join(table)
+    if not spec.by_position:
+        return spec
+    if len(declared) > 1:
+        raise InputRefused(
+            "TABLE_READS_DIFFER",
+            f"the source of {name} has no header, and the plan declares the table with different columns",
+            help="give files with a header, or declare the table in the same way in every read",
+        )
+    (names,) = declared
+    columns = ", ".join(f"{place}: {column}" for place, column in enumerate(names, 1))
+    notice(
+        "CSV_BY_POSITION",
+        f"the source of {name} has no header, so its columns are matched by position ({columns})",
+        help="to match columns by name, write a header into every file and remove header=false",
+    )
+    return replace(spec, columns=names)
