@@ -115,7 +115,10 @@ class _Rewriter:
 
     def _project(self, relation: BoundProject, conditions: Exprs) -> BoundRelation:
         if is_multi_join(relation):
-            return self._inner(relation, conditions)
+            join = MultiJoin()
+            outputs = join.absorb(relation)
+            if not (len(join.inputs) == 1 and join.inputs[0] is relation):
+                return self._written(join, outputs, relation, conditions)
         below, above = _moved(conditions, relation.expressions)
         source = self.place(relation.input, below)
         made = relation if source is relation.input else replace(relation, input=source)
@@ -123,7 +126,12 @@ class _Rewriter:
 
     def _inner(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
         join = MultiJoin()
-        outputs = join.absorb(relation)
+        return self._written(join, join.absorb(relation), relation, conditions)
+
+    def _written(
+        self, join: MultiJoin, outputs: Exprs, relation: BoundRelation, conditions: Exprs
+    ) -> BoundRelation:
+        """Write the multi-way join that a relation is."""
         below, above = _moved(conditions, outputs)
         join.require(below)
         return filtered(join.written(outputs, self.place, relation.path), above, relation.path)
