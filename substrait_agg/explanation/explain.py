@@ -10,7 +10,6 @@ from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.explanation.build import build
 from substrait_agg.explanation.names import names_of, short, shown, written
 from substrait_agg.explanation.state import argument_text
-from substrait_agg.explanation.text import plan_text
 from substrait_agg.explanation.tree import ExplainedPlan
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
@@ -44,15 +43,6 @@ def explain_plan(plan: BoundPlan, early: EarlyRetraction = "carry") -> Explained
     flow = lower(plan, dict.fromkeys(tables, RETRACTING) if guarded else None, early)
     assumed = RETRACTIONS_TOO if guarded else INSERTS_ONLY
     return replace(explain_flow(flow), assumed=assumed if tables else "")
-
-
-def explain_text(flow: Flow) -> str:
-    """Write a readable tree of the view, the incremental operators and the linear steps.
-
-    Args:
-        flow: a lowered plan.
-    """
-    return plan_text(explain_flow(flow))
 
 
 def row_names(flow: Flow, node: Node) -> tuple[str, ...]:

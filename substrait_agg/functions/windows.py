@@ -37,7 +37,6 @@ MOST_WINDOWS = 10_000
 """Maximum number of windows of `hop` that contain one row."""
 
 MICROS_PER_DAY = 86_400_000_000
-MOST_MICROS = 2**63 - 1
 
 
 def windows_text() -> str:

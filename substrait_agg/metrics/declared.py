@@ -160,15 +160,3 @@ METRICS: tuple[Metric, ...] = (
     Metric("output_failures_total", "counter", "", _SINK, "Attempts to deliver that failed.", _per_sink(lambda s: s.failures)),
     Metric("output_seconds_total", "counter", "seconds", _SINK, "Delivering to the output.", _per_sink(lambda s: s.seconds)),
 )  # fmt: skip
-
-
-def metrics_markdown() -> str:
-    """Return a Markdown table with one row per metric."""
-    head = "| metric | kind | labels | what |\n|---|---|---|---|\n"
-    return head + "".join(_row(metric) for metric in METRICS)
-
-
-def _row(metric: Metric) -> str:
-    labels = ", ".join(f"`{label}`" for label in metric.labels)
-    text = metric.help.replace("|", r"\|")
-    return f"| `{metric.full_name}` | {metric.kind} | {labels} | {text} |\n"

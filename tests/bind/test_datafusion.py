@@ -8,7 +8,8 @@ from datafusion import SessionContext
 from datafusion.substrait import Serde
 
 from substrait_agg.bind import bind
-from substrait_agg.explanation.explain import explain_text
+from substrait_agg.explanation.explain import explain_flow
+from substrait_agg.explanation.text import plan_text
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan import decode
 from substrait_agg.problems import Problems
@@ -66,4 +67,4 @@ def test_queries(session: SessionContext, sql: str, types: list[str] | None) -> 
     assert made is not None, problems.errors
     assert [str(t) for t in made.root.types] == types
     assert "RESULT_TYPE_DIFFERS" not in {p.code for p in problems.found}
-    assert explain_text(lower(made)).startswith("view from operator")
+    assert plan_text(explain_flow(lower(made))).startswith("view from operator")

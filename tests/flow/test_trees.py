@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from substrait_agg.explanation.explain import explain_text
+from substrait_agg.explanation.explain import explain_flow
+from substrait_agg.explanation.text import plan_text
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import Literal, MeasureCall, ScalarCall, SortField
@@ -36,7 +37,7 @@ def test_measures_over_the_same_values_keep_one_tree() -> None:
     given = [measure(name, col("big")) for name in SMALL]
     flow = flow_of(*given, distinct("sum", col("big")), measure("median", col("big")))
     assert len(flow.operators[0].trees) == 1
-    text = explain_text(flow)
+    text = plan_text(explain_flow(flow))
     assert "tree 0: ordered by big, shared by measures 0, 1, 2, 3, 4, 5" in text
     assert "tree 1" not in text
 

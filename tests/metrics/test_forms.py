@@ -13,12 +13,12 @@ import pytest
 
 from substrait_agg.errors import UsageError
 from substrait_agg.metrics import METRICS, OperatorProgress, Progress, SinkProgress, TreeSize
-from substrait_agg.metrics.declared import metrics_markdown
 from substrait_agg.metrics.files import MetricsFile, metrics_line, prometheus_text
 from substrait_agg.metrics.progress import BATCH_SECONDS, END_OF_INPUT
 from substrait_agg.metrics.summary import progress_line, status_line, watermark_text
 from substrait_agg.notices import Notice
 from tests.metrics.text_format import parse
+from tests.tools.write_metrics_page import metrics_markdown
 
 HOSTILE = 'a "quoted"\\path\nwith {braces}, commas=1'
 FULL = Progress(

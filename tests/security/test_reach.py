@@ -20,7 +20,7 @@ BAIT = "/bait/of/a/plan"
 WATCHED = """
 import sys
 import substrait_agg
-from substrait_agg.explanation.explain import explain_text  # what it needs is loaded before anybody watches
+from substrait_agg.report import explained  # what it needs is loaded before anybody watches
 plan, bait = open(sys.argv[1]).read(), sys.argv[2]
 substrait_agg.validate(open(sys.argv[3]).read())
 seen = []

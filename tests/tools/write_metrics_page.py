@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from substrait_agg.metrics.declared import metrics_markdown
+from substrait_agg.metrics.declared import METRICS, Metric
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 MADE = re.compile(r"(<!-- metrics: [^\n]* -->\n).*(<!-- end of metrics -->)", re.DOTALL)
+
+
+def metrics_markdown() -> str:
+    """Return a Markdown table with one row per metric."""
+    head = "| metric | kind | labels | what |\n|---|---|---|---|\n"
+    return head + "".join(_row(metric) for metric in METRICS)
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    text = metric.help.replace("|", r"\|")
+    return f"| `{metric.full_name}` | {metric.kind} | {labels} | {text} |\n"
 
 
 def written(page: str) -> str:

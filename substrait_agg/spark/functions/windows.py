@@ -18,9 +18,6 @@ from substrait_agg.plan.types import Type
 from substrait_agg.spark.functions.parts import Arguments, Builder
 from substrait_agg.spark.types.literals import bigint, since_epoch, zoneless
 
-Edges = Callable[[Column, int], Column]
-"""Returns a result from the start and the size of a window, in microseconds."""
-
 
 def time_micros(time: Column, type_: Type) -> Column:
     """Convert a point in time to microseconds since 1970."""
