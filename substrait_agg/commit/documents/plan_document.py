@@ -57,12 +57,15 @@ class EarlyRetractionSchema:
         keys: number of key columns.
         types: Arrow schema of the keys and of the values that it reads of a row, serialised,
             base64.
+        ports: number of its input ports; with several ports and without a tree, the group tree has
+            a count per port after the total weight.
     """
 
     operator: int
     tree: int | None = field(metadata=OPTIONAL_ORDINAL)
     keys: int
     types: str
+    ports: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.log.checkpoint import EarlyRetractionSchema
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
 from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.measures.finalize import GroupState
@@ -57,10 +58,13 @@ def _keys(guarded: EarlyRetractionSchema, rows: pa.Table) -> list[pa.Array]:
 def _groups_below_zero(
     storage: Storage, guarded: EarlyRetractionSchema, state: OperatorState
 ) -> Iterator[list[pa.Array]]:
+    first = 0 if guarded.ports == 1 else 1
     for rows in tree_of(storage, state[GROUP]).scan():
-        if rows.num_rows:
-            digits = unpack_fixed(rows.column("fixed").combine_chunks())
-            weights = GroupState(digits, {}).weight()
+        if not rows.num_rows:
+            continue
+        digits = unpack_fixed(rows.column("fixed").combine_chunks())
+        for count in range(first, first + guarded.ports):
+            weights = GroupState(digits[COUNT_DIGITS * count :], {}).weight()
             below = np.flatnonzero(weights < 0)
             yield [*take(_keys(guarded, rows), below), pa.array(weights[below])]
 

@@ -16,7 +16,7 @@ from substrait_agg.commit.log.checkpoint import (
 )
 from substrait_agg.explanation.explain import explain_flow, row_names
 from substrait_agg.explanation.state_columns import state_columns
-from substrait_agg.explanation.text import key_text, measure_text, step_text
+from substrait_agg.explanation.text import key_text, measure_text, port_text, step_text
 from substrait_agg.explanation.tree import ExplainedInput, ExplainedMeasure, ExplainedOperator
 from substrait_agg.flow.graph.identity import identities
 from substrait_agg.flow.graph.nodes import Flow, Node
@@ -67,7 +67,8 @@ def _guarded(flow: Flow, node: Node) -> EarlyRetractionSchema:
     values = [BOOL if value is None else value.type for value, _ in node.arguments]
     types = [t.as_nullable() for t in (*node.key_types, *values)]
     schema = arrow_schema(row_names(flow, node), types)
-    return EarlyRetractionSchema(node.id, node.guard, len(node.key_types), _types(schema))
+    keys, ports = len(node.key_types), len(node.inputs)
+    return EarlyRetractionSchema(node.id, node.guard, keys, _types(schema), ports)
 
 
 def describe_operators(flow: Flow) -> tuple[OperatorText, ...]:
@@ -111,4 +112,4 @@ def _input(branch: ExplainedInput) -> str:
         "operator": f"operator {branch.operator}",
     }[branch.kind]
     filters = [step_text(step) for step in branch.steps if step.kind == "filter"]
-    return ", ".join([place, *filters])
+    return ", ".join([port_text(branch) + place, *filters])
