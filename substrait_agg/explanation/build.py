@@ -96,7 +96,11 @@ def _operator(
     )
     measured = output[len(keys) :]
     outputs = [n.output for n in names]
-    branches = tuple(_input(branch, outputs) for branch in node.branches)
+    several = len(node.inputs) > 1
+    branches = tuple(
+        replace(_input(branch, outputs), port=branch.port if several else None)
+        for branch in node.branches
+    )
     return ExplainedOperator(
         id=node.id,
         kind=node.describe().kind,
@@ -250,7 +254,8 @@ def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunSte
     if node.rows_per_row > 1:
         yield RunStep("expand", "spark", f"every row once per {_multiplied(node)}")
     if len(inputs) > 1:
-        yield RunStep("union", "spark", f"the rows of {len(inputs)} inputs")
+        tagged = ", each with the number of its port" if len(node.inputs) > 1 else ""
+        yield RunStep("union", "spark", f"the rows of {len(inputs)} inputs{tagged}")
 
 
 def _multiplied(node: Node) -> str:

@@ -153,6 +153,8 @@ def _branch(me: str, place: int, branch: ExplainedInput, drawing: _Drawing) -> I
         yield drawing.node(f"{name}_step{i}", [step_text(step)], "spark")
         yield f"  {last} {arrow} {name}_step{i}"
         last, arrow = f"{name}_step{i}", "-->"
+    if branch.port is not None:
+        arrow = f'-->|"input {branch.port}"|'
     yield f"  {last} {arrow} {me}_exchange"
 
 

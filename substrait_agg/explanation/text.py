@@ -208,11 +208,17 @@ def _input(branch: ExplainedInput) -> Iterator[str]:
 def origin_text(branch: ExplainedInput) -> str:
     """Return the origin of an input, with its columns unless an operator provides them."""
     columns = columns_text(branch.columns) or "no columns, rows only"
+    port = port_text(branch)
     if branch.kind == "table":
-        return f"changes of table {branch.table} ({columns})"
+        return f"{port}changes of table {branch.table} ({columns})"
     if branch.kind == "rows":
-        return f"{branch.rows} rows written in the plan ({columns}), inserted once"
-    return f"changes of operator {branch.operator}"
+        return f"{port}{branch.rows} rows written in the plan ({columns}), inserted once"
+    return f"{port}changes of operator {branch.operator}"
+
+
+def port_text(branch: ExplainedInput) -> str:
+    """Return the port of an input and a colon; nothing if the operator has one port."""
+    return "" if branch.port is None else f"input {branch.port}: "
 
 
 def step_text(step: ExplainedStep) -> str:

@@ -198,6 +198,7 @@ class ExplainedInput:
         rows: number of rows written in the plan, None for others.
         columns: columns that are read.
         steps: linear steps, in order.
+        port: input port of the operator; None if it has only one.
     """
 
     kind: InputKind
@@ -206,6 +207,7 @@ class ExplainedInput:
     rows: int | None
     columns: tuple[ExplainedColumn, ...]
     steps: tuple[ExplainedStep, ...]
+    port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,12 @@ def union(width: int) -> ExplainedPlan:
     return of(aggregate(made, (at(1), at(0)), (measure("count"),), groupings=sets), *"abcg")
 
 
+def minus(width: int) -> ExplainedPlan:
+    """The rows of a table that are in none of `width` others."""
+    inputs = [read({"a": I64, "b": STRING}, table=(f"t{i}",)) for i in range(width + 1)]
+    return of(SetRel(tuple(inputs), None, f"{ROOT}.set", "minus_primary"), "a", "b")
+
+
 def wide(columns: int) -> ExplainedPlan:
     """Many keys and measures, with names that are longer when they are escaped."""
     table = read({f'column "{i}" <b>': STRING for i in range(columns)})

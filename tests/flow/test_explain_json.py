@@ -11,7 +11,7 @@ import pytest
 
 from substrait_agg.explanation import ExplainedPlan
 from substrait_agg.explanation.text import plan_json, plan_text
-from tests.flow.explained import HOSTILE, PLANS, chain, hostile, samples, union
+from tests.flow.explained import HOSTILE, PLANS, chain, hostile, minus, samples, union
 
 NUMBER, FLAG, TEXT = int, bool, str
 TEXTS = [TEXT]
@@ -55,10 +55,11 @@ INPUT = {
     "rows": (NUMBER, None),
     "columns": [COLUMN],
     "steps": [STEP],
+    "port": (NUMBER, None),
 }
 OPERATOR = {
     "id": NUMBER,
-    "kind": {"aggregate", "distinct rows", "rows of the view", "sessions"},
+    "kind": {"aggregate", "distinct rows", "rows of the view", "sessions", "set operation"},
     "path": TEXT,
     "keys": [{"name": TEXT, "expression": TEXT, "type": TEXT, "nullable": FLAG}],
     "sets": [{"index": NUMBER, "keys": TEXTS, "always_shown": FLAG}],
@@ -116,6 +117,7 @@ def plans() -> Iterator[ExplainedPlan]:
     yield from (plan for _, plan in samples())
     yield from map(hostile, HOSTILE)
     yield union(3)
+    yield minus(3)
     yield chain(3)
 
 

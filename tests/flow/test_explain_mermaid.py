@@ -9,7 +9,7 @@ import pytest
 
 from substrait_agg.explanation import ExplainedPlan
 from substrait_agg.explanation.mermaid import plan_mermaid
-from tests.flow.explained import HOSTILE, chain, hostile, samples, squares, union, wide
+from tests.flow.explained import HOSTILE, chain, hostile, minus, samples, squares, union, wide
 
 ID = r"(?:view|op\d+(?:_(?:group|state|exchange|tree\d+|in\d+(?:_step\d+)?))?)"
 LABEL = r'"(?:[^\W_]|[ .,()=+/_?!-]|#\d+;|<br/>)*"'
@@ -30,6 +30,7 @@ def plans() -> Iterator[tuple[str, ExplainedPlan]]:
     yield from samples()
     yield from ((f"named {name[:20]!a}", hostile(name)) for name in HOSTILE)
     yield "union", union(4)
+    yield "minus", minus(4)
     yield "chain", chain(20)
     yield "squares", squares(40)
     yield "wide", wide(60)

@@ -20,6 +20,7 @@ from substrait_agg.explanation.text import (
     key_text,
     named,
     no_keys,
+    port_text,
     readings_text,
     size_text,
     stored_extras_text,
@@ -162,11 +163,12 @@ def run_steps(steps: Sequence[RunStep], limits: PageLimits) -> str:
 
 def source_name(branch: ExplainedInput) -> str:
     """Return a short name of the source of an input."""
+    port = port_text(branch)
     if branch.kind == "table":
-        return f"table {branch.table}"
+        return f"{port}table {branch.table}"
     if branch.kind == "rows":
-        return f"{counted(branch.rows or 0, 'row')} in the plan"
-    return f"operator {branch.operator}"
+        return f"{port}{counted(branch.rows or 0, 'row')} in the plan"
+    return f"{port}operator {branch.operator}"
 
 
 def source(branch: ExplainedInput, limits: PageLimits) -> str:
