@@ -90,7 +90,8 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
         "use minus primary or minus primary all",
         ("The specification defines the number of copies for every set operation except this one (specification, Set "
          "Operation Types): it returns all records of the primary input that are not in all secondary inputs, and "
-         "does not say that duplicates are removed. A consumer that removes them returns each row once."),
+         "does not say that duplicates are removed. A consumer that removes them returns each row once. Older releases "
+         "of Isthmus wrote this operation for EXCEPT ALL."),
     ),
     (
         "UNION_TYPES_DIFFER", "error", "error",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import substrait_agg as sa
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.names import PORT, WEIGHT
 from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.common.watermarks import EventTimeStats
 from substrait_agg.spark.inputs.event_sources import event_sources
@@ -98,6 +98,21 @@ def hidden() -> Setting:
     flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
     rows = tuple(batch.select(["k0", "k1", WEIGHT]) for batch in _chained_rows())
     return Setting(flow, EVERY_BATCH, EventOptions(), rows)
+
+
+@cache
+def subtracting() -> Setting:
+    """The rows of a table minus those of another; a row is emitted after some changes only."""
+    b = plans.Builder()
+    columns = {"k": "i64", "g": "i64"}
+    tables = [plans.read(name, columns) for name in ("t", "u")]
+    text = b.plan(plans.set_operation("minus_primary_all", *tables), "k", "g")
+    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog", ("u",): "changelog"})
+    batches = []
+    for number, rows in enumerate(_chained_rows()):
+        ports = pa.array([(number + i) % 3 == 0 for i in range(rows.num_rows)]).cast(pa.int8())
+        batches.append(rows.select(["k0", "k1", WEIGHT]).append_column(PORT, ports))
+    return Setting(flow, EmitPolicy(rows=2), EventOptions(), tuple(batches))
 
 
 @cache

@@ -1,0 +1,34 @@
+"""A set operation that is killed while it writes its state, its changes or a version goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
+from tests.crash.scenario import quick_batches
+from tests.crash.settings import subtracting
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
+    with quick_batches():
+        made = undisturbed(tmp_path_factory.mktemp("minus"), subtracting())
+        assert made.ending.view, "the view is empty"
+        yield made
+
+
+@pytest.mark.parametrize("operation", ["create", "link"])
+def test_a_kill_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
+    """At every kind of file: runs, changes, snapshots."""
+    wrong, count = [], 0
+    for case in cases(whole, operation, every_caller=False, every_call=False):
+        if not case.is_error:
+            count += 1
+            try:
+                run_case(case, whole)
+            except Exception as error:  # noqa: BLE001 - all cases are told at once
+                wrong.append(f"{case}: {type(error).__name__}: {error}")
+    assert count
+    assert not wrong, "\n".join(wrong)
