@@ -355,7 +355,7 @@ def _given(draft: MeasureCandidate, user: UserMeasure, types: Schema, context: B
     try:
         made: object = user.result_type(types)
     except Exception as error:  # noqa: BLE001 - whatever it raises is the reason
-        reason = f"the method the method result raised {type(error).__name__}: {error}"
+        reason = f"the method result raised {type(error).__name__}: {error}"
     else:
         if isinstance(made, Type):
             return made

@@ -110,7 +110,7 @@ def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
         ) from error
     if isinstance(folder, Remote) and not alone:
         os.close(handle)
-        raise _not_locked(folder, "object object object object stores have no locks")
+        raise _not_locked(folder, "object stores have no locks")
     _held.add(handle)
     _sign(handle)
     return Lock(handle)

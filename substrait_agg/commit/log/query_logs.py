@@ -88,7 +88,7 @@ def _json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError("it is nested too deeplylylyly") from error
+        raise ValueError("it is nested too deeply") from error
 
 
 def batches(folder: Path) -> list[int]:
