@@ -103,7 +103,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "FETCH_WITHOUT_SORT", "warning", "warning",
-        "the fetch has no sort below it; rows are taken in the order of all their columns, ascending",
+        "the fetch has no sort below it; rows are selected in the ascending order of all their columns",
         "sort below the fetch",
         ("A fetch takes rows in the order of its input, and an input without sort has none (specification, Fetch "
          "Operation). Here the order of whole rows decides, so that the same input always gives the same rows. Other "
@@ -125,7 +125,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "FETCH_MODE_MISSING", "info", "error",
-        "the top-n does not say how ties are handled; exactly the requested number of rows is taken",
+        "the top-n does not say how ties are handled; exactly the requested number of rows is returned",
         "set the mode to rows only",
         ("Producers must set the mode (specification, Top-N Operation). Rows only is what every fetch does and what "
          "LIMIT means."),

@@ -123,7 +123,7 @@ def _error_sections(errors: Sequence[ErrorCode]) -> Iterator[CatalogueTable]:
     for origin, title in ORIGINS.items():
         rows = tuple((code(e.code), e.meaning, e.help) for e in errors if e.origin == origin)
         if rows:
-            yield CatalogueTable(title, ("code", "what it says", "what to do"), rows)
+            yield CatalogueTable(title, ("code", "meaning", "help"), rows)
 
 
 # --- one code ----------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class SparkSink(Sink):
     def record(self) -> Record:
         """Return the record of the position; available after `begin`."""
         if self._record is None:
-            raise TypeError("the sink has not begun")
+            raise TypeError("the sink has not started")
         return self._record
 
     @property
