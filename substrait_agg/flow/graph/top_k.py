@@ -98,7 +98,9 @@ class TopK(Node):
         last = "the last" if self.count is None else str(self.offset + self.count)
         ranks = "no ranks" if self.count == 0 else f"ranks {self.offset + 1} to {last}"
         bounded = self.weight == "append_only" and self.count is not None
-        only = f"; only ranks up to {last} are stored, because no row is retracted" if bounded else ""
+        only = (
+            f"; only ranks up to {last} are stored, because no row is retracted" if bounded else ""
+        )
         return NodeDescription(
             "top-k",
             "ordered rows",
