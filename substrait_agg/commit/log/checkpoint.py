@@ -76,19 +76,19 @@ class Checkpoint(CheckpointReader):
         """
         self.check_usable()
         with writing(self.folder, "the checkpoint"):
-            probe(self._root)
+            probe(self.root)
             # Write the document first: `check_usable` refuses a folder that has other content but
             # no document.
-            self._root.make()
+            self.root.make()
             if not self.exists():
-                self._root.publish(PLAN, document_bytes(document, new_identity()))
+                self.root.publish(PLAN, document_bytes(document, new_identity()))
             for files in (
-                self._snapshots,
+                self.snapshots,
                 self.state,
                 self.changes,
                 self._owners,
                 self._outputs,
-                self._spark,
+                self.spark,
             ):
                 files.make()
         self._check_same(document, evolve=evolve)
@@ -141,7 +141,7 @@ class Checkpoint(CheckpointReader):
         if document.plan != self._identified()[1].plan:
             with writing(self.folder, "the new plan"):
                 self.fence.check()
-                publish_document(self._root, document, self.identity)
+                publish_document(self.root, document, self.identity)
         check_same_document(self.document_of(document.plan), document)
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -165,7 +165,7 @@ class Checkpoint(CheckpointReader):
                 self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
             )
             sync_new_files(self.changes, snapshot.change_files, snapshot.version)
-            published = self._snapshots.publish(snapshot_name(snapshot.version), content)
+            published = self.snapshots.publish(snapshot_name(snapshot.version), content)
         if not published:
             raise committed_by_another(self.folder, snapshot.version)
 
@@ -173,7 +173,7 @@ class Checkpoint(CheckpointReader):
         """Return the conflict error if another run made `version` fail, else None."""
         try:
             self.fence.check()
-            there = self._snapshots.exists(snapshot_name(version))
+            there = self.snapshots.exists(snapshot_name(version))
         except CommitConflict as error:
             return error
         except OSError:
@@ -182,7 +182,7 @@ class Checkpoint(CheckpointReader):
 
     def sweep_drafts(self) -> None:
         """Delete unfinished documents of runs that have ended."""
-        sweep_drafts(self.fence, (self._root, self._snapshots))
+        sweep_drafts(self.fence, (self.root, self.snapshots))
 
     def keep(self, noted: RetentionState) -> None:
         """Record which old versions are kept, before the others are deleted.
@@ -192,9 +192,9 @@ class Checkpoint(CheckpointReader):
             OSError: the record cannot be written, or another process has written one since `noted`
                 was computed from `kept`.
         """
-        following = replace(noted, revision=noted.revision + self._root.is_remote)
+        following = replace(noted, revision=noted.revision + self.root.is_remote)
         with self.fence.held():  # a run that was suspended must not overwrite a newer record
-            if not keep(self._root, following.revision, following.to_bytes(self.identity)):
+            if not keep(self.root, following.revision, following.to_bytes(self.identity)):
                 self.fence.check()
                 raise BlockingIOError(errno.EAGAIN, "another process is sweeping", str(self.folder))
 
@@ -203,7 +203,7 @@ class Checkpoint(CheckpointReader):
         content = settings.to_bytes(self.identity)
         for left in reversed(range(SET_TRIES)):
             try:
-                self._root.replace(SETTINGS, content)
+                self.root.replace(SETTINGS, content)
                 break
             except FileNotFoundError:
                 # A concurrent sweep may delete the draft of this document. Try again.

@@ -39,6 +39,11 @@ class CheckpointReader:
         folder: its path or URL. Nothing is created before `create`.
 
     Attributes:
+        root: the folder of the plan document, the settings and the like.
+        snapshots: the folder of the snapshots.
+        state: the folder of the runs.
+        changes: the folder of the change files.
+        spark: the folder of the offsets and commits of Spark's streaming query.
         fence: the claim of the run that uses the checkpoint; `NO_FENCE` before a claim.
 
     Raises:
@@ -47,24 +52,14 @@ class CheckpointReader:
 
     def __init__(self, folder: str | Location) -> None:
         self.folder = checkpoint_location(folder)
-        self._root = FolderFiles(self.folder)
-        self._snapshots = FolderFiles(self.folder / "snapshots")
+        self.root = FolderFiles(self.folder)
+        self.snapshots = FolderFiles(self.folder / "snapshots")
         self.state = FolderFiles(self.folder / "state")
         self.changes = FolderFiles(self.folder / "changes")
         self._owners = FolderFiles(self.folder / "owners")
         self._outputs = FolderFiles(self.folder / "outputs")
-        self._spark = FolderFiles(self.folder / "spark")
+        self.spark = FolderFiles(self.folder / "spark")
         self.fence: Fence = NO_FENCE
-
-    @property
-    def root(self) -> FolderFiles:
-        """The folder of the plan document, the settings and the like."""
-        return self._root
-
-    @property
-    def snapshots(self) -> FolderFiles:
-        """The folder of the snapshots."""
-        return self._snapshots
 
     @property
     def spark_folder(self) -> str:
@@ -74,14 +69,9 @@ class CheckpointReader:
         """
         return str(self.folder / "spark")
 
-    @property
-    def spark(self) -> FolderFiles:
-        """The files in `spark_folder`."""
-        return self._spark
-
     def exists(self) -> bool:
         """Return whether the folder is a checkpoint."""
-        return self._root.exists(PLAN)
+        return self.root.exists(PLAN)
 
     def check_usable(self) -> None:
         """Refuse a folder that is something else than a checkpoint.
@@ -97,7 +87,7 @@ class CheckpointReader:
         if not isinstance(path, Remote) and path.exists() and not path.is_dir():
             raise _not_a_checkpoint(self.folder, "this is not a folder")
         # Another run may have created the checkpoint in the meantime.
-        if self._snapshots.names() and not self.exists():
+        if self.snapshots.names() and not self.exists():
             raise damaged(PLAN, "it is missing, but versions exist")
         names = filesystem().names(self.folder, folders=True)
         if not all(name.startswith((DRAFT, PROBE)) for name in names) and not self.exists():
@@ -109,7 +99,7 @@ class CheckpointReader:
         Raises:
             StateRefused: ROLLBACK_UNFINISHED.
         """
-        if self._root.exists(ROLLBACK):
+        if self.root.exists(ROLLBACK):
             raise _rollback_unfinished(self.folder)
 
     def document(self) -> PlanDocument:
@@ -119,7 +109,7 @@ class CheckpointReader:
             StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
         """
         first = self._identified()[1]
-        versions = self.versions() if has_others(self._root) else []
+        versions = self.versions() if has_others(self.root) else []
         return self.document_of(self.snapshot(versions[-1]).plan) if versions else first
 
     def document_of(self, plan: str) -> PlanDocument:
@@ -131,7 +121,7 @@ class CheckpointReader:
         first = self._identified()[1]
         if plan == first.plan:
             return first
-        return other_document(self._root, plan, self.identity)
+        return other_document(self.root, plan, self.identity)
 
     @cached_property
     def identity(self) -> str:
@@ -143,7 +133,7 @@ class CheckpointReader:
         return self._identified()[0]
 
     def _identified(self) -> tuple[str, PlanDocument]:
-        content = self._content(self._root, PLAN, PLAN)
+        content = self._content(self.root, PLAN, PLAN)
         if content is None:
             self.check_usable()
             raise _not_a_checkpoint(self.folder, "this is not a checkpoint folder")
@@ -186,7 +176,7 @@ class CheckpointReader:
 
     def versions(self) -> list[int]:
         """Return all committed versions, ascending. There may be gaps (see `check_versions`)."""
-        found = map(version_of_snapshot, self._snapshots.names())
+        found = map(version_of_snapshot, self.snapshots.names())
         return [version for version in found if version is not None]
 
     def check_versions(self) -> list[int]:
@@ -217,7 +207,7 @@ class CheckpointReader:
 
     def _last_logged_batch(self) -> int | None:
         """Return the newest batch that Spark has recorded as done. Stores have no such record."""
-        if self._root.is_remote:
+        if self.root.is_remote:
             return None
         names = FolderFiles(self.folder / "spark" / "commits").names()
         return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
@@ -250,7 +240,7 @@ class CheckpointReader:
 
     def _version_content(self, version: int) -> bytes | None:
         name, shown = snapshot_name(version), _shown(version)
-        return None if version < 0 else self._content(self._snapshots, name, shown)
+        return None if version < 0 else self._content(self.snapshots, name, shown)
 
     def _known_checksum(self, version: int) -> int | None:
         """Return the checksum of a version's document.
@@ -282,7 +272,7 @@ class CheckpointReader:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        content = newest_retention(self._root)
+        content = newest_retention(self.root)
         if content is None:
             first = min(self.versions(), default=0)
             return RetentionState(first, first)
@@ -294,7 +284,7 @@ class CheckpointReader:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        content = self._content(self._root, SETTINGS, SETTINGS)
+        content = self._content(self.root, SETTINGS, SETTINGS)
         return (
             CheckpointSettings()
             if content is None
