@@ -48,7 +48,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint/state/pending-.*", "a run of waiting groups"),
     (r"checkpoint/state/closed-.*", "a run of closed groups"),
     (r"checkpoint/state/tree.*", "a run of an ordered tree"),
-    (r"checkpoint/changes/.*-0-.*\.parquet|checkpoint/changes/.*-1-.*\.parquet", "a change file"),
+    (r"checkpoint/changes/\d+-\d+-.*\.parquet", "a change file"),
     (r"checkpoint/owners/draft-\w+", "the draft of a claim"),
     (r"checkpoint/owners/\d+\.json", "a claim"),
     (r"checkpoint/owners/lock", "the lock"),

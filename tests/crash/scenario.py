@@ -72,7 +72,7 @@ class _BranchRows:
 
 
 class PlainSteps:
-    """Linear steps of one projection to columns, without Spark."""
+    """Linear steps of at most one projection to columns, without Spark."""
 
     def changes(
         self,
@@ -85,9 +85,10 @@ class PlainSteps:
         """Read change files as input rows of an operator."""
         # On Spark it is the workers that read, with a disk of their own.
         table = pa.concat_tables([_read(path) for path in paths])
-        (step,) = branch.steps
-        assert isinstance(step, ProjectStep)
-        chosen = [_column(table, e) for e in step.expressions]
+        chosen = [table.column(f"c{i}") for i in range(len(branch.origin.types))]
+        for step in branch.steps:
+            assert isinstance(step, ProjectStep)
+            chosen = [_at(chosen, e) for e in step.expressions]
         columns = {f"k{i}": _at(chosen, e) for i, e in enumerate(node.keys)}
         columns |= {f"x{i}": _at(chosen, value) for i, (value, _) in enumerate(node.arguments)}
         return _BranchRows("", pa.table({**columns, WEIGHT: table.column(WEIGHT)}))
@@ -114,11 +115,6 @@ def local_executor() -> LocalExecutor:
 
 def _read(path: Location) -> pa.Table:
     return FileSystem().map(path, pq.read_table)
-
-
-def _column(table: pa.Table, expression: Any) -> pa.ChunkedArray:
-    assert isinstance(expression, Column)
-    return table.column(f"c{expression.ordinal}")
 
 
 def _at(columns: Sequence[pa.ChunkedArray], expression: Any) -> pa.ChunkedArray:

@@ -158,6 +158,22 @@ def _chained_rows() -> tuple[Rows, ...]:
 
 
 @cache
+def ranked() -> Setting:
+    """A fetch over groups: ranks 3 to 8 by their totals."""
+    b = plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    measures = [
+        b.measure("sum", (plans.column(2), "i64"), output="i64"),
+        b.measure("max", (plans.column(3), "fp64"), output="fp64"),
+    ]
+    groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
+    best = plans.fetched(plans.ordered(groups, (plans.column(2), True)), 6, 2)
+    text = b.plan(best, "k", "g", "total", "greatest")
+    flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
+    return Setting(flow, EVERY_BATCH, EventOptions(), _chained_rows())
+
+
+@cache
 def timed() -> Setting:
     """An aggregate by day with a watermark: groups wait for it, are closed by it, and every version has a second pass."""
     b = plans.Builder()
