@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks import report, results
 from benchmarks.check import WrongView
 from benchmarks.conduct import EngineSettings, run
-from benchmarks.data.made import FOLDER
+from benchmarks.data.data_sets import FOLDER
 from benchmarks.process import ENGINES, EngineFailed
 from benchmarks.workload import Sizes, Workload
 from benchmarks.workloads import PEERS, WORKLOADS

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 import substrait_agg as sa
-from benchmarks.data.made import DataSet
+from benchmarks.data.data_sets import DataSet
 from benchmarks.queries import QUERIES
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.check import check
-from benchmarks.data.made import FOLDER, LOAD, DataFile, DataSet, make
+from benchmarks.data.data_sets import FOLDER, LOAD, DataFile, DataSet, make
 from benchmarks.memory import Peak
 from benchmarks.process import EngineFailed, Process
 from benchmarks.queries import QUERIES, plan_of

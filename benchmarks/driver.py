@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import substrait_agg as sa
-from benchmarks.data.made import LOAD, make
+from benchmarks.data.data_sets import LOAD, make
 from benchmarks.engines import on_spark
 from benchmarks.queries import QUERIES, plan_of
 from benchmarks.workload import Sizes

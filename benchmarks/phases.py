@@ -109,7 +109,7 @@ def _parts(jobs: Jobs, task: Mapping[str, float]) -> dict[str, float]:
         return {**_maps(jobs), **_results(jobs, task)}
     wall, tasks = (sum(getattr(s, name) for s in jobs.stages) for name in ("wall", "tasks"))
     scan = jobs.scan or 0.0
-    read = _shared(wall, {"read": scan, "hand-over": max(0.0, tasks - scan)})
+    read = _divided_by_parts(wall, {"read": scan, "hand-over": max(0.0, tasks - scan)})
     return {**read, "partial": 0.0, "exchange": 0.0, **_of_tasks(task)}
 
 
@@ -129,7 +129,7 @@ def _maps(jobs: Jobs) -> dict[str, float]:
     wall, tasks = sum(s.wall for s in stages), sum(s.tasks for s in stages)
     exchange, scan = sum(s.exchange for s in stages), jobs.scan or 0.0
     partial = max(0.0, tasks - exchange - scan)
-    return _shared(wall, {"read": scan, "partial": partial, "exchange": exchange})
+    return _divided_by_parts(wall, {"read": scan, "partial": partial, "exchange": exchange})
 
 
 def _results(jobs: Jobs, task: Mapping[str, float]) -> dict[str, float]:
@@ -137,10 +137,10 @@ def _results(jobs: Jobs, task: Mapping[str, float]) -> dict[str, float]:
     stages = [stage for stage in jobs.stages if not stage.maps]
     wall, tasks = sum(s.wall for s in stages), sum(s.tasks for s in stages)
     parts = _of_tasks(task)
-    return _shared(wall, {"hand-over": max(0.0, tasks - sum(parts.values())), **parts})
+    return _divided_by_parts(wall, {"hand-over": max(0.0, tasks - sum(parts.values())), **parts})
 
 
-def _shared(wall: float, parts: Mapping[str, float]) -> dict[str, float]:
+def _divided_by_parts(wall: float, parts: Mapping[str, float]) -> dict[str, float]:
     """A time divided in proportion to its parts."""
     total = sum(parts.values())
     return {name: wall * part / total if total else 0.0 for name, part in parts.items()}

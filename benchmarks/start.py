@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data.made import FOLDER, DataSet, make
+from benchmarks.data.data_sets import FOLDER, DataSet, make
 from benchmarks.data.rows import with_key
 from benchmarks.process import ROOT, Process
 from benchmarks.queries import QUERIES, plan_of

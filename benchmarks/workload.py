@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.data.made import Generator
+from benchmarks.data.data_sets import Generator
 
 WARM = "warm"
 """Kind of the batches in which JVMs compile and workers start: all engines run them, none is measured."""

@@ -153,10 +153,10 @@ def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None
     try:
         decoded = decode(content, problems)
     except PlanRefused as refusal:
-        found = tuple(dict.fromkeys((*problems.found, *refusal.problems)))
+        found = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
         return Checked(None, None, in_plan_order(_of_no_plan(content, found)))
     bound = bind(decoded, problems, source_schemas)
-    return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.found))
+    return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.items))
 
 
 def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]:

@@ -61,7 +61,7 @@ class Problems:
     """Collects problems. Stages continue after adding one, so that all problems are reported at once."""
 
     mode: Mode = "lenient"
-    found: list[Problem] = field(default_factory=list)
+    items: list[Problem] = field(default_factory=list)
     _known: set[Problem] = field(default_factory=set)
 
     def add(
@@ -95,9 +95,9 @@ class Problems:
         """Add a problem, unless an equal one was added before."""
         if problem not in self._known:
             self._known.add(problem)
-            self.found.append(problem)
+            self.items.append(problem)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
         """Return the problems that prevent the plan from running."""
-        return tuple(p for p in self.found if p.level == "error")
+        return tuple(p for p in self.items if p.level == "error")

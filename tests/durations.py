@@ -27,7 +27,7 @@ JVM, OTHER = "jvm", "other"
 LISTED = 15
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """The tests of one file that start a JVM, or those that do not."""
 
     kind: str
@@ -49,10 +49,12 @@ class Spent(NamedTuple):
 # --- sharing -------------------------------------------------------------------------------------
 
 
-def shares(parts: Iterable[Part], recorded: dict[Part, float]) -> tuple[set[Part], set[Part]]:
+def shares(
+    parts: Iterable[FilePart], recorded: dict[FilePart, float]
+) -> tuple[set[FilePart], set[FilePart]]:
     """Share parts between two processes: all that start a JVM to the first, each other to the less busy one."""
     ordered = sorted(set(parts), key=lambda part: (-recorded.get(part, UNKNOWN), part))
-    first, second = {part for part in ordered if part.kind == JVM}, set[Part]()
+    first, second = {part for part in ordered if part.kind == JVM}, set[FilePart]()
     busy = [sum(recorded.get(part, UNKNOWN) for part in first), 0.0]
     for part in ordered:
         if part.kind == OTHER:
@@ -62,13 +64,15 @@ def shares(parts: Iterable[Part], recorded: dict[Part, float]) -> tuple[set[Part
     return first, second
 
 
-def read_recorded(path: Path = RECORDED) -> dict[Part, float]:
+def read_recorded(path: Path = RECORDED) -> dict[FilePart, float]:
     """Seconds of each part that is recorded."""
     document = json.loads(path.read_text())
-    return {Part(kind, file): s for kind, files in document.items() for file, s in files.items()}
+    return {
+        FilePart(kind, file): s for kind, files in document.items() for file, s in files.items()
+    }
 
 
-def write_recorded(spent: dict[Part, Spent], path: Path = RECORDED) -> None:
+def write_recorded(spent: dict[FilePart, Spent], path: Path = RECORDED) -> None:
     """Record the processor time of the longer parts."""
     document: dict[str, dict[str, float]] = {JVM: {}, OTHER: {}}
     for part, seconds in sorted(spent.items()):
@@ -77,10 +81,10 @@ def write_recorded(spent: dict[Part, Spent], path: Path = RECORDED) -> None:
     path.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def part_of(item: pytest.Item) -> Part:
+def part_of(item: pytest.Item) -> FilePart:
     """The part that a test belongs to."""
     kind = JVM if item.get_closest_marker("spark") else OTHER
-    return Part(kind, item.path.relative_to(item.config.rootpath).as_posix())
+    return FilePart(kind, item.path.relative_to(item.config.rootpath).as_posix())
 
 
 # --- in the test processes -----------------------------------------------------------------------
@@ -108,7 +112,7 @@ class Clock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.process = psutil.Process()
-        self.spent: dict[Part, Spent] = defaultdict(lambda: Spent(0.0, 0.0))
+        self.spent: dict[FilePart, Spent] = defaultdict(lambda: Spent(0.0, 0.0))
         self.since = self._now()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -128,7 +132,7 @@ class Clock:
         rows = [[*part, *spent] for part, spent in self.spent.items()]
         self.path.write_text(json.dumps(rows))
 
-    def _add(self, part: Part) -> None:
+    def _add(self, part: FilePart) -> None:
         now, spent = self._now(), self.spent[part]
         wall = spent.wall + now.wall - self.since.wall
         # The time of a process that something else waited for is lost, which could give less than nothing.
@@ -161,10 +165,10 @@ def pytest_configure(config: pytest.Config) -> None:
 # --- at the end of `make test` -------------------------------------------------------------------
 
 
-def read_spent(path: Path) -> dict[Part, Spent]:
+def read_spent(path: Path) -> dict[FilePart, Spent]:
     """What one process wrote; nothing where it ended before."""
     rows: list[Any] = json.loads(path.read_text() or "[]")
-    return {Part(kind, file): Spent(wall, used) for kind, file, wall, used in rows}
+    return {FilePart(kind, file): Spent(wall, used) for kind, file, wall, used in rows}
 
 
 def added(spent: Iterable[tuple[str, Spent]]) -> dict[str, Spent]:
@@ -176,7 +180,7 @@ def added(spent: Iterable[tuple[str, Spent]]) -> dict[str, Spent]:
     return dict(sorted(sums.items(), key=lambda row: -row[1].wall))
 
 
-def summary(processes: Iterable[dict[Part, Spent]]) -> Iterator[str]:
+def summary(processes: Iterable[dict[FilePart, Spent]]) -> Iterator[str]:
     """Lines that show the time per process, folder and file."""
     measured = list(processes)
     yield "   wall  processor  where the time went (seconds)"
@@ -196,11 +200,11 @@ def summary(processes: Iterable[dict[Part, Spent]]) -> Iterator[str]:
         yield ""
 
 
-def _folder(part: Part) -> str:
-    return _name(Part(part.kind, Path(part.file).parent.as_posix() + "/"))
+def _folder(part: FilePart) -> str:
+    return _name(FilePart(part.kind, Path(part.file).parent.as_posix() + "/"))
 
 
-def _name(part: Part) -> str:
+def _name(part: FilePart) -> str:
     return f"{part.file} (JVM)" if part.kind == JVM else part.file
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.data.made import ChangeFile
+from benchmarks.data.data_sets import ChangeFile
 
 BEGIN = np.datetime64("2026-01-01T00:00:00", "us")
 BIDS_PER_DAY = 400_000

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.data.made import LOAD, ChangeFile, ops
+from benchmarks.data.data_sets import LOAD, ChangeFile, ops
 from benchmarks.data.rows import LOAD_ROWS
 
 Int64s = npt.NDArray[np.int64]

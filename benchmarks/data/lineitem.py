@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from benchmarks.data.made import LOAD, ChangeFile, ops
+from benchmarks.data.data_sets import LOAD, ChangeFile, ops
 from benchmarks.data.rows import LOAD_ROWS
 
 

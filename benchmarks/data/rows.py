@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.data.made import LOAD, ChangeFile
+from benchmarks.data.data_sets import LOAD, ChangeFile
 
 LOAD_ROWS = 2_000_000
 """Rows of a file that is loaded before anything is measured."""

@@ -58,9 +58,9 @@ class Pathway:
         )
         pw.io.null.write(totals)
         every = totals.reduce(n=pw.reducers.sum(pw.this.n))
-        pw.io.subscribe(every, on_change=self._told)
+        pw.io.subscribe(every, on_change=self._summary)
         pw.run(monitoring_level=pw.MonitoringLevel.NONE)
 
-    def _told(self, row: dict[str, Any], is_addition: bool, **_: Any) -> None:
+    def _summary(self, row: dict[str, Any], is_addition: bool, **_: Any) -> None:
         if is_addition:
             self._totals.put(int(row["n"]))

@@ -65,7 +65,7 @@ def functions(name: str | None, format: str, kind: Kind) -> None:
     elif format == "json":
         click.echo(_json(name, kind))
     elif name is not None:
-        click.echo(_details(name))
+        click.echo(_function_help(name))
     else:
         click.echo(_tables(format, kind))
 
@@ -111,7 +111,7 @@ def _document(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
 
 
-def _details(name: str) -> str:
+def _function_help(name: str) -> str:
     from substrait_agg.bind.plan.dialect_support import support_of
     from substrait_agg.functions.listing.catalogue_help import declarations, function_help, lookup
 

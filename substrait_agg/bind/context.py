@@ -9,7 +9,7 @@ from typing import Any
 from substrait_agg.bind.bound import BoundRelation, Column, Constant, Expr
 from substrait_agg.bind.plan_size import PlanLimitExceeded, PlanSizeLimiter
 from substrait_agg.bind.profiles import Profile
-from substrait_agg.bind.readings import BY_THE_SPECIFICATION, Reading
+from substrait_agg.bind.readings import BY_THE_SPECIFICATION, PlanReading
 from substrait_agg.plan.decoding.context import MAX_PROBLEMS
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems
@@ -95,7 +95,7 @@ class BindContext:
         wider: identities of the aggregates with one grouping set whose readers use the layout of
             several.
         cut: types whose digits finer than a microsecond have been reported.
-        placed: counts the size of the plan.
+        size_limiter: counts the size of the plan.
         apart: relations that do not contribute to the result and are still to be checked.
         incomplete: whether a substitute replaces a part that could not be bound, so that the plan
             cannot run.
@@ -107,7 +107,7 @@ class BindContext:
 
     problems: Problems
     profile: Profile
-    reading: Reading = BY_THE_SPECIFICATION
+    reading: PlanReading = BY_THE_SPECIFICATION
     source_schemas: SourceSchemas = field(default_factory=dict)
     release: int | None = None
     named: set[str] = field(default_factory=set)
@@ -115,7 +115,7 @@ class BindContext:
     uncounted: frozenset[int] = frozenset()
     wider: frozenset[int] = frozenset()
     cut: set[str] = field(default_factory=set)
-    placed: PlanSizeLimiter = field(default_factory=PlanSizeLimiter)
+    size_limiter: PlanSizeLimiter = field(default_factory=PlanSizeLimiter)
     apart: list[Any] = field(default_factory=list)
     incomplete: bool = False
     windows: dict[str, Expr] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class BindContext:
         """
         lenient = self.problems.mode == "lenient"
         note = self.profile.note(code, params) if lenient else ""
-        if len(self.problems.found) >= MAX_PROBLEMS:
+        if len(self.problems.items) >= MAX_PROBLEMS:
             raise PlanLimitExceeded("TOO_MANY_PROBLEMS", path, limit=MAX_PROBLEMS)
         self.problems.add(code, path, note, self.profile.producer if note else "", **params)
 
@@ -141,7 +141,7 @@ class BindContext:
 
         The value there is then meaningless.
         """
-        return any(problem.path == path for problem in self.problems.found)
+        return any(problem.path == path for problem in self.problems.items)
 
     def check_type(self, type_: Type, path: str) -> bool:
         """Return whether expressions may have a type. Report a type that they cannot have."""

@@ -1,7 +1,7 @@
 """Find the possible meanings of an ambiguous plan.
 
 Two releases of a producer may write the same message and mean different things, and the plan does
-not say which release wrote it. In that case every possible `Reading` is bound. `bind.plan.binder`
+not say which release wrote it. In that case every possible `PlanReading` is bound. `bind.plan.binder`
 takes the one that fits the plan's names and references.
 """
 
@@ -28,7 +28,7 @@ def release_of(version: Version | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PlanReading:
     """One way to read a plan.
 
     Attributes:
@@ -69,14 +69,14 @@ class DirectProject:
         return tuple(value for value, possible in ((False, appends), (True, replaces)) if possible)
 
 
-BY_THE_SPECIFICATION = Reading()
+BY_THE_SPECIFICATION = PlanReading()
 APPENDS = DirectProject()
 """A project without output mapping always returns the input's columns and its expressions."""
 
 
 def possible_readings(
     plan: model.DecodedPlan, direct_project: DirectProject, *, merges_keys: bool
-) -> tuple[Reading, ...]:
+) -> tuple[PlanReading, ...]:
     """Return all ways to read the plan, the specification's first.
 
     Args:
@@ -90,7 +90,7 @@ def possible_readings(
         projects = direct_project.meanings(plan.version) or (False,)
     if not merges_keys and any(map(repeats_key, _aggregates(plan))):
         keys = (False, True)
-    return tuple(Reading(*values) for values in product(projects, keys))
+    return tuple(PlanReading(*values) for values in product(projects, keys))
 
 
 def direct_project_in(plan: model.DecodedPlan) -> model.ProjectRel | None:

@@ -140,7 +140,7 @@ class Record:
 
         Deletes the records and drafts of earlier runs.
         """
-        with self.fence.held():
+        with self.fence.guarded():
             self.write(version, size)
             for epoch in self._epochs():
                 if epoch < self.fence.epoch:

@@ -1,7 +1,7 @@
 """Compute Spark's hashes of keys, bit for bit: ``hash`` (Murmur3) and ``xxhash64``.
 
 Both start with the seed 42 and hash column after column, each with the hash so far as its seed.
-A null leaves the hash unchanged. Keys are normalised first, as by `spark.types.keys.keyed`: every
+A null leaves the hash unchanged. Keys are normalised first, as by `spark.types.keys.with_normalised_keys`: every
 NaN has the same bits, and -0.0 is 0.0.
 
 Source: Spark's ``Murmur3_x86_32`` (whose tail differs from the original: every byte is mixed as an

@@ -17,8 +17,8 @@ from benchmarks.check import WrongView, _alive
 from benchmarks.conduct import _turns
 from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn
+from benchmarks.data.data_sets import ID, LOAD, OP, DataSet, Generator, make
 from benchmarks.data.lineitem import lineitem
-from benchmarks.data.made import ID, LOAD, OP, DataSet, Generator, make
 from benchmarks.data.rows import lists, many, wide, with_key
 from benchmarks.phases import PHASES, Jobs, JobStage, phases
 from benchmarks.plans import SCHEMAS, plan, written

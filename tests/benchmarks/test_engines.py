@@ -11,8 +11,8 @@ import pytest
 from benchmarks.check import check
 from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn
+from benchmarks.data.data_sets import DataSet, Generator, make
 from benchmarks.data.lineitem import lineitem
-from benchmarks.data.made import DataSet, Generator, make
 from benchmarks.data.rows import lists, wide, with_key
 from benchmarks.engines.job import Engine, EngineJob
 from benchmarks.phases import PHASES

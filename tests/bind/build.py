@@ -133,7 +133,7 @@ def problems_of(
     problems = Problems(mode)
     made = bind(plan(root, *names, producer=producer), problems)
     assert (made is None) == bool(problems.errors)
-    return problems.found
+    return problems.items
 
 
 def errors_of(root: Relation, *names: str) -> list[tuple[str, str]]:

@@ -154,7 +154,7 @@ def bound_with(
     content = given if isinstance(given, bytes) else json.dumps(given).encode()
     with supported():
         made = bind(decode(content, problems), problems)
-    return made, list(problems.found)
+    return made, list(problems.items)
 
 
 def bound(given: Json | bytes) -> BoundPlan:

@@ -66,5 +66,5 @@ def test_queries(session: SessionContext, sql: str, types: list[str] | None) -> 
         return
     assert made is not None, problems.errors
     assert [str(t) for t in made.root.types] == types
-    assert "RESULT_TYPE_DIFFERS" not in {p.code for p in problems.found}
+    assert "RESULT_TYPE_DIFFERS" not in {p.code for p in problems.items}
     assert plan_text(explain_flow(lower(made))).startswith("view from operator")

@@ -214,6 +214,6 @@ def test_a_call_as_it_is_declared_has_no_problem(signature: Signature, aggregate
         found = Problems("strict")
         text = json.dumps(plan_of(support, call, columns, aggregate=aggregate))
         made = bind(decode(text, found), found)
-        said = [p for p in found.found if p.level != "info" and p.code != DEPRECATED]
+        said = [p for p in found.items if p.level != "info" and p.code != DEPRECATED]
         assert said == [], (every, options)
         assert made is not None

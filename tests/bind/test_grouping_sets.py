@@ -207,7 +207,7 @@ def test_substrait_python_names_no_index(name: str) -> None:
     made = bind(decode(frame.to_plan().SerializeToString(), problems), problems)
     assert made is not None, problems.errors
     assert ([str(t) for t in made.root.types], made.names) == (columns, names)
-    said = [p.code for p in problems.found if p.code == "GROUPING_INDEX_NOT_NAMED"]
+    said = [p.code for p in problems.items if p.code == "GROUPING_INDEX_NOT_NAMED"]
     assert len(said) == (name != "one set")
 
 

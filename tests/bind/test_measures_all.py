@@ -76,7 +76,7 @@ def test_a_measure_is_bound_or_refused(name: str) -> None:
         assert result.type.kind != "unknown"
         assert not any(a.type.kind == "unknown" for a in result.expressions)
         # What is asked for is obeyed, or it has been said that it changes nothing.
-        codes = {p.code for p in problems.found}
+        codes = {p.code for p in problems.items}
         if changes.get("invocation") == "distinct" and not result.distinct:
             assert "DISTINCT_NO_EFFECT" in codes
         if changes.get("sorts") and result.kind in ("list", "string_agg", "first_value"):

@@ -95,10 +95,10 @@ def bare(type_: Type) -> str:
     return f"{type_.kind}<{inside}>" if inside else type_.kind
 
 
-def described(type_: Any) -> str:
+def described_measures(type_: Any) -> str:
     """An Arrow type of DataFusion as the Substrait type that it is."""
     if pa.types.is_list(type_):
-        return f"list<{described(type_.value_type)}>"
+        return f"list<{described_measures(type_.value_type)}>"
     if pa.types.is_decimal(type_):
         return f"decimal<{type_.precision},{type_.scale}>"
     return NAMES[str(type_)]
@@ -117,7 +117,7 @@ def test_measures_of_sql(session: SessionContext, measure: str, expected: str) -
     made, problems = bind_sql(sql, session)
     assert made is not None, problems.errors
     assert said(measures_of(made)[0]) == expected
-    theirs = [described(t) for t in session.sql(sql).schema().types]
+    theirs = [described_measures(t) for t in session.sql(sql).schema().types]
     assert [bare(t) for t in made.root.types] == theirs
 
 
@@ -134,4 +134,4 @@ def test_what_is_known_and_not_maintained_is_refused_with_the_reason(
 def test_an_order_that_means_nothing_is_reported(session: SessionContext) -> None:
     made, problems = bind_sql("select sum(x order by k) from r group by g", session)
     assert made is not None
-    assert "ORDER_BY_NO_EFFECT" in {p.code for p in problems.found}
+    assert "ORDER_BY_NO_EFFECT" in {p.code for p in problems.items}

@@ -48,7 +48,7 @@ OF_NOBODY = {"RELATION_NOT_SUPPORTED", "FUNCTION_DEPRECATED"}
 def found_in(path: Path, mode: Mode = "lenient") -> list[Problem]:
     found = Problems(mode)
     bind(decode(path.read_bytes(), found), found)
-    return found.found
+    return found.items
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: f"{p.parent.name}-{p.stem}")

@@ -43,7 +43,7 @@ def read_plan(
     given = replace(plan(root, *names, producer=producer), version=(0, minor, 0), others=others)
     problems = Problems(mode)
     made = bind(given, problems)
-    return made, {p.code: p.level for p in problems.found if p.code != "FUNCTION_NAME_BARE"}
+    return made, {p.code: p.level for p in problems.items if p.code != "FUNCTION_NAME_BARE"}
 
 
 def types_of(made: BoundPlan | None) -> list[str]:

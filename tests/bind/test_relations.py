@@ -223,7 +223,7 @@ def test_a_bare_relation_gets_names_and_a_warning() -> None:
     made = bind(replace(plan(BY_NAME), names=None), problems)
     assert made is not None
     assert made.names == ("c0", "c1")
-    assert ("ROOT_NAMES_MISSING", "warning") in [(p.code, p.level) for p in problems.found]
+    assert ("ROOT_NAMES_MISSING", "warning") in [(p.code, p.level) for p in problems.items]
 
 
 def test_problems_come_in_the_order_of_the_data() -> None:

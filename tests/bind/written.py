@@ -151,4 +151,4 @@ def problems(written: Json, mode: Mode = "lenient") -> list[Problem]:
     """What decoding and binding find."""
     found = Problems(mode)
     bind(decode(json.dumps(written), found), found)
-    return found.found
+    return found.items

@@ -68,7 +68,7 @@ class GrowingView:
 
 
 @dataclass(eq=False)
-class Noted(Sink):
+class RecordingSink(Sink):
     """Notes the versions that it takes, after doing what the test says."""
 
     takes_changes = True
@@ -86,7 +86,7 @@ class Noted(Sink):
 
 
 @dataclass(eq=False)
-class Shown(Sink):
+class RecordingScreen(Sink):
     """Notes the versions that it is shown."""
 
     takes_view = True
@@ -107,14 +107,14 @@ class Rig:
     """A run's side of delivery."""
 
     view: GrowingView
-    couriers: OutputWorkers
+    output_workers: OutputWorkers
     fatal: list[BaseException] = field(default_factory=list)
 
     def commit(self, until: int) -> None:
         """Commit all versions up to one."""
         while self.view.newest < until:
             self.view.newest += 1
-            self.couriers.wake(Progress(version=self.view.newest))
+            self.output_workers.wake(Progress(version=self.view.newest))
 
 
 @contextmanager
@@ -122,9 +122,9 @@ def rig(tmp_path: Path, *outputs: Any, show: bool = False, **options: Any) -> It
     delivery = Delivery(outputs, checkpoint=tmp_path / "ckpt", **options)
     view = GrowingView()
     made = Rig(view, OutputWorkers(delivery, lambda: view, show=show))
-    made.couriers.begin(made.fatal.append)
+    made.output_workers.begin(made.fatal.append)
     yield made
-    made.couriers.end(with_view=False, patience=0.0)
+    made.output_workers.end(with_view=False, patience=0.0)
 
 
 def until(what: Callable[[], Any], seconds: float = 20.0) -> None:
@@ -156,18 +156,18 @@ def failing_at(version: int, times: int, error: Exception | None = None) -> Call
 def test_a_slow_output_holds_up_nobody(tmp_path: Path) -> None:
     """All versions are committed and taken by the other output while one waits in its first."""
     gate = threading.Event()
-    slow = Noted(before=lambda _version: cast("None", gate.wait(20)))
-    fast = Noted()
+    slow = RecordingSink(before=lambda _version: cast("None", gate.wait(20)))
+    fast = RecordingSink()
     with rig(tmp_path, slow, fast) as run:
         run.commit(5)
         until(lambda: len(fast.taken) == 6)
         assert slow.taken == []
-        behind, up_to_date = run.couriers.progress(5)
+        behind, up_to_date = run.output_workers.progress(5)
         assert (behind.version, behind.lag, up_to_date.lag) == (-1, 6, 0)
         gate.set()
-        run.couriers.end(with_view=True)
+        run.output_workers.end(with_view=True)
         assert slow.taken == fast.taken == list(range(6))
-        assert run.couriers.undelivered() == []
+        assert run.output_workers.undelivered() == []
     assert slow.closed
     assert fast.closed
 
@@ -176,25 +176,25 @@ def test_a_failing_output_is_tried_again_and_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It gets every version in order, exactly once each; the others do not wait for it."""
-    flaky = Noted(before=failing_at(2, 3))
-    other = Noted()
+    flaky = RecordingSink(before=failing_at(2, 3))
+    other = RecordingSink()
     with caplog.at_level(logging.WARNING, "substrait_agg"), rig(tmp_path, flaky, other) as run:
         run.commit(4)
         until(lambda: flaky.taken == list(range(5)))
-        (progress, _) = run.couriers.progress(4)
+        (progress, _) = run.output_workers.progress(4)
         assert (progress.failures, progress.delivered, progress.lag) == (3, 5, 0)
-        run.couriers.end(with_view=True)
-        assert run.couriers.undelivered() == []
+        run.output_workers.end(with_view=True)
+        assert run.output_workers.undelivered() == []
     (told,) = [record.msg for record in caplog.records]
     assert isinstance(told, Notice)
     assert (told.code, told.message) == (
         "OUTPUT_FAILING",
-        "output Noted failed after version 1: OSError: no space",
+        "output RecordingSink failed after version 1: OSError: no space",
     )
 
 
 def test_it_is_tried_again_though_no_version_comes(tmp_path: Path) -> None:
-    flaky = Noted(before=failing_at(0, 2))
+    flaky = RecordingSink(before=failing_at(0, 2))
     with rig(tmp_path, flaky) as run:
         run.commit(0)
         until(lambda: flaky.taken == [0])
@@ -205,17 +205,17 @@ def test_the_end_is_the_last_chance_then_an_error_says_where_it_stands(
 ) -> None:
     monkeypatch.setattr(output_cursor, "FIRST_RETRY", 1000.0)
     monkeypatch.setattr(output_cursor, "LONGEST_RETRY", 1000.0)
-    once = Noted(before=failing_at(1, 1))
-    always = Noted(before=failing_at(3, 1000))
+    once = RecordingSink(before=failing_at(1, 1))
+    always = RecordingSink(before=failing_at(3, 1000))
     with rig(tmp_path, once, always) as run:
         run.commit(4)
-        until(lambda: all(p.failures for p in run.couriers.progress(4)))
-        run.couriers.end(with_view=True)
-        (error,) = run.couriers.undelivered()
+        until(lambda: all(p.failures for p in run.output_workers.progress(4)))
+        run.output_workers.end(with_view=True)
+        (error,) = run.output_workers.undelivered()
         assert once.taken == [0, 1, 2, 3, 4]
         assert always.taken == [0, 1, 2]
         assert error.code == "OUTPUT_NOT_DELIVERED"
-        assert error.message == "output Noted#2 has version 2 of 4: OSError: no space"
+        assert error.message == "output RecordingSink#2 has version 2 of 4: OSError: no space"
         assert isinstance(error.__cause__, OSError)
 
 
@@ -224,36 +224,39 @@ def test_what_trying_again_cannot_mend_is_not_tried_again(
     refusal: type[StateRefused | UsageError], tmp_path: Path
 ) -> None:
     error = refusal("OUTPUT_DAMAGED", "it was shortened")
-    stuck = Noted(before=failing_at(1, 1000, error))
+    stuck = RecordingSink(before=failing_at(1, 1000, error))
     with rig(tmp_path, stuck) as run:
         run.commit(1)
-        until(lambda: run.couriers.progress(1)[0].failures)
+        until(lambda: run.output_workers.progress(1)[0].failures)
         run.commit(3)
         time.sleep(0.1)
-        run.couriers.end(with_view=True)
-        assert run.couriers.progress(3)[0].failures == 1
-        (told,) = run.couriers.undelivered()
-        assert told.message == "output Noted has version 0 of 3: [OUTPUT_DAMAGED]: it was shortened"
+        run.output_workers.end(with_view=True)
+        assert run.output_workers.progress(3)[0].failures == 1
+        (told,) = run.output_workers.undelivered()
+        assert (
+            told.message
+            == "output RecordingSink has version 0 of 3: [OUTPUT_DAMAGED]: it was shortened"
+        )
 
 
 def test_a_stop_does_not_wait_for_an_output_that_hangs(tmp_path: Path) -> None:
     """Until it is done, no other run of the process may open the outputs; the next one delivers the rest."""
     gate = threading.Event()
     ended: list[bool] = []
-    hanging = Noted(before=lambda _version: ended.append(gate.wait(60)))
+    hanging = RecordingSink(before=lambda _version: ended.append(gate.wait(60)))
     with rig(tmp_path, hanging) as run:
         run.commit(3)
-        run.couriers.end(with_view=True, patience=0.2)
+        run.output_workers.end(with_view=True, patience=0.2)
         assert not ended, "the stop waited for the output"
-        (told,) = run.couriers.undelivered()
-        assert told.message == "output Noted has no version yet: it is still writing"
+        (told,) = run.output_workers.undelivered()
+        assert told.message == "output RecordingSink has no version yet: it is still writing"
         with pytest.raises(UsageError) as refused:
             check_free(tmp_path / "ckpt")
         assert refused.value.code == "OUTPUT_BUSY"
         gate.set()
         until(lambda: hanging.closed)
         assert hanging.taken == [0], "it ends with the version that it was at"
-    until(lambda: not any("Noted" in thread.name for thread in threading.enumerate()))
+    until(lambda: not any("RecordingSink" in thread.name for thread in threading.enumerate()))
     check_free(tmp_path / "ckpt")
 
 
@@ -262,11 +265,11 @@ def test_an_output_goes_on_where_an_earlier_run_left_it(tmp_path: Path) -> None:
     location = tmp_path / "out.jsonl"
     with rig(tmp_path, f"stream-json={location}") as run:
         run.commit(2)
-        run.couriers.end(with_view=True)
+        run.output_workers.end(with_view=True)
     with rig(tmp_path, f"stream-json={location}", since=2) as run:
         run.view.newest = 2
         run.commit(6)
-        run.couriers.end(with_view=True)
+        run.output_workers.end(with_view=True)
     lines = [json.loads(line) for line in location.read_text().splitlines()]
     assert [line["version"] for line in lines] == list(range(7))
 
@@ -297,8 +300,8 @@ def test_a_file_has_a_version_once_though_its_first_attempts_failed(
 
     with rig(tmp_path, f"stream-json={location}") as run:
         run.commit(1)
-        until(lambda: not run.couriers.progress(1)[0].lag)
-        (post,) = run.couriers._delivery.cursors
+        until(lambda: not run.output_workers.progress(1)[0].lag)
+        (post,) = run.output_workers._delivery.cursors
         if moment == "write":
             monkeypatch.setattr(post.sink, "_encode", half)
         elif moment == "sync":
@@ -306,23 +309,26 @@ def test_a_file_has_a_version_once_though_its_first_attempts_failed(
         else:
             monkeypatch.setattr(Record, "write", failing(Record.write))
         run.commit(4)
-        until(lambda: not run.couriers.progress(4)[0].lag)
-        assert run.couriers.progress(4)[0].failures == 3
-        run.couriers.end(with_view=True)
+        until(lambda: not run.output_workers.progress(4)[0].lag)
+        assert run.output_workers.progress(4)[0].failures == 3
+        run.output_workers.end(with_view=True)
     lines = [json.loads(line) for line in location.read_text().splitlines()]
     assert [line["version"] for line in lines] == list(range(5))
 
 
 def test_a_fast_display_shows_every_version_and_a_slow_one_the_newest(tmp_path: Path) -> None:
     gate = threading.Event()
-    fast, latest = Shown(), Shown(each_version=False, before=lambda _v: cast("None", gate.wait(20)))
+    fast, latest = (
+        RecordingScreen(),
+        RecordingScreen(each_version=False, before=lambda _v: cast("None", gate.wait(20))),
+    )
     with rig(tmp_path, fast, latest) as run:
         for version in range(4):
             run.commit(version)
             until(lambda version=version: fast.shown == list(range(version + 1)))  # type: ignore[misc]
         gate.set()
         run.commit(30)
-        run.couriers.end(with_view=True)
+        run.output_workers.end(with_view=True)
     assert latest.shown[0] == 0
     assert latest.shown[-1] == fast.shown[-1] == 30
     assert len(latest.shown) < 10
@@ -332,37 +338,40 @@ def test_a_display_that_is_far_behind_is_not_stopped_by_states_that_are_gone(
     tmp_path: Path,
 ) -> None:
     gate = threading.Event()
-    behind = Shown(before=lambda _version: cast("None", gate.wait(20)))
+    behind = RecordingScreen(before=lambda _version: cast("None", gate.wait(20)))
     with rig(tmp_path, behind) as run:
         run.commit(0)
-        until(lambda: run.couriers.progress(0)[0].delivered)
+        until(lambda: run.output_workers.progress(0)[0].delivered)
         run.view.swept = {1, 2}
         run.commit(3)
         gate.set()
-        run.couriers.end(with_view=True)
-        assert run.couriers.undelivered() == []
+        run.output_workers.end(with_view=True)
+        assert run.output_workers.undelivered() == []
     assert behind.shown == [0, 3, 3]
 
 
 def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
-    broken = Shown(before=failing_at(0, 1000))
+    broken = RecordingScreen(before=failing_at(0, 1000))
     broken.live = broken.shows_every_version = False
     with rig(tmp_path, broken) as run:
         run.commit(0)
-        run.couriers.end(with_view=True)
-        (told,) = run.couriers.undelivered()
-    assert told.message == "output Shown could not write the view of version 0: OSError: no space"
+        run.output_workers.end(with_view=True)
+        (told,) = run.output_workers.undelivered()
+    assert (
+        told.message
+        == "output RecordingScreen could not write the view of version 0: OSError: no space"
+    )
 
 
 def test_a_display_that_fails_is_behind(tmp_path: Path) -> None:
     """It has nothing to deliver, so its lag is that of what it shows."""
-    broken = Shown(before=failing_at(2, 1000))
+    broken = RecordingScreen(before=failing_at(2, 1000))
     with rig(tmp_path, broken) as run:
         run.commit(1)
         until(lambda: broken.shown == [0, 1])
         run.commit(3)
-        until(lambda: run.couriers.progress(3)[0].failures)
-        (progress,) = run.couriers.progress(3)
+        until(lambda: run.output_workers.progress(3)[0].failures)
+        (progress,) = run.output_workers.progress(3)
         assert (progress.version, progress.lag) == (1, 2)
 
 
@@ -371,7 +380,7 @@ def test_a_view_file_of_an_endless_run_ends_with_the_newest(tmp_path: Path) -> N
         run.commit(0)
         until((tmp_path / "v" / "view.parquet").exists)
         run.commit(20)
-        run.couriers.end(with_view=True)
+        run.output_workers.end(with_view=True)
     assert pq.read_table(tmp_path / "v").column("n").to_pylist() == [20]
 
 
@@ -381,7 +390,7 @@ def test_late_rows_go_to_a_folder_per_table(tmp_path: Path) -> None:
     for newest in (4, 8):
         with rig(tmp_path, f"late-parquet={folder}") as run:
             run.commit(newest)
-            run.couriers.end(with_view=True)
+            run.output_workers.end(with_view=True)
     files = sorted(folder.rglob("*.parquet"))
     assert [f.relative_to(folder).as_posix() for f in files] == [
         f"s.t/late-{version:020d}.parquet" for version in (3, 7)
@@ -394,8 +403,8 @@ def test_outputs_on_one_stream_do_not_mix(tmp_path: Path) -> None:
     stdout = io.StringIO()
     with rig(tmp_path, "batch-csv", "stream-json", stdout=stdout) as run:
         run.commit(3)
-        run.couriers.end(with_view=True)
-        assert len({id(c.thread) for c in run.couriers._workers}) == 1
+        run.output_workers.end(with_view=True)
+        assert len({id(c.thread) for c in run.output_workers._workers}) == 1
     lines = stdout.getvalue().splitlines()
     assert [line for line in lines if not line.startswith("{")] == ["n", "3"]
     assert len(lines) == 6
@@ -403,11 +412,11 @@ def test_outputs_on_one_stream_do_not_mix(tmp_path: Path) -> None:
 
 def test_a_closed_pipe_ends_the_run(tmp_path: Path) -> None:
     """Nobody will ever read what comes: `| head` is the end of the command, and no failure to be mended."""
-    with rig(tmp_path, Noted(before=failing_at(1, 1, BrokenPipeError()))) as run:
+    with rig(tmp_path, RecordingSink(before=failing_at(1, 1, BrokenPipeError()))) as run:
         run.commit(2)
         until(lambda: run.fatal)
-        run.couriers.end(with_view=True)
-        assert isinstance(run.couriers.broken, BrokenPipeError)
+        run.output_workers.end(with_view=True)
+        assert isinstance(run.output_workers.broken, BrokenPipeError)
 
 
 def test_outputs_at_the_same_version_read_it_once() -> None:
@@ -437,13 +446,13 @@ def test_on_changes_is_called_by_one_thread_in_order(tmp_path: Path) -> None:
 
     with rig(tmp_path, on_changes=note) as run:
         run.commit(9)
-        run.couriers.end(with_view=True)
+        run.output_workers.end(with_view=True)
     assert [version for version, _ in calls] == list(range(10))
     assert {name for _, name in calls} == {"output on_changes"}
 
 
 def test_a_run_that_never_committed_closes_its_outputs(tmp_path: Path) -> None:
-    noted = Noted()
+    noted = RecordingSink()
     with rig(tmp_path, noted) as run:
-        run.couriers.end(with_view=False, patience=1.0)
+        run.output_workers.end(with_view=False, patience=1.0)
     assert noted.closed

@@ -28,7 +28,7 @@ from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import StateRefused, SubstraitAggError, UsageError
 from substrait_agg.files.filesystem import MOST_READ, FileSystem
 from substrait_agg.tools.showing import key_values, parse_key
-from tests.checkpoint.made import filled
+from tests.checkpoint.local_checkpoint import filled
 
 
 @pytest.fixture(scope="module")

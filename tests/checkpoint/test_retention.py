@@ -26,7 +26,7 @@ from substrait_agg.commit.log.locking import is_in_use, lock_for_run, lock_for_t
 from substrait_agg.commit.log.retention import Retention, parse_retention
 from substrait_agg.commit.log.sweep import state_files, sweep
 from substrait_agg.errors import StateRefused, UsageError
-from tests.checkpoint.made import filled
+from tests.checkpoint.local_checkpoint import filled
 from tests.commit.test_checkpoint import made, snapshot
 from tests.e2e.rows import bag
 

@@ -24,7 +24,7 @@ from substrait_agg.errors import StateRefused
 from substrait_agg.tools.rollback import rollback as rolling
 from substrait_agg.tools.rollback.sinks import cut_output
 from substrait_agg.tools.state import State
-from tests.checkpoint.made import Made, filled, note_planned, some_rows
+from tests.checkpoint.local_checkpoint import Made, filled, note_planned, some_rows
 from tests.e2e.rows import bag
 
 

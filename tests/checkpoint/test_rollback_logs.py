@@ -17,7 +17,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.query_logs import check_recorded_logs
 from substrait_agg.errors import StateRefused
 from substrait_agg.spark.offsets.logs import recorded_logs
-from tests.checkpoint.made import filled
+from tests.checkpoint.local_checkpoint import filled
 
 
 @pytest.fixture(scope="module")

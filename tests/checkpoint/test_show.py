@@ -14,7 +14,7 @@ import substrait_agg as sa
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.operator.common.emission import NONE
 from substrait_agg.tools.showing import key_values, matching
-from tests.checkpoint.made import Made, filled
+from tests.checkpoint.local_checkpoint import Made, filled
 from tests.operator.measures_build import gone, measure, row
 
 

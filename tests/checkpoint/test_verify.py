@@ -30,12 +30,12 @@ from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.operator.common.emission import ALL, NONE
 from substrait_agg.spark.offsets.logs import recorded_logs
 from substrait_agg.state.run import RunFile, open_pages
-from substrait_agg.tools.checks.findings import Findings
+from substrait_agg.tools.checks.findings import FindingCollector
 from substrait_agg.tools.state import State
 from substrait_agg.tools.verify import verify
 from substrait_agg.tools.verify.verify import check_operator
 from substrait_agg.tools.verify.view import check_view
-from tests.checkpoint.made import Made, filled, some_rows
+from tests.checkpoint.local_checkpoint import Made, filled, some_rows
 from tests.operator.measures_draw import Stream, random_node
 from tests.sampling import seeds
 
@@ -420,7 +420,7 @@ def test_entries_where_none_are_kept_are_a_fault(tmp_path: Path) -> None:
     shape = OperatorColumns("aggregate", (), (), (number,))
     run = RunFile("tree1.arrow", 1, 1, 0, 0, 1, 2)
     for tree, codes in (("", []), ("tree0", []), ("tree1", ["COUNTS_DIFFER"])):
-        found = Findings()
+        found = FindingCollector()
         state = OperatorState({tree: (run,)} if tree else {})
         assert check_operator(FolderFiles(str(tmp_path)), state, shape, "p", found) == 0
         assert [finding.code for finding in found] == codes

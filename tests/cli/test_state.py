@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from substrait_agg.commit.log.locking import lock_for_run
 from substrait_agg_cli.main import main
-from tests.checkpoint.made import filled
+from tests.checkpoint.local_checkpoint import filled
 
 
 @pytest.fixture(scope="module")

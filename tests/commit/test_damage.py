@@ -69,7 +69,7 @@ def check(full: FullCheckpoint, right: dict[str, Any], names: tuple[str, ...], w
         try:
             found = ask()
         except StateRefused as error:
-            _check_told(error, names, f"{what}: {name}")
+            _check_reported(error, names, f"{what}: {name}")
             refused += 1
             continue
         if "gone" in what and name in ("record", "settings"):
@@ -78,7 +78,7 @@ def check(full: FullCheckpoint, right: dict[str, Any], names: tuple[str, ...], w
     return refused
 
 
-def _check_told(error: StateRefused, names: tuple[str, ...], what: str) -> None:
+def _check_reported(error: StateRefused, names: tuple[str, ...], what: str) -> None:
     assert error.code in CODES, what
     assert error.help, what
     assert any(n in str(error) for n in names), f"{what}: {error}"

@@ -28,7 +28,7 @@ NAMES = ("left", "right")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(StatefulOperator):
+class SeenKeys(StatefulOperator):
     """Keeps the keys of each side, and gives those that have come from both, once."""
 
     spec: UpsertSpec
@@ -85,7 +85,7 @@ def batch(folder: Path, version: int, state: OperatorState, *rows: tuple[int, in
         }
     )
     plan = TaskPlan(
-        checkpoint=str(folder), node=0, operator=Seen(UpsertSpec((pa.int64(),), ())), low=0, high=HASH_MAX,
+        checkpoint=str(folder), node=0, operator=SeenKeys(UpsertSpec((pa.int64(),), ())), low=0, high=HASH_MAX,
         state=state, version=version, columns=(("k0", "c0"),), final=True, unaggregated=True,
     )  # fmt: skip
     return run_task(plan, [given])

@@ -161,10 +161,10 @@ def test_the_newest_claim_owns_the_checkpoint(tmp_path: Path) -> None:
     second.claim()
     with pytest.raises(CommitConflict):
         first.publish(snapshot(1))
-    with pytest.raises(CommitConflict), first.fence.held():
+    with pytest.raises(CommitConflict), first.fence.guarded():
         pass
     second.publish(snapshot(1))
-    with second.fence.held():
+    with second.fence.guarded():
         pass
     assert len(list((tmp_path / "owners").glob("*.json"))) == 1
 
@@ -176,7 +176,7 @@ def test_a_claim_waits_for_a_block_to_end_and_then_gives_up(
     monkeypatch.setattr("substrait_agg.commit.log.fence.LOCK_SECONDS", 0.05)
     checkpoint = made(tmp_path)
     checkpoint.claim()
-    with checkpoint.fence.held():
+    with checkpoint.fence.guarded():
         with pytest.raises(CommitConflict) as busy:
             claim(FolderFiles(tmp_path / "owners"))
         assert busy.value.code == "CHECKPOINT_BUSY"

@@ -10,7 +10,13 @@ import substrait_agg as sa
 from substrait_agg.errors import SubstraitAggError
 from substrait_agg.plan.arrow import to_arrow
 from tests.conformance.aggregate_feeds import WAYS, WEIGHT, tables
-from tests.conformance.aggregate_plans import AggregatePlan, Measure, measure_of, refusal, table_of
+from tests.conformance.aggregate_plans import (
+    AggregatePlan,
+    SharedCall,
+    measure_of,
+    refusal,
+    table_of,
+)
 from tests.conformance.arrow_values import view_value
 from tests.conformance.cases import Case, Literal
 from tests.conformance.evaluating import interpreted
@@ -52,7 +58,7 @@ def _parts(cases: Sequence[Case], valid: Sequence[int]) -> list[list[int]]:
     values = [i for i in valid if cases[i].expected.kind != "error"]
     parts = [[i] for i in valid if cases[i].expected.kind == "error"]
     for with_rows in (True, False):
-        by_measure: dict[Measure, list[int]] = {}
+        by_measure: dict[SharedCall, list[int]] = {}
         for i in values:
             if bool(table_of(cases[i]).rows) == with_rows:
                 by_measure.setdefault(measure_of(cases[i]), []).append(i)

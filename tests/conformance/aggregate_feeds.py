@@ -72,7 +72,7 @@ def _table(plan: AggregatePlan, batch: Batch) -> pa.Table:
     return pa.table(cells)
 
 
-def _placed(plan: AggregatePlan, case: Case, values: Sequence[Any]) -> tuple[Any, ...]:
+def _with_positions(plan: AggregatePlan, case: Case, values: Sequence[Any]) -> tuple[Any, ...]:
     cells: list[Any] = [None] * len(plan.slots)
     for position, value in zip(plan.positions(case), values, strict=True):
         cells[position] = value
@@ -81,7 +81,7 @@ def _placed(plan: AggregatePlan, case: Case, values: Sequence[Any]) -> tuple[Any
 
 def _rows(plan: AggregatePlan) -> list[Batch]:
     return [
-        [(number, True, _placed(plan, case, row), 1) for row in table_of(case).rows]
+        [(number, True, _with_positions(plan, case, row), 1) for row in table_of(case).rows]
         for number, case in enumerate(plan.cases)
     ]
 
@@ -97,7 +97,7 @@ def _noise(plan: AggregatePlan, values: Callable[[Case, Type, int], list[Any]]) 
         types = table_of(case).types
         columns = [values(case, type_, i) for i, type_ in enumerate(types)]
         for cells in zip(*columns, strict=True):
-            batch.append((number, True, _placed(plan, case, cells), 1))
+            batch.append((number, True, _with_positions(plan, case, cells), 1))
     return batch
 
 

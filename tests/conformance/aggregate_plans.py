@@ -15,7 +15,7 @@ from functools import cached_property
 from substrait_agg.api import Plan
 from substrait_agg.plan.types import Type
 from tests.conformance.cases import Call, Case, ColumnRef, Literal, Table
-from tests.conformance.declared import signature_of
+from tests.conformance.declared_functions import signature_of
 from tests.conformance.messages import Declarations, Json, column
 
 KEY, MARKER = "case_number", "holds_values"
@@ -26,7 +26,7 @@ Slot = tuple[Type, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class SharedCall:
     """A call that several cases share; `types` are those of its columns, all nullable."""
 
     call: Call
@@ -36,7 +36,7 @@ class Measure:
     output: Type | None
 
 
-def measure_of(case: Case) -> Measure:
+def measure_of(case: Case) -> SharedCall:
     """The call of a case."""
     if case.table is None:
         message = f"{case.text} is no aggregate case"
@@ -44,7 +44,7 @@ def measure_of(case: Case) -> Measure:
     value = case.expected.value
     output = value.type if isinstance(value, Literal) else None
     types = tuple(t.as_nullable() for t in case.table.types)
-    return Measure(case.call, signature_of(case), case.options, types, output)
+    return SharedCall(case.call, signature_of(case), case.options, types, output)
 
 
 def table_of(case: Case) -> Table:
@@ -67,7 +67,7 @@ class AggregatePlan:
     cases: tuple[Case, ...]
 
     @cached_property
-    def measures(self) -> tuple[Measure, ...]:
+    def measures(self) -> tuple[SharedCall, ...]:
         """Distinct measures, in order of first use."""
         return tuple(dict.fromkeys(measure_of(c) for c in self.cases))
 
@@ -111,7 +111,7 @@ class AggregatePlan:
         names = [KEY, *(f"m{i}" for i in range(len(self.measures)))]
         return made.plan({"aggregate": body}, names)
 
-    def _measure(self, measure: Measure, made: Declarations) -> Json:
+    def _measure(self, measure: SharedCall, made: Declarations) -> Json:
         places = [self.slots.index(s) + len(_KEYS) for s in slots_of(measure.types)]
         arguments = tuple(
             replace(a, ordinal=places[a.ordinal]) if isinstance(a, ColumnRef) else a

@@ -26,7 +26,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Comparison:
     """An expression without columns, and a constant that it is compared with."""
 
     expression: Expr
@@ -54,7 +54,7 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def evaluate(spark: SparkSession, asked: Sequence[Asked], *, in_columns: bool) -> list[Answer]:
+def evaluate(spark: SparkSession, asked: Sequence[Comparison], *, in_columns: bool) -> list[Answer]:
     """Values of all expressions.
 
     Args:
@@ -69,7 +69,7 @@ def evaluate(spark: SparkSession, asked: Sequence[Asked], *, in_columns: bool) -
     return answers
 
 
-def _evaluate(spark: SparkSession, asked: Sequence[Asked], in_columns: bool) -> list[Answer]:
+def _evaluate(spark: SparkSession, asked: Sequence[Comparison], in_columns: bool) -> list[Answer]:
     from pyspark.errors import PySparkException
 
     try:
@@ -84,7 +84,7 @@ def _evaluate(spark: SparkSession, asked: Sequence[Asked], in_columns: bool) -> 
     ]
 
 
-def _in_one_job(spark: SparkSession, asked: Sequence[Asked], in_columns: bool) -> list[Answer]:
+def _in_one_job(spark: SparkSession, asked: Sequence[Comparison], in_columns: bool) -> list[Answer]:
     from pyspark.sql import functions as F
 
     from substrait_agg.spark.types.literals import literal

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from substrait_agg.bind.bound import Constant
 from tests.conformance.cases import Case, Literal
-from tests.conformance.evaluating import Answer, Asked, Failed, evaluate, interpreted
+from tests.conformance.evaluating import Answer, Comparison, Failed, evaluate, interpreted
 from tests.conformance.outcomes import Outcome, same
 from tests.conformance.scalar_plans import Bound, bind_case
 
@@ -31,10 +31,10 @@ def run_scalar(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
     for in_columns, form in FORMS.items():
         # Spark compiles what reads columns; it interprets what it folds.
         with nullcontext() if in_columns else interpreted(spark):
-            answers = evaluate(spark, [_asked(b) for b in valued], in_columns=in_columns)
+            answers = evaluate(spark, [_comparison_of(b) for b in valued], in_columns=in_columns)
         with interpreted(spark):
             for one in others:
-                answers += evaluate(spark, [_asked(one)], in_columns=in_columns)
+                answers += evaluate(spark, [_comparison_of(one)], in_columns=in_columns)
         for item, answer in zip([*valued, *others], answers, strict=True):
             _keep(outcomes, _judge(item.case, answer, form))
     return [outcomes[case] for case in cases]
@@ -47,13 +47,13 @@ def _keep(outcomes: dict[Case, Outcome], new: Outcome) -> None:
         outcomes[new.case] = new
 
 
-def _asked(bound: Bound) -> Asked:
+def _comparison_of(bound: Bound) -> Comparison:
     if bound.expression is None:
         message = f"{bound.case.text} was refused"
         raise ValueError(message)
     value = bound.case.expected.value
     wanted = Constant(value.type, value.value) if isinstance(value, Literal) else None
-    return Asked(bound.expression, wanted)
+    return Comparison(bound.expression, wanted)
 
 
 def _judge(case: Case, answer: Answer, form: str) -> Outcome:

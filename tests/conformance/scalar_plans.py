@@ -8,7 +8,7 @@ from substrait_agg.api import Plan
 from substrait_agg.bind.bound import BoundProject, Expr
 from substrait_agg.plan.types import Type
 from tests.conformance.cases import Call, Case, Literal
-from tests.conformance.declared import signature_of
+from tests.conformance.declared_functions import signature_of
 from tests.conformance.messages import Declarations, Json
 
 _ROW = {

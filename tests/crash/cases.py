@@ -47,7 +47,7 @@ class Start:
 
     batches: int
     copy: Path | None
-    stored: Stored | None
+    stored: MemoryStore | None
     calls: list[Call]
     seen: Counter[Point] = field(default_factory=Counter)
 
@@ -60,7 +60,7 @@ class Start:
             shutil.copytree(self.copy, world.folder)
             world.calls["first"] = list(self.calls)
         if self.stored is not None:
-            self.stored.back(empty=self.copy is None)
+            self.stored.put_back(empty=self.copy is None)
 
     def __str__(self) -> str:
         return f"a run from batch {self.batches} on"
@@ -98,7 +98,7 @@ class Undisturbed:
         return {(point.operation, point.what) for point in seen}
 
 
-class Stored:
+class MemoryStore:
     """A store in this process whose content can be put back.
 
     Attributes:
@@ -110,7 +110,7 @@ class Stored:
     def __init__(self) -> None:
         self._content = {k: bytes(f.getbuffer()) for k, f in MemoryFileSystem.store.items()}
 
-    def back(self, *, empty: bool = False) -> None:
+    def put_back(self, *, empty: bool = False) -> None:
         """Put back what was there when this was made, or nothing."""
         MemoryFileSystem.store.clear()
         MemoryFileSystem.pseudo_dirs[:] = [""]
@@ -131,11 +131,11 @@ def undisturbed(
     first, second = FaultyDisk(world.folder), FaultyDisk(world.folder)
     with using(first):
         run(world, FIRST, "first")
-    empty = Start(0, None, Stored() if bucket else None, [], first.seen)
+    empty = Start(0, None, MemoryStore() if bucket else None, [], first.seen)
     starts = [_recorded(world, folder, FIRST, second.seen)]
     starts[0].restore(world)
     evolving: list[Counter[Point]] = []
-    world.noted = lambda: evolving.append(Counter(second.seen))
+    world.recorded_calls = lambda: evolving.append(Counter(second.seen))
 
     def record(batch: int) -> None:
         if FIRST < batch + 1 < BATCHES:
@@ -161,7 +161,7 @@ def _recorded(
     with (copy / "out.jsonl").open("a") as lines:
         lines.write('{"version":')
     calls = [call for calls in world.calls.values() for call in calls]
-    stored = Stored() if world.bucket else None
+    stored = MemoryStore() if world.bucket else None
     return Start(batches, copy, stored, calls, Counter() if seen is None else seen)
 
 

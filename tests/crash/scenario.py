@@ -172,7 +172,7 @@ class World:
         folder: of the checkpoint and of the outputs.
         setting: what is run.
         calls: per driver what its callback was given: version and changes.
-        noted: called before and after the checkpoint goes on with another plan.
+        recorded_calls: called before and after the checkpoint goes on with another plan.
         bucket: URL of an object store that has the checkpoint instead of the folder, or empty.
         delivers: whether runs have outputs.
         executor: makes what computes the batches of a run.
@@ -180,7 +180,7 @@ class World:
 
     folder: Path
     setting: Setting = field(default_factory=chained)
-    noted: Callable[[], None] = lambda: None
+    recorded_calls: Callable[[], None] = lambda: None
     calls: dict[str, list[Call]] = field(default_factory=dict)
     bucket: str = ""
     delivers: bool = True
@@ -225,9 +225,9 @@ def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
     store.claim()
     newest = store.versions()
     if found is not None:
-        world.noted()
+        world.recorded_calls()
         evolve_to(document, world.executor(), plan, store, PARTITIONS)
-        world.noted()
+        world.recorded_calls()
     calls = world.calls.setdefault(name, [])
 
     def called(changes: pa.Table, version: int) -> None:
@@ -274,7 +274,7 @@ def _batches(
         if store.spark.is_remote:
             work.prepare(batches.last)
         else:
-            with store.fence.held():
+            with store.fence.guarded():
                 forget_unplanned(logs.folder)
         for batch in range(max(0, batches.last.batch if batches.last else 0), until):
             logs.plan(batch)

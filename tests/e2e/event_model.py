@@ -156,7 +156,7 @@ def _last(tables: Sequence[Table]) -> int:
 
 
 @dataclass
-class Told:
+class ModelResult:
     """What a model says of every version, the one without rows first.
 
     Attributes:
@@ -206,9 +206,9 @@ def in_windows(
     tables: Sequence[Table],
     windows: Callable[[int], Iterator[tuple[int, int]]],
     counts: Callable[[Row], bool] = lambda _: True,
-) -> Told:
+) -> ModelResult:
     """Rows that count, in windows; one is late where all its windows were passed by the watermark of the version before."""
-    told = Told(watermarks(tables))
+    told = ModelResult(watermarks(tables))
     groups: Groups = {}
     told.at(0, groups, {})
     for version in range(1, len(told.watermarks)):
@@ -228,9 +228,9 @@ def in_windows(
     return told
 
 
-def in_sessions(tables: Sequence[Table], gap: int) -> Told:
+def in_sessions(tables: Sequence[Table], gap: int) -> ModelResult:
     """Rows in sessions; a row is late where it is before the watermark."""
-    told = Told(watermarks(tables))
+    told = ModelResult(watermarks(tables))
     rows: Counter[Row] = Counter()
     told.at(0, {}, {})
     for version in range(1, len(told.watermarks)):

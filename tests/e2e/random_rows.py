@@ -57,7 +57,7 @@ HUGE = [2**58, -(2**58), 2**40 + 1, -(2**33)]
 
 
 @dataclass(frozen=True)
-class Measure:
+class RandomMeasure:
     """A measure over a value column, counted where the column ``flag`` is true if `filtered`."""
 
     kind: str
@@ -78,7 +78,7 @@ class Case:
     """A grouping, its measures, and how rows carry their weights (one, op, weight)."""
 
     keys: tuple[str, ...]
-    measures: tuple[Measure, ...]
+    measures: tuple[RandomMeasure, ...]
     weights: str
 
     def plan(self) -> str:
@@ -190,7 +190,7 @@ def random_case(rng: random.Random, weights: str) -> Case:
     keys = tuple(rng.sample(list(KEYS), rng.randint(0, 3)))
     values = rng.sample(list(VALUES), 3)
     measures = [
-        Measure(kind, value, rng.random() < 0.4)
+        RandomMeasure(kind, value, rng.random() < 0.4)
         for value in values
         for kind in rng.sample(["count", "sum", "sum0", "avg"], 3)
     ]

@@ -51,7 +51,7 @@ def _difference(what: str, found: Bag, wanted: Bag) -> str:
 
 
 @contextmanager
-def observed_care() -> Iterator[list[BatchStrategy]]:
+def observed_strategy() -> Iterator[list[BatchStrategy]]:
     """Collects how carefully each operator of each batch was summed in the end."""
     from tests.executors import watched
 

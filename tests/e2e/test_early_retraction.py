@@ -127,7 +127,7 @@ def listing(table: pa.Table) -> Bag:
     return found
 
 
-class Kept:
+class RecordedVersions:
     """What every version of a run showed, counted and listed."""
 
     def __init__(self, checkpoint: Path) -> None:
@@ -162,7 +162,7 @@ def test_quarantine_across_restarts_and_rescaling(
     batches = changes(rng, 7)
     feed = Feed("t", COLUMNS, how, batches)
     change = f"{how}=change"
-    kept = Kept(tmp_path / "checkpoint")
+    kept = RecordedVersions(tmp_path / "checkpoint")
     written = 0
     for partitions, count in ((1, 2), (4, 2), (2, 3)):
         write_in_order(tmp_path / "in", feed.tables()[written : written + count], written)

@@ -21,9 +21,9 @@ from tests.e2e.event_model import (
     SECOND,
     Change,
     Groups,
+    ModelResult,
     Rule,
     Table,
-    Told,
     Window,
     drawn,
     end,
@@ -106,7 +106,7 @@ def views(folder: Path) -> list[Bag]:
     return [sums[version] for version in view.versions()]
 
 
-def check_clock(seen: Sequence[Progress], told: Told) -> None:
+def check_clock(seen: Sequence[Progress], told: ModelResult) -> None:
     """Watermark and late rows of every version with rows."""
     versions = len(told.watermarks)
     wanted = [None if w is None else w * SECOND for w in told.watermarks]
@@ -115,7 +115,7 @@ def check_clock(seen: Sequence[Progress], told: Told) -> None:
     assert {p.late_rows for p in seen[versions:]} <= {told.late[-1]}
 
 
-def check_kept_aside(folder: Path, told: Told) -> None:
+def check_kept_aside(folder: Path, told: ModelResult) -> None:
     """The files of late rows hold what was dropped, with the version that dropped it, each row once."""
     found: Counter[tuple[Any, ...]] = Counter()
     for file in (folder / "late").rglob("*.parquet"):
@@ -131,7 +131,7 @@ def check_kept_aside(folder: Path, told: Told) -> None:
 
 
 def check_every_batch(
-    folder: Path, seen: Sequence[Progress], told: Told, shown: Callable[[Window], Any]
+    folder: Path, seen: Sequence[Progress], told: ModelResult, shown: Callable[[Window], Any]
 ) -> None:
     """Emitted with every batch, each version is what the rows up to it make that were not late."""
     check_clock(seen, told)
@@ -160,7 +160,7 @@ def test_a_window_closes_when_the_watermark_passes_it(spark: SparkSession, tmp_p
     check_freed(stored_operators(tmp_path / "checkpoint")[-1], told, waits=0)
 
 
-def check_freed(found: StoredOperator, told: Told, *, waits: int | None = None) -> None:
+def check_freed(found: StoredOperator, told: ModelResult, *, waits: int | None = None) -> None:
     """What an operator holds: nothing of windows that the watermark has passed."""
     last = len(told.groups) - 1
     still = told.open(last)
@@ -344,7 +344,7 @@ def test_what_waits_for_its_insertion_goes_with_its_window(
     assert len(view.to_arrow()) == 2
 
 
-WINDOWS: dict[str, tuple[Any, Callable[[Sequence[Table]], Told], Callable[[Window], Any]]] = {
+WINDOWS: dict[str, tuple[Any, Callable[[Sequence[Table]], ModelResult], Callable[[Window], Any]]] = {
     "tumble_end": ((interval(45),), lambda tables: in_windows(tables, tumbling(45)), end),
     "tumble": (
         (interval(60), interval(-7)), lambda tables: in_windows(tables, tumbling(60, -7)), struct,
@@ -445,7 +445,9 @@ def reached(started: Any, done: Callable[[Progress], bool]) -> None:
     assert done(started.progress), started.progress
 
 
-def check_each_emitted_once(folder: Path, told: Told, shown: Callable[[Window], Any]) -> None:
+def check_each_emitted_once(
+    folder: Path, told: ModelResult, shown: Callable[[Window], Any]
+) -> None:
     """Emitted by watermark, each version shows the windows that it has passed; the last one shows all."""
     *before, last = views(folder)
     assert before == [measured(told.complete(v), shown) for v in range(len(told.groups))]

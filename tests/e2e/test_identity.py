@@ -67,7 +67,7 @@ def refusal(spark: SparkSession, checkpoint: Path, data: Path, **more: Any) -> S
     return refused.value
 
 
-def emptied(folder: Path, pattern: str = "*") -> None:
+def without_rows(folder: Path, pattern: str = "*") -> None:
     """Remove the files in a folder."""
     for path in folder.rglob(pattern):
         if path.is_file():
@@ -76,7 +76,7 @@ def emptied(folder: Path, pattern: str = "*") -> None:
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "spark/ is gone": ("OFFSETS_LOST", lambda f: shutil.rmtree(f / "spark")),
-    "spark/ is empty": ("OFFSETS_LOST", lambda f: emptied(f / "spark")),
+    "spark/ is empty": ("OFFSETS_LOST", lambda f: without_rows(f / "spark")),
     "no metadata": ("OFFSETS_LOST", lambda f: (f / "spark" / "metadata").unlink()),
     "another query": (
         "OFFSETS_LOST",
@@ -85,7 +85,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "offsets": ("STATE_DAMAGED", lambda f: (f / "spark" / "offsets" / "2").unlink()),
     "a file that was read is forgotten": (
         "STATE_DAMAGED",
-        lambda f: emptied(f / "spark/sources/0", "*1*"),
+        lambda f: without_rows(f / "spark/sources/0", "*1*"),
     ),
     "an entry is that of another batch": (
         "STATE_DAMAGED",

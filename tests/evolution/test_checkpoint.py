@@ -117,7 +117,7 @@ def faults(checkpoint: Path) -> set[str]:
     return {finding.code for finding in found if not finding.path.startswith("spark")}
 
 
-class Held(Sink):
+class ProgramSink(Sink):
     """A sink of the embedding program that has had the versions of the plan before."""
 
     takes_changes = keeps_position = True
@@ -133,11 +133,11 @@ class Held(Sink):
 
 def test_a_sink_of_ones_own_says_whether_it_takes_other_columns(copied: Path) -> None:
     """One that does is given both; one that does not fails with what to do, and is given nothing."""
-    store, taking = Checkpoint(copied), Held(changes_columns=True)
+    store, taking = Checkpoint(copied), ProgramSink(changes_columns=True)
     deliver(store, Delivery([taking], checkpoint=copied))
     groups = len(sa.open_view(copied).to_arrow(BEGUN))
     assert taking.given[:2] == [(BEGUN, -groups), (BEGUN, groups)]
-    refusing = Held(changes_columns=False)
+    refusing = ProgramSink(changes_columns=False)
     with pytest.raises(RunFailed) as failed:
         deliver(store, Delivery([refusing], checkpoint=copied))
     assert "OUTPUT_OF_OTHER_PLAN" in str(failed.value)

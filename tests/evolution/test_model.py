@@ -13,14 +13,14 @@ from substrait_agg.commit.evolution import task
 from substrait_agg.flow.graph.nodes import Aggregate
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from tests.evolution.evolving import evolve
-from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, column, node_of
+from tests.operator.measures_draw import DRAWS, KEYS, DrawnMeasures, Stream, column, node_of
 from tests.operator.measures_world import World
 from tests.operator.test_early_retractions import guarded
 from tests.operator.test_measures_model import WEIGHTS, small_limits
 from tests.sampling import seeds
 
 
-class Narrow(Draft):
+class Narrow(DrawnMeasures):
     """Draws measures over few columns and filters, so that they share what they need."""
 
     def __init__(self, random: Random, path: str, chosen: tuple[str, ...]) -> None:
@@ -98,7 +98,7 @@ def run(world: World, second: Aggregate, both: Aggregate, random: Random) -> str
     world.check()
     for _ in range(3):
         step()
-    world.batch(stream.settle(), 2)
+    world.batch(stream.missing_insertions(), 2)
     world.check()
     assert world.entries_kept() == world.entries_expected()
     if world.node.weight != "append_only":

@@ -61,7 +61,7 @@ def call(name: str, left: plans.Json, right: plans.Json, output: str = "i64") ->
     return B.call(f"{name}:{kind}", urn, left, right, output=output)
 
 
-def told(*steps: Step, summed: Sequence[int] = (1,)) -> tuple[str, tuple[str, ...]]:
+def identity_of(*steps: Step, summed: Sequence[int] = (1,)) -> tuple[str, tuple[str, ...]]:
     """The fingerprints of the rows and of sums of columns by the first one, of a table after some steps."""
     source = TABLE
     for step in steps:
@@ -85,20 +85,20 @@ def test_a_column_that_only_the_filter_reads_does_not_matter() -> None:
     """Without the measure that read it as well, it is dropped behind the filter: that is another step, and the same rows."""
     condition = call("gt", THIRD, plans.literal("i64", 0), "bool")
     positive = partial(plans.filtered, condition=condition)
-    rows, measures = told(positive, summed=(1, 2))
-    assert told(positive, summed=(1,)) == (rows, measures[:1])
-    assert told(positive, summed=(2, 1)) == (rows, measures[::-1])
-    assert told(summed=(1,))[0] != rows
+    rows, measures = identity_of(positive, summed=(1, 2))
+    assert identity_of(positive, summed=(1,)) == (rows, measures[:1])
+    assert identity_of(positive, summed=(2, 1)) == (rows, measures[::-1])
+    assert identity_of(summed=(1,))[0] != rows
 
 
 def test_a_projection_that_computes_nothing_does_not_matter() -> None:
     """Producers put one under an aggregate as soon as one of its measures is over an expression."""
-    rows, measures = told(summed=(1, 2))
-    assert told(projected(FIRST, THIRD, SECOND), summed=(2, 1)) == (rows, measures)
+    rows, measures = identity_of(summed=(1, 2))
+    assert identity_of(projected(FIRST, THIRD, SECOND), summed=(2, 1)) == (rows, measures)
     more = projected(FIRST, SECOND, call("add", SECOND, THIRD))
-    wider = told(more, summed=(1, 2))
+    wider = identity_of(more, summed=(1, 2))
     assert (wider[0], wider[1][0]) == (rows, measures[0])
-    assert told(more, summed=(1,)) == (rows, measures[:1])
+    assert identity_of(more, summed=(1,)) == (rows, measures[:1])
     assert wider[1][1] not in measures
 
 
@@ -106,9 +106,12 @@ def test_an_expression_is_the_same_wherever_it_is_computed() -> None:
     """One that is read twice is computed in a step of its own, one that is read once is not."""
     one = projected(FIRST, SECOND, call("add", SECOND, THIRD))
     two = projected(FIRST, THIRD, call("multiply", THIRD, SECOND))
-    rows, (last,) = told(one, two, summed=(2,))
-    assert told(one, two, summed=(1, 2)) == (rows, (told(one, summed=(2,))[1][0], last))
+    rows, (last,) = identity_of(one, two, summed=(2,))
+    assert identity_of(one, two, summed=(1, 2)) == (
+        rows,
+        (identity_of(one, summed=(2,))[1][0], last),
+    )
     product = call("multiply", call("add", SECOND, THIRD), SECOND)
-    assert told(projected(FIRST, SECOND, product), summed=(2,)) == (rows, (last,))
+    assert identity_of(projected(FIRST, SECOND, product), summed=(2,)) == (rows, (last,))
     other = call("multiply", call("add", SECOND, THIRD), THIRD)
-    assert told(projected(FIRST, SECOND, other), summed=(2,))[1] != (last,)
+    assert identity_of(projected(FIRST, SECOND, other), summed=(2,))[1] != (last,)

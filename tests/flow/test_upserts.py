@@ -40,8 +40,8 @@ def test_the_key_and_the_order_are_read_though_the_plan_does_not_use_them() -> N
     flow = flow_of(root, "k", "s", upsert=UpsertDeclaration(("must",), ("x",)))
     origin = origin_of(flow)
     assert origin.names == ("must", "x", "name", "big")
-    assert origin.keyed is not None
-    assert (origin.keyed.keys, origin.keyed.order) == ((0,), (1,))
+    assert origin.upsert is not None
+    assert (origin.upsert.keys, origin.upsert.order) == ((0,), (1,))
     keeper, node = flow.operators
     assert (keeper.id, node.id) == (0, 1)
     assert keeper.columns == ("k0", "v0", "v1", "v2")
@@ -72,8 +72,8 @@ def test_fields_of_the_envelope_are_read_behind_the_columns() -> None:
     flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("name",), paths, envelope=True))
     origin, keeper = origin_of(flow), flow.operators[0]
     assert origin.names == ("name",)
-    assert origin.keyed is not None
-    assert (origin.keyed.order, origin.keyed.paths) == ((1, 2), paths)
+    assert origin.upsert is not None
+    assert (origin.upsert.order, origin.upsert.paths) == ((1, 2), paths)
     assert isinstance(keeper, Upsert)
     assert [keeper.values, len(keeper.types), len(keeper.arguments)] == [0, 1, 2]
     assert [v.type.kind for v, _ in keeper.arguments if v] == ["string", "i64"]
@@ -85,8 +85,8 @@ def test_texts_of_events_may_be_left_out() -> None:
     flow = flow_of(root, "k", "s", upsert=UpsertDeclaration(("must",), partial=True))
     origin, keeper = origin_of(flow), flow.operators[0]
     assert origin.names == ("must", "name", "big")
-    assert origin.keyed is not None
-    assert origin.keyed.partial == (1,)
+    assert origin.upsert is not None
+    assert origin.upsert.partial == (1,)
     assert isinstance(keeper, Upsert)
     assert (keeper.values, keeper.partial, keeper.labels) == (2, (0,), ("column name of t",))
     assert [show(v) for v, _ in keeper.arguments if v] == ["#1", "#2", "#3"]

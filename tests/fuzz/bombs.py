@@ -79,7 +79,7 @@ def united(*sources: bytes) -> bytes:
     return message("Rel", set=message("SetRel", inputs=list(sources), op=6))
 
 
-def shared(ordinal: int) -> bytes:
+def shared_relation(ordinal: int) -> bytes:
     return message("Rel", reference=message("ReferenceRel", subtree_ordinal=ordinal))
 
 
@@ -179,12 +179,14 @@ def columns_repeated() -> bytes:
 
 
 def relations_doubled() -> bytes:
-    return plan(read([I64]), *(united(shared(i), shared(i)) for i in range(40)))
+    return plan(read([I64]), *(united(shared_relation(i), shared_relation(i)) for i in range(40)))
 
 
 def aggregates_doubled() -> bytes:
     """An aggregate is one operator, however often it is read, but its message is in place twice."""
-    pairs = (aggregated(united(shared(i), shared(i)), [column(0)]) for i in range(40))
+    pairs = (
+        aggregated(united(shared_relation(i), shared_relation(i)), [column(0)]) for i in range(40)
+    )
     return plan(read([I64]), *pairs)
 
 
@@ -197,7 +199,7 @@ def branches_times_steps() -> bytes:
 
 def branches_times_columns() -> bytes:
     wide = projected(read([I64]), emit=[0] * 9_000)
-    return plan(wide, united(*[shared(0)] * 200), columns=9_000)
+    return plan(wide, united(*[shared_relation(0)] * 200), columns=9_000)
 
 
 def switches_in_switches() -> bytes:

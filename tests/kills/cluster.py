@@ -113,7 +113,7 @@ def options(
     return ("--master", master, "--partitions", "2", *QUICK, *words)
 
 
-def told(events: Path) -> Counter[str]:
+def event_counts(events: Path) -> Counter[str]:
     """What Spark noted: executors that were lost, tasks that failed for it, tasks that were started as a second copy."""
     counts: Counter[str] = Counter()
     for path in events.iterdir():

@@ -54,19 +54,19 @@ class Kill:
 
 
 @dataclass
-class Tally:
+class RoundCounts:
     """What has happened.
 
     Attributes:
         struck: rounds by victims and moment.
-        ends: how the runs ended: killed, an error code, or done.
+        endings: how the runs ended: killed, an error code, or done.
         missed: rounds that ended before they were struck; they do not count.
         streams: how often the stream went to its end, and all was right.
         orphans: sessions of drivers that were killed alone; what they have left behind may be at work yet while the next run begins.
     """
 
     struck: Counter[str] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)
+    endings: Counter[str] = field(default_factory=Counter)
     missed: int = 0
     streams: int = 0
     orphans: list[int] = field(default_factory=list)
@@ -90,7 +90,7 @@ def drawn(rng: random.Random) -> Kill:
     return Kill(victims, moment, rng.randint(1, 900 if moment == "driver" else 90), 0.0)
 
 
-def one_round(place: Place, kill: Kill, tally: Tally) -> None:
+def one_round(place: Place, kill: Kill, tally: RoundCounts) -> None:
     """Start the command, strike, and wait for it to end; what is committed then is right."""
     mark = place.folder / "struck"
     mark.unlink(missing_ok=True)
@@ -121,7 +121,7 @@ def one_round(place: Place, kill: Kill, tally: Tally) -> None:
         tally.missed += 1
     else:
         tally.struck[f"{kill.victims} at {kill.moment}"] += 1
-        tally.ends[f"{kill.victims}: {_end(place, status)}"] += 1
+        tally.endings[f"{kill.victims}: {_end(place, status)}"] += 1
     check_now(place)
     with place.log.open("a") as log:
         log.write(f"--- {kill} struck {struck}, ended with {status}, version {place.newest()}\n")
@@ -184,7 +184,7 @@ class Stage:
         self.whole = Place(self.folder / "whole", self.stream)
         self.whole.finish()
 
-    def once(self, name: str, kills: Iterator[Kill], tally: Tally) -> None:
+    def once(self, name: str, kills: Iterator[Kill], tally: RoundCounts) -> None:
         """Rounds until the stream is nearly done or there are no more kills, then its end.
 
         All that is left is compared with the model and with the undisturbed run.
@@ -204,7 +204,7 @@ class Stage:
         tally.streams += 1
 
 
-def campaign(folder: Path, seed: int, rounds: int, batches: int = BATCHES) -> Tally:
+def campaign(folder: Path, seed: int, rounds: int, batches: int = BATCHES) -> RoundCounts:
     """Rounds over a stream, which begins anew when it is at its end.
 
     Args:
@@ -213,7 +213,7 @@ def campaign(folder: Path, seed: int, rounds: int, batches: int = BATCHES) -> Ta
         rounds: in which something is killed; the last one goes to the end of the stream.
         batches: of the stream.
     """
-    rng, tally = random.Random(seed), Tally()
+    rng, tally = random.Random(seed), RoundCounts()
     stage = Stage(folder / "stage", rng.randrange(1 << 30), batches)
 
     def kills() -> Iterator[Kill]:

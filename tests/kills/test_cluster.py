@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kills.cluster import TASKS, options, standalone, told
+from tests.kills.cluster import TASKS, event_counts, options, standalone
 from tests.kills.run import ROOT, Place, check_end
 from tests.kills.stream import Stream, make_stream
 
@@ -33,7 +33,7 @@ def whole(stream: Stream, tmp_path_factory: pytest.TempPathFactory) -> Place:
 def check_killed(folder: Path, *, slow: bool) -> None:
     """An executor was killed in the middle of a task in every batch, and Spark has computed the task again."""
     killed = {int(path.name) for path in (folder / "kills").iterdir()}
-    counts = told(folder / "events")
+    counts = event_counts(folder / "events")
     assert killed >= set(range(1, BATCHES + 1)), (killed, counts)
     assert counts["executors lost"] >= BATCHES, counts
     assert counts["ExecutorLostFailure"] >= BATCHES, counts

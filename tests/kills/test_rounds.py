@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kills.process_killer import chosen, strike
-from tests.kills.rounds import Kill, Stage, Tally, campaign
+from tests.kills.rounds import Kill, RoundCounts, Stage, campaign
 from tests.kills.run import PATIENCE, QUICK, Place, check_end
 from tests.kills.stream import make_stream
 
@@ -29,11 +29,11 @@ KILLS = (
 
 def test_four_kills_leave_no_trace(tmp_path: Path) -> None:
     """Of everything at once, and of each kind of process alone; view, changes and outputs are the model's and an undisturbed run's."""
-    tally = Tally()
+    tally = RoundCounts()
     Stage(tmp_path / "stage", 1, 14).once("killed", iter(KILLS), tally)
     assert tally.rounds == len(KILLS), tally
-    assert tally.ends["jvm: SPARK_LOST"] == 1, tally.ends
-    assert tally.ends["workers: BATCH_FAILED"] == 1, tally.ends
+    assert tally.endings["jvm: SPARK_LOST"] == 1, tally.endings
+    assert tally.endings["workers: BATCH_FAILED"] == 1, tally.endings
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from substrait_agg.metrics.observers import Observers
 
 
 @dataclass
-class Heard(sa.RunListener):
+class RecordingListener(sa.RunListener):
     """Notes what it hears, and in which thread."""
 
     calls: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ def until(what: Callable[[], Any]) -> None:
 
 
 def test_everything_is_heard_in_order() -> None:
-    heard = Heard()
+    heard = RecordingListener()
     observers = Observers(listener=heard)
     observers.begin(lambda: Progress(version=7), lambda: False)
     for version in (8, 9):
@@ -62,7 +62,7 @@ def test_everything_is_heard_in_order() -> None:
 
 
 def test_a_run_without_work_is_idle_and_one_in_a_long_batch_is_not() -> None:
-    heard, busy = Heard(), [True]
+    heard, busy = RecordingListener(), [True]
     announcer = Announcer(heard, lambda: Progress(version=3), lambda: busy[0], "r", idle_after=0.02)
     time.sleep(0.1)
     assert heard.calls == []
@@ -75,7 +75,7 @@ def test_a_run_without_work_is_idle_and_one_in_a_long_batch_is_not() -> None:
 def test_what_a_listener_raises_is_logged_and_the_rest_is_heard(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Broken(Heard):
+    class Broken(RecordingListener):
         def on_progress(self, event: Any) -> None:
             super().on_progress(event)
             raise ValueError("no")

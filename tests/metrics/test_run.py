@@ -73,7 +73,7 @@ class Measured:
 
     folder: Path
     listener: Recorder = field(default_factory=Recorder)
-    told: list[Progress] = field(default_factory=list)
+    reported: list[Progress] = field(default_factory=list)
     last: Progress = field(default_factory=Progress)
 
     @property
@@ -97,7 +97,7 @@ def measured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
         "emit": "count:2",
         "early_retraction": "quarantine",
         "outputs": [f"stream-json={found.folder / 'out.jsonl'}"],
-        "progress": found.told.append,
+        "progress": found.reported.append,
     }
     run = sa.run(
         plan(), {"t": spec}, metrics=found.folder / "m.prom", listener=found.listener, **options
@@ -147,7 +147,7 @@ def test_what_went_in_and_came_out_is_counted(measured: Measured) -> None:
 
 def test_groups_are_counted_as_they_wait_and_are_emitted(measured: Measured) -> None:
     """The first version has no rows; the last emits what waits at the end."""
-    waiting = [progress.groups_waiting for progress in measured.told]
+    waiting = [progress.groups_waiting for progress in measured.reported]
     assert waiting == [0, *waiting_after_each(), 0]
     touched = sum(len({row[0] for row, _ in batch}) for batch in batches())
     assert measured.last.groups_touched == touched + waiting[-2]
@@ -155,7 +155,7 @@ def test_groups_are_counted_as_they_wait_and_are_emitted(measured: Measured) -> 
 
 
 def test_early_retractions_are_counted(measured: Measured) -> None:
-    aside = [progress.quarantined for progress in measured.told]
+    aside = [progress.quarantined for progress in measured.reported]
     assert aside == [*[0] * 4, 1, 1, 2, 2, *[1] * (FILES - 6)]
     assert measured.last.early_retractions == measured.operator.early_retractions == 2
 

@@ -68,7 +68,7 @@ class Stream:
             return [Row(values, weight + 5), Row(values, -5), Row(values, 0)]
         return [Row(values, weight)]
 
-    def settle(self) -> list[Row]:
+    def missing_insertions(self) -> list[Row]:
         """The insertions that are still missing."""
         rows = [Row(values, 1) for values in self.owed]
         self.owed = []

@@ -42,7 +42,7 @@ __all__ = [
     "DRAWS",
     "KEYS",
     "NAMES",
-    "Draft",
+    "DrawnMeasures",
     "Stream",
     "column",
     "node_of",
@@ -52,7 +52,7 @@ __all__ = [
 # --- measures ------------------------------------------------------------------------------------
 
 
-class Draft:
+class DrawnMeasures:
     """Draws the parts of one measure."""
 
     def __init__(self, random: Random, path: str) -> None:
@@ -98,7 +98,7 @@ class Draft:
         )
 
 
-def _count(d: Draft) -> BoundMeasure:
+def _count(d: DrawnMeasures) -> BoundMeasure:
     names = d.random.sample(ANYTHING, d.random.choice((0, 1, 1, 2)))
     distinct = bool(names) and d.chance(0.5)
     return d.make("count", tuple(map(column, names)), I64.as_nullable(False), distinct=distinct)
@@ -110,8 +110,8 @@ def _summed(type_: Type) -> Type:
     return Type("u64") if type_.kind.startswith("u") else I64
 
 
-def _sum(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _sum(kind: MeasureKind) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         value = d.one(NUMBERS)
         wide = decimal(38, value.type.params[1] if value.type.kind == "decimal" else 2)
         own = value.type if kind == "avg" else _summed(value.type)
@@ -127,12 +127,12 @@ def _sum(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     return draw
 
 
-def _condition(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
+def _condition(kind: MeasureKind) -> Callable[[DrawnMeasures], BoundMeasure]:
     return lambda d: d.make(kind, (d.one(("flag", "sure_flag")),), BOOL)
 
 
-def _moment(kind: MeasureKind, arguments: int) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _moment(kind: MeasureKind, arguments: int) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         values = tuple(d.one((*REAL, "y")) for _ in range(arguments))
         options = {"ROUNDING": d.random.choice(ROUNDINGS)}
         narrow = kind != "corr" and all(v.type.kind == "fp32" for v in values)
@@ -144,8 +144,8 @@ def _moment(kind: MeasureKind, arguments: int) -> Callable[[Draft], BoundMeasure
     return draw
 
 
-def _of_value(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _of_value(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         value = d.one(names)
         type_ = value.type.as_nullable()
         if d.chance(0.3):
@@ -155,8 +155,8 @@ def _of_value(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], Bo
     return draw
 
 
-def _ranked(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _ranked(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         value = d.one(names)
         distinct, mode = d.chance(0.3), d.random.choice(ROUNDINGS)
         if kind == "median":
@@ -177,7 +177,7 @@ def _ranked(kind: MeasureKind, names: tuple[str, ...]) -> Callable[[Draft], Boun
     return draw
 
 
-def _quantile(d: Draft) -> BoundMeasure:
+def _quantile(d: DrawnMeasures) -> BoundMeasure:
     value = d.one((*NUMBERS, "day"))
     type_ = Type("list", True, (), (value.type.as_nullable(False),))
     boundaries = d.random.choice(("NEITHER", "MINIMUM", "MAXIMUM", "BOTH"))
@@ -188,7 +188,7 @@ def _quantile(d: Draft) -> BoundMeasure:
     )  # fmt: skip
 
 
-def _product(d: Draft) -> BoundMeasure:
+def _product(d: DrawnMeasures) -> BoundMeasure:
     value = d.one((*WHOLE, *REAL))
     options = {"OVERFLOW": d.random.choice(("SATURATE", "SILENT"))}
     options |= {"EMPTY": "NULL"} if d.chance(0.3) else {}
@@ -197,8 +197,8 @@ def _product(d: Draft) -> BoundMeasure:
     )
 
 
-def _bits(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _bits(kind: MeasureKind) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         value = d.one(WHOLE)
         distinct = kind == "bit_xor" and d.chance(0.4)
         return d.make(kind, (value,), value.type.as_nullable(), distinct=distinct)
@@ -206,7 +206,7 @@ def _bits(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     return draw
 
 
-def _list(d: Draft) -> BoundMeasure:
+def _list(d: DrawnMeasures) -> BoundMeasure:
     value = d.one(ANYTHING)
     distinct, keep = d.chance(0.3), d.chance(0.5)
     order = d.order(0)
@@ -220,7 +220,7 @@ def _list(d: Draft) -> BoundMeasure:
     )
 
 
-def _text(d: Draft) -> BoundMeasure:
+def _text(d: DrawnMeasures) -> BoundMeasure:
     value = d.one(("text", "sure_text"))
     distinct = d.chance(0.3)
     order = d.own_order(value) if distinct else d.order(0)
@@ -230,8 +230,8 @@ def _text(d: Draft) -> BoundMeasure:
     )
 
 
-def _place(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _place(kind: MeasureKind) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         value = d.one(ANYTHING)
         nth = kind == "nth_value"
         distinct = nth and d.chance(0.3)
@@ -245,16 +245,16 @@ def _place(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     return draw
 
 
-def _arrival(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _arrival(kind: MeasureKind) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         value = d.one(ANYTHING)
         return d.make(kind, (value,), value.type.as_nullable(), keep_nulls=d.chance(0.6))
 
     return draw
 
 
-def _by(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
-    def draw(d: Draft) -> BoundMeasure:
+def _by(kind: MeasureKind) -> Callable[[DrawnMeasures], BoundMeasure]:
+    def draw(d: DrawnMeasures) -> BoundMeasure:
         value = d.one(ANYTHING)
         options = {"IGNORE_NULLS": "TRUE"} if d.chance(0.4) else {}
         by = d.one(ORDERED)
@@ -263,15 +263,15 @@ def _by(kind: MeasureKind) -> Callable[[Draft], BoundMeasure]:
     return draw
 
 
-def _union(d: Draft) -> BoundMeasure:
+def _union(d: DrawnMeasures) -> BoundMeasure:
     return d.make("list_union_distinct", (column("list"),), LIST.as_nullable(False))
 
 
-def _key(d: Draft) -> BoundMeasure:
+def _key(d: DrawnMeasures) -> BoundMeasure:
     return BoundMeasure("surrogate_key", (), None, I64.as_nullable(False), "key", d.path)
 
 
-DRAWS: dict[MeasureKind, Callable[[Draft], BoundMeasure]] = {
+DRAWS: dict[MeasureKind, Callable[[DrawnMeasures], BoundMeasure]] = {
     "count": _count,
     **{kind: _sum(kind) for kind in ("sum", "sum0", "avg")},
     **{kind: _condition(kind) for kind in ("bool_and", "bool_or")},
@@ -338,7 +338,7 @@ def random_node(random: Random, weight: WeightKind) -> Aggregate:
         )
     kinds = tuple(DRAWS)
     measures = [
-        DRAWS[random.choice(kinds)](Draft(random, f"m{i}"))
+        DRAWS[random.choice(kinds)](DrawnMeasures(random, f"m{i}"))
         for i in range(random.choice((1, 2, 3, 6)))
     ]
     if random.random() < 0.2:

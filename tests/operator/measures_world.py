@@ -135,7 +135,7 @@ class World:
             columns=tuple((n, n) for n in self.spec.output.names),
             final=True,
             unaggregated=True,
-            initial_groups=tuple(s for s in self._seeds() if low <= s[0] <= high)
+            initial_groups=tuple(s for s in self._initial_groups() if low <= s[0] <= high)
             if number == 1
             else (),
         )
@@ -147,7 +147,7 @@ class World:
             batches = batches if mine.num_rows < 1000 else [mine]
         return run_task(plan, batches)
 
-    def _seeds(self) -> tuple[tuple[int, int], ...]:
+    def _initial_groups(self) -> tuple[tuple[int, int], ...]:
         if self.spec.is_global:
             return ((0, 0),)
         nulls = (None,) * (len(self.spec.keys) - 1)

@@ -21,7 +21,7 @@ from substrait_agg.state.segments import Segments
 from tests.calls import calls_of
 from tests.operator import measures_world
 from tests.operator.measures_build import EVERYTHING, gone, measure, row, world
-from tests.operator.measures_draw import DRAWS, Draft, node_of
+from tests.operator.measures_draw import DRAWS, DrawnMeasures, node_of
 from tests.operator.measures_reference import Row
 from tests.operator.measures_world import Version, World
 
@@ -57,7 +57,7 @@ def mixed(groups: int) -> list[Row]:
 def calls_for(kind: str, groups: int, folder: Path) -> int:
     """The calls of a batch in which some groups go, some come and some change."""
     random = Random(kind)
-    measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(3))  # type: ignore[index]
+    measures = tuple(DRAWS[kind](DrawnMeasures(random, f"m{i}")) for i in range(3))  # type: ignore[index]
     folder.mkdir()
     made = Counted(node_of(("k0",), measures, "changelog"), folder)
     made.batch(mixed(groups))

@@ -22,7 +22,7 @@ from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.required import required
 from tests.operator.measures_build import measure
 from tests.operator.measures_build import row as some_row
-from tests.operator.measures_draw import DRAWS, KEYS, Draft, Stream, node_of
+from tests.operator.measures_draw import DRAWS, KEYS, DrawnMeasures, Stream, node_of
 from tests.operator.measures_reference import Row, Values, canonical, evaluate, value_of
 from tests.operator.measures_world import Shown, World, merging_soon
 from tests.sampling import seeds
@@ -56,7 +56,7 @@ def random_node(random: Random, weight: WeightKind, early: EarlyRetraction) -> A
     if keys and random.random() < 0.3:
         sets = ((), tuple(range(len(keys))), (0,))
     measures = tuple(
-        DRAWS[random.choice(KINDS)](Draft(random, f"m{i}"))
+        DRAWS[random.choice(KINDS)](DrawnMeasures(random, f"m{i}"))
         for i in range(random.choice((0, 1, 2, 4)))
     )
     if not keys and not measures:
@@ -165,7 +165,7 @@ def test_quarantine_shows_nothing_of_a_row_until_its_insertion_comes(
             world.check()
             assert world.waiting == -sum(world.owed().values())
             assert world.listed() == world.owed()
-        world.take(stream.settle(), 2)
+        world.take(stream.missing_insertions(), 2)
         world.take(stream.clear(), 1)
         world.check()
         assert (world.waiting, world.listed(), world.entries_kept()) == (0, Counter(), 0)
@@ -193,7 +193,7 @@ def test_refuse_accepts_exactly_the_batches_without_an_early_retraction(
 def test_every_kind_of_measure_waits(kind: str, tmp_path: Path) -> None:
     """Several forms of each kind over one key, weights of all sizes, groups that are not emitted at once."""
     random = Random(kind)
-    measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(5))  # type: ignore[index]
+    measures = tuple(DRAWS[kind](DrawnMeasures(random, f"m{i}")) for i in range(5))  # type: ignore[index]
     node = guarded(node_of(("k0",), measures, "weighted"), "quarantine")
     with merging_soon(1, 4):
         world = Guard(node, tmp_path, 2, page_rows=2, slice_rows=7)
@@ -267,7 +267,7 @@ def test_a_multiset_refuses_a_row_below_zero_and_names_it(tmp_path: Path) -> Non
 
 def test_the_refused_row_is_named_with_its_group(tmp_path: Path) -> None:
     """What a user needs to find it in the source: the key, and what the measures read."""
-    measures = (DRAWS["sum"](Draft(Random(0), "m0")),)
+    measures = (DRAWS["sum"](DrawnMeasures(Random(0), "m0")),)
     node = guarded(node_of(("k1",), measures, "changelog"), "refuse")
     world = World(node, tmp_path)
     with pytest.raises(RunFailed, match=r"in the group \(a\)$"):

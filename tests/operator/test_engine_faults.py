@@ -29,7 +29,7 @@ from tests.operator.measures_build import (
     row,
     world,
 )
-from tests.operator.measures_draw import DRAWS, Draft, Stream, node_of
+from tests.operator.measures_draw import DRAWS, DrawnMeasures, Stream, node_of
 from tests.operator.measures_world import World, merging_soon
 
 # --- restarts --------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ from tests.operator.measures_world import World, merging_soon
 def test_every_measure_goes_on_from_the_committed_state(kind: MeasureKind, tmp_path: Path) -> None:
     """A batch that was not committed leaves no trace in the state, whatever it wrote."""
     random = Random(kind)
-    measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(3))
+    measures = tuple(DRAWS[kind](DrawnMeasures(random, f"m{i}")) for i in range(3))
     stream = Stream(random, "changelog", early=True)
     with merging_soon(1, 1 << 20):
         made = World(node_of(("k0", "k1"), measures, "changelog"), tmp_path, page_rows=3)

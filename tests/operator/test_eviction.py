@@ -23,7 +23,7 @@ from substrait_agg.operator.common.policy import EmitPolicy
 from tests.operator.measures_build import changes_of, gone, measure, row
 from tests.operator.measures_changes import Stream
 from tests.operator.measures_columns import NAMES
-from tests.operator.measures_draw import DRAWS, Draft, node_of
+from tests.operator.measures_draw import DRAWS, DrawnMeasures, node_of
 from tests.operator.measures_reference import Row, Values, canonical
 from tests.operator.measures_world import Shown, World, agree
 from tests.operator.test_measures_model import small_limits
@@ -60,7 +60,9 @@ class Times(Stream):
 def made_world(
     random: Random, folder: Path, weight: WeightKind, keys: tuple[str, ...], forget: Forget = ""
 ) -> World:
-    measures = [DRAWS[random.choice(tuple(DRAWS))](Draft(random, f"m{i}")) for i in range(3)]
+    measures = [
+        DRAWS[random.choice(tuple(DRAWS))](DrawnMeasures(random, f"m{i}")) for i in range(3)
+    ]
     node = node_of(keys, tuple(measures), weight)
     return World(
         replace(node, forget=forget, timed=bool(forget)),

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from substrait_agg.functions.aggregates.accumulators import WeightKind
-from tests.operator.measures_draw import DRAWS, Draft, Stream, node_of, random_node
+from tests.operator.measures_draw import DRAWS, DrawnMeasures, Stream, node_of, random_node
 from tests.operator.measures_reference import Row, Values
 from tests.operator.measures_world import World, merging_soon, small_parts
 from tests.sampling import seeds
@@ -57,7 +57,7 @@ def run(world: World, random: Random, *, batches: int = 6) -> None:
 
     for _ in range(batches):
         step(stream.batch(), emit=random.random() < 0.85)
-    step(stream.settle())
+    step(stream.missing_insertions())
     assert world.entries_kept() == world.entries_expected()
     if world.node.weight != "append_only":
         step(stream.clear())
@@ -98,7 +98,7 @@ def test_every_version_equals_recomputation(seed: int, weight: WeightKind, tmp_p
 def test_each_kind_equals_recomputation(kind: str, tmp_path: Path) -> None:
     """Every kind of measure in several forms at once, over one key, with weights of all sizes."""
     random = Random(kind)
-    measures = tuple(DRAWS[kind](Draft(random, f"m{i}")) for i in range(6))  # type: ignore[index]
+    measures = tuple(DRAWS[kind](DrawnMeasures(random, f"m{i}")) for i in range(6))  # type: ignore[index]
     with small_limits(random):
         run(
             World(node_of(("k0",), measures, "weighted"), tmp_path, 2, page_rows=2, slice_rows=7),

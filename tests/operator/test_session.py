@@ -47,7 +47,7 @@ Runs = tuple[RunFile, ...]
 # --- brute force -------------------------------------------------------------------------------
 
 
-def told(rows: Counter[Row], gap: int = GAP) -> Counter[Told]:
+def expected_sessions(rows: Counter[Row], gap: int = GAP) -> Counter[Told]:
     """Every row with its session, by the definition."""
     found: Counter[Told] = Counter()
     for team in {row[0] for row in rows}:
@@ -219,7 +219,7 @@ def test_every_version_of_random_changes(seed: int, tmp_path: Path) -> None:
         for row, weight in batch:
             rows[row] += weight
         world.batch(batch, partitions=pick.choice((1, 2, 4)))
-        assert world.log == told(rows)
+        assert world.log == expected_sessions(rows)
     assert world.entries() == sum(w != 0 for w in rows.values())
     world.batch([(row, -w) for row, w in rows.items() if w])
     assert (world.log, world.entries(), world.groups()) == (Counter(), 0, 0), "nothing is left"
@@ -236,7 +236,7 @@ def test_quarantined_rows_count_once_they_are_inserted(seed: int, tmp_path: Path
         for row, weight in batch:
             rows[row] += weight
         world.batch(batch)
-        assert world.log == told(+rows)
+        assert world.log == expected_sessions(+rows)
         assert world.kept_aside == -sum(w for w in rows.values() if w < 0)
 
 
@@ -306,12 +306,12 @@ def test_finished_sessions_are_dropped_without_a_word(seed: int, tmp_path: Path)
         emission = replace(ALL, watermark=watermark)
         world.batch([], partitions=2, emission=emission)
         assert not world.changes
-        now = told(rows)
+        now = expected_sessions(rows)
         ends = {row: session_at(row, rows) for row in rows if rows[row]}
         finished = [row for row, end in ends.items() if end <= watermark]
         assert world.log == emitted + now or world.log == plus(emitted, now)
         gone = Counter({row: rows.pop(row) for row in finished})
-        emitted = plus(emitted, minus(now, told(rows)))
+        emitted = plus(emitted, minus(now, expected_sessions(rows)))
         assert world.entries() == sum(w != 0 for w in rows.values()), gone
     world.batch([], emission=replace(ALL, watermark=10_000))
     assert (world.entries(), world.groups()) == (0, 0)

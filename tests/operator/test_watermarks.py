@@ -27,7 +27,7 @@ Times = list[list[int]]
 batches = st.lists(st.lists(st.integers(-50, 50), max_size=6), max_size=8)
 
 
-def heard(times: list[int], events: int = 0) -> EventTimeStats:
+def stats(times: list[int], events: int = 0) -> EventTimeStats:
     latest = tuple(times[-events:]) if events else ()
     return EventTimeStats(len(times), max(times, default=None), latest)
 
@@ -38,7 +38,7 @@ def test_max_diff_is_the_greatest_time_so_far_less_the_allowance(
 ) -> None:
     rule, at, seen = WatermarkRule(offset=offset), None, []
     for times in given_:
-        at = moved(rule, at, heard(times), 0)
+        at = moved(rule, at, stats(times), 0)
         seen += times
         assert at.watermark == (max(seen) - offset if seen else None)
 
@@ -53,7 +53,7 @@ def test_a_percentile_leaves_no_more_than_so_many_above_it(
     seen: list[int] = []
     before: int | None = None
     for times in given_:
-        at = moved(rule, at, heard(times, events), 0)
+        at = moved(rule, at, stats(times, events), 0)
         seen += times
         latest = seen[-events:]
         if times and len(seen) >= frequency:
@@ -80,7 +80,7 @@ def test_an_idle_source_does_not_hold_the_watermark_until_it_speaks_again() -> N
     assert watermark_of(rules, (busy, quiet), None, 55) == 100
     assert idle_at(rules, (busy, quiet), 54) == 55
     assert idle_at(rules, (busy, quiet), 55) is None
-    spoken = moved(rules[1], quiet, heard([30]), 60)
+    spoken = moved(rules[1], quiet, stats([30]), 60)
     assert watermark_of(rules, (busy, spoken), 100, 60) == 100  # it does not go back
     never = moved(rules[1], None, EventTimeStats(), 40)
     assert watermark_of(rules, (busy, never), None, 49) is None

@@ -26,7 +26,7 @@ def read(source: Any, mode: Any = "lenient") -> tuple[DecodedPlan, list[Problem]
     """Decode and hand back the problems beside the plan; a dict is written as JSON first."""
     problems = Problems(mode)
     text = json.dumps(source) if isinstance(source, dict) else source
-    return decode(text, problems), problems.found
+    return decode(text, problems), problems.items
 
 
 def meaning(plan: DecodedPlan) -> DecodedPlan:
@@ -39,7 +39,7 @@ def unreadable(source: Any) -> Problem:
     problems = Problems()
     with pytest.raises(PlanUnreadable) as refusal:
         decode(source, problems)
-    assert refusal.value.problems == tuple(problems.found)
+    assert refusal.value.problems == tuple(problems.items)
     return refusal.value.problems[-1]
 
 
@@ -129,7 +129,7 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def held(number: int, content: bytes) -> bytes:
+def length_delimited(number: int, content: bytes) -> bytes:
     """Field `number` with a message, a text or bytes."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 

@@ -224,7 +224,7 @@ def outcome(plan: Json) -> Any:
         decoded: Any = meaning(decode(json.dumps(plan), problems))
     except PlanUnreadable:
         decoded = None
-    return decoded, problems.found
+    return decoded, problems.items
 
 
 BASE = base_plan()

@@ -30,7 +30,7 @@ def survives(content: Any) -> DecodedPlan | None:
     with contextlib.suppress(PlanUnreadable):
         plan = decode(content, problems)
     assert plan is not None or problems.errors
-    for problem in problems.found:
+    for problem in problems.items:
         assert problem.code in KINDS
         json.dumps(problem.as_dict())
     return plan
@@ -127,4 +127,4 @@ def test_an_inserted_unknown_field_never_passes_silently(
     encoded.append(tag)
     problems = Problems()
     decode(content + bytes(encoded) + b"\x01", problems)
-    assert ("UNKNOWN_FIELD", str(number)) in [(p.code, p.path) for p in problems.found]
+    assert ("UNKNOWN_FIELD", str(number)) in [(p.code, p.path) for p in problems.items]

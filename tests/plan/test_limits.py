@@ -8,7 +8,7 @@ from substrait_agg.plan import MAX_DEPTH
 from substrait_agg.plan import model as m
 from substrait_agg.plan.messages import jsonplan, wire
 from tests.calls import calls_of
-from tests.plan.helpers import counted, held, read, unreadable
+from tests.plan.helpers import counted, length_delimited, read, unreadable
 
 CALLS = 600
 # Relations on the way to the project's expression, and the messages of one call.
@@ -17,9 +17,9 @@ PER_CALL = 3
 
 def deep_call(levels: int) -> bytes:
     """A call inside a call: an ``Expression`` message."""
-    inner = held(2, held(1, held(2, b"")))
+    inner = length_delimited(2, length_delimited(1, length_delimited(2, b"")))
     for _ in range(levels):
-        inner = held(3, held(4, held(3, inner)))
+        inner = length_delimited(3, length_delimited(4, length_delimited(3, inner)))
     return inner
 
 
@@ -30,7 +30,9 @@ def deep_call_json(levels: int) -> str:
 
 
 def in_project(expression: bytes) -> bytes:
-    return held(3, held(1, held(7, held(3, expression))))
+    return length_delimited(
+        3, length_delimited(1, length_delimited(7, length_delimited(3, expression)))
+    )
 
 
 def in_project_json(expression: str) -> str:
@@ -53,10 +55,10 @@ def test_deep_expressions_are_read() -> None:
 
 
 def test_long_chains_of_relations_are_read() -> None:
-    relation = held(1, b"")
+    relation = length_delimited(1, b"")
     for _ in range(900):
-        relation = held(2, held(2, relation))
-    plan, _ = read(held(3, held(1, relation)))
+        relation = length_delimited(2, length_delimited(2, relation))
+    plan, _ = read(length_delimited(3, length_delimited(1, relation)))
     depth, found = 0, plan.root
     while isinstance(found, m.FilterRel):
         depth, found = depth + 1, found.input
@@ -81,17 +83,23 @@ def test_the_limit_of_depth(as_json: bool) -> None:
 @pytest.mark.parametrize(("levels", "fits"), [(90, True), (110, False), (900, False)])
 def test_types_and_constants_have_a_limit_of_their_own(levels: int, fits: bool) -> None:
     """They are compared and shown by recursion, so they stay far below what expressions may have."""
-    type_ = held(7, b"")
+    type_ = length_delimited(7, b"")
     literal = counted(5, 1)
     for _ in range(levels):
-        type_ = held(27, held(1, type_))
-        literal = held(30, held(1, literal))
-    table = held(1, held(2, held(1, b"c") + held(2, held(1, type_))) + held(7, held(1, b"t")))
-    plan, found = read(held(3, held(1, table)))
+        type_ = length_delimited(27, length_delimited(1, type_))
+        literal = length_delimited(30, length_delimited(1, literal))
+    table = length_delimited(
+        1,
+        length_delimited(
+            2, length_delimited(1, b"c") + length_delimited(2, length_delimited(1, type_))
+        )
+        + length_delimited(7, length_delimited(1, b"t")),
+    )
+    plan, found = read(length_delimited(3, length_delimited(1, table)))
     assert isinstance(plan.root, m.ReadRel)
     assert str(plan.root.types[0]).count("list") == min(levels, 100)
     assert ("VALUE_INVALID" in {p.code for p in found}) is not fits
-    plan, found = read(in_project(held(1, literal)))
+    plan, found = read(in_project(length_delimited(1, literal)))
     assert isinstance(plan.root, m.ProjectRel)
     assert isinstance(plan.root.expressions[0], m.Literal) is fits
     assert [p.code for p in found].count("VALUE_INVALID") == (not fits)
@@ -105,33 +113,41 @@ def test_deep_json_that_is_no_plan() -> None:
 def test_deep_groups_are_skipped() -> None:
     """Groups are an encoding that Substrait never used; they are one unknown field, however deep."""
     levels = 50_000
-    table = held(3, held(1, held(1, held(7, held(1, b"t")))))
+    table = length_delimited(
+        3, length_delimited(1, length_delimited(1, length_delimited(7, length_delimited(1, b"t"))))
+    )
     _, found = read(b"\x23" * levels + b"\x24" * levels + table)
     assert ("UNKNOWN_FIELD", "advanced_extensions") in [(p.code, p.path) for p in found]
 
 
 def test_shared_relations_that_multiply_are_refused() -> None:
     """Thirty relations, each referring twice to the one before, are a thousand million."""
-    plan = held(3, held(1, held(1, b"")))
+    plan = length_delimited(3, length_delimited(1, length_delimited(1, b"")))
     for ordinal in range(30):
-        union = held(2, held(21, counted(1, ordinal))) * 2 + counted(3, 6)
-        plan += held(3, held(1, held(8, union)))
+        union = length_delimited(2, length_delimited(21, counted(1, ordinal))) * 2 + counted(3, 6)
+        plan += length_delimited(3, length_delimited(1, length_delimited(8, union)))
     assert unreadable(plan).code == "PLAN_TOO_LARGE"
 
 
 def test_chains_of_shared_relations_count_as_deep() -> None:
-    plan = held(3, held(1, held(1, b"")))
+    plan = length_delimited(3, length_delimited(1, length_delimited(1, b"")))
     for ordinal in range(1500):
-        plan += held(3, held(1, held(2, held(2, held(21, counted(1, ordinal))))))
+        plan += length_delimited(
+            3,
+            length_delimited(
+                1,
+                length_delimited(2, length_delimited(2, length_delimited(21, counted(1, ordinal)))),
+            ),
+        )
     assert unreadable(plan).code == "PLAN_TOO_DEEP"
 
 
 def test_many_deep_places_are_refused_before_their_paths_fill_the_memory() -> None:
-    wide = held(3, held(2, b"")) * 100_000
-    inner = held(7, wide)
+    wide = length_delimited(3, length_delimited(2, b"")) * 100_000
+    inner = length_delimited(7, wide)
     for _ in range(900):
-        inner = held(2, held(2, inner))
-    assert unreadable(held(3, held(1, inner))).code == "PLAN_TOO_DEEP"
+        inner = length_delimited(2, length_delimited(2, inner))
+    assert unreadable(length_delimited(3, length_delimited(1, inner))).code == "PLAN_TOO_DEEP"
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -144,8 +160,10 @@ def test_too_many_values_are_refused_before_all_are_read(
 
     def refused(count: int) -> None:
         numbers = "0," * count
-        mapping = held(2, held(1, b"\x01" * count))
-        binary = held(3, held(1, held(7, held(1, mapping))))
+        mapping = length_delimited(2, length_delimited(1, b"\x01" * count))
+        binary = length_delimited(
+            3, length_delimited(1, length_delimited(7, length_delimited(1, mapping)))
+        )
         content = f'{{"relations": [{numbers}0]}}' if as_json else binary
         assert unreadable(content).code == "PLAN_TOO_LARGE"
 

@@ -13,7 +13,7 @@ from substrait_agg.plan import MAX_PLAN_BYTES
 from tests.plan.helpers import (
     I32,
     PLANS,
-    held,
+    length_delimited,
     meaning,
     plan_of,
     read,
@@ -53,7 +53,7 @@ def test_a_binary_plan_that_starts_like_text_is_binary() -> None:
     urn = b"x" * 121
     plan = Plan()
     plan.relations.add().rel.read.named_table.names.append("t")
-    content = held(1, held(2, urn)) + plan.SerializeToString()
+    content = length_delimited(1, length_delimited(2, urn)) + plan.SerializeToString()
     assert content.startswith(b"\n{")
     assert read(content)[0].root.path == "relations[0].rel.read"
 
@@ -116,8 +116,8 @@ def test_what_is_no_plan_is_refused_with_a_reason(content: bytes, part: str) -> 
 
 
 def test_damage_inside_is_named_with_its_place() -> None:
-    rel = held(1, held(1, b"\x12\x7f"))
-    problem = unreadable(held(3, rel))
+    rel = length_delimited(1, length_delimited(1, b"\x12\x7f"))
+    problem = unreadable(length_delimited(3, rel))
     assert problem.path == "relations[0].rel.read"
 
 

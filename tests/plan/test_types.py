@@ -16,7 +16,7 @@ from tests.plan.helpers import (
     codes,
     counted,
     decoded_expression,
-    held,
+    length_delimited,
     plan_of,
     project,
     read,
@@ -264,7 +264,15 @@ def test_not_a_number_equals_itself_after_decoding() -> None:
     """So that plans with NaN can be compared."""
     first, second = (decoded_expression({"literal": {"fp64": "NaN"}})[0] for _ in range(2))
     assert first == second
-    in_binary = held(3, held(1, held(7, held(3, held(1, b"\x59" + b"\x00" * 6 + b"\xf8\x7f")))))
+    in_binary = length_delimited(
+        3,
+        length_delimited(
+            1,
+            length_delimited(
+                7, length_delimited(3, length_delimited(1, b"\x59" + b"\x00" * 6 + b"\xf8\x7f"))
+            ),
+        ),
+    )
     root = read(in_binary)[0].root
     assert isinstance(root, m.ProjectRel)
     assert isinstance(root.expressions[0], m.Literal)
@@ -368,8 +376,10 @@ def test_the_largest_values_of_time_are_literals(written: Json) -> None:
 
 def test_default_values_with_presence_survive_in_binary() -> None:
     """An i32 literal 0 is on the wire; without presence it would be no literal at all."""
-    literal = held(1, counted(5, 0))
-    root = read(held(3, held(1, held(7, held(3, literal)))))[0].root
+    literal = length_delimited(1, counted(5, 0))
+    root = read(
+        length_delimited(3, length_delimited(1, length_delimited(7, length_delimited(3, literal))))
+    )[0].root
     assert isinstance(root, m.ProjectRel)
     path = "relations[0].rel.project.expressions[0].literal"
     assert root.expressions == (m.Literal(Type("i32", nullable=False), 0, path),)

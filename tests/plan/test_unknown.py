@@ -12,7 +12,7 @@ from tests.plan.helpers import (
     codes,
     column,
     counted,
-    held,
+    length_delimited,
     plan_of,
     project,
     read,
@@ -27,7 +27,7 @@ def test_an_unknown_binary_field_is_reported_with_its_place() -> None:
     read_relation = plan.relations[0].root.input.aggregate.input.filter.input.read
     measure = plan.relations[0].root.input.aggregate.measures[0].measure
     measure.MergeFromString(counted(77, 5))
-    read_relation.named_table.MergeFromString(held(78, b"abc"))
+    read_relation.named_table.MergeFromString(length_delimited(78, b"abc"))
     _, found = read(plan)
     base = "relations[0].root.input.aggregate"
     assert codes(found) == [
@@ -38,8 +38,10 @@ def test_an_unknown_binary_field_is_reported_with_its_place() -> None:
 
 
 def test_an_unknown_field_inside_a_refused_relation_is_reported_too() -> None:
-    cross = held(1, held(12, held(2, held(1, counted(99, 1)))))
-    _, found = read(held(3, cross))
+    cross = length_delimited(
+        1, length_delimited(12, length_delimited(2, length_delimited(1, counted(99, 1))))
+    )
+    _, found = read(length_delimited(3, cross))
     assert ("UNKNOWN_FIELD", "relations[0].rel.cross.left.read.99") in codes(found)
 
 
@@ -76,8 +78,8 @@ def test_bad_json_values_are_reported_with_their_place() -> None:
 
 
 def test_a_text_that_is_not_utf8_is_reported() -> None:
-    named = held(7, held(1, b"\xff\xfe"))
-    _, found = read(held(3, held(1, held(1, named))))
+    named = length_delimited(7, length_delimited(1, b"\xff\xfe"))
+    _, found = read(length_delimited(3, length_delimited(1, length_delimited(1, named))))
     assert ("VALUE_INVALID", "relations[0].rel.read.named_table.names") in codes(found)
 
 
@@ -85,17 +87,21 @@ def test_two_members_of_one_choice_are_a_conflict() -> None:
     both = {**column(0), "literal": {"i32": 1}}
     _, found = read(plan_of(project(both)))
     assert "FIELD_CONFLICT" in {p.code for p in found}
-    literal_then_selection = held(1, counted(5, 1)) + held(2, b"")
-    content = held(3, held(1, held(7, held(3, literal_then_selection))))
+    literal_then_selection = length_delimited(1, counted(5, 1)) + length_delimited(2, b"")
+    content = length_delimited(
+        3, length_delimited(1, length_delimited(7, length_delimited(3, literal_then_selection)))
+    )
     _, found = read(content)
     assert ("FIELD_CONFLICT", "relations[0].rel.project.expressions[0].selection") in codes(found)
 
 
 def test_a_message_in_two_pieces_is_merged_as_protobuf_does() -> None:
     """A parser that keeps only the last piece would lose the table's name."""
-    named = held(1, held(7, held(1, b"t")))
-    masked = held(1, held(4, held(1, held(1, counted(1, 1)))))
-    plan, _ = read(held(3, held(1, named) + held(1, masked)))
+    named = length_delimited(1, length_delimited(7, length_delimited(1, b"t")))
+    masked = length_delimited(
+        1, length_delimited(4, length_delimited(1, length_delimited(1, counted(1, 1))))
+    )
+    plan, _ = read(length_delimited(3, length_delimited(1, named) + length_delimited(1, masked)))
     root = plan.root
     assert (getattr(root, "table", None), getattr(root, "projection", None)) == (("t",), (1,))
 

@@ -151,7 +151,7 @@ def quietly(steps: str, then: Change) -> Change:
     return change
 
 
-def together(*changes: Change) -> Change:
+def combined(*changes: Change) -> Change:
     """Several changes that make up one mistake; the place of the last one counts."""
 
     def change(place: Place) -> Place | str | None:
@@ -161,7 +161,7 @@ def together(*changes: Change) -> Change:
     return change
 
 
-def told_at(path: str, change: Change) -> Change:
+def at_fixed_path(path: str, change: Change) -> Change:
     """A change whose problem is at a fixed place of the plan."""
 
     def apply(place: Place) -> str:

@@ -8,6 +8,7 @@ from tests.planted.changes import (
     adding,
     becoming,
     clearing,
+    combined,
     copying,
     holding,
     inside,
@@ -16,7 +17,6 @@ from tests.planted.changes import (
     quietly,
     repeating,
     setting,
-    together,
 )
 from tests.planted.mistake import Mistake
 from tests.planted.places import Place, called, column, relation
@@ -52,7 +52,7 @@ def _without_copies(place: Place) -> None:
 
 def _key(change: Change) -> Change:
     """Changes the first grouping expression, where the problem is."""
-    return together(_without_copies, inside("grouping_expressions[0]", change))
+    return combined(_without_copies, inside("grouping_expressions[0]", change))
 
 
 def _refer_to_nothing(place: Place) -> str:
@@ -81,7 +81,7 @@ def _inline_keys(place: Place) -> None:
 
 AGGREGATES = (
     Mistake("a grouping set that refers to no grouping expression", "GROUPING_REFERENCE_OUT_OF_RANGE",
-            GROUPED, together(_without_copies, _refer_to_nothing)),
+            GROUPED, combined(_without_copies, _refer_to_nothing)),
     Mistake("a grouping expression that no set uses", "GROUPING_EXPRESSION_UNUSED", TWO_KEYS,
             adding("grouping_expressions", **column(3))),
     Mistake("an aggregate of nothing", "AGGREGATE_EMPTY", GROUPED,
@@ -93,7 +93,7 @@ AGGREGATES = (
             copying("grouping_expressions[1]", "grouping_expressions[0]"), producers=("substrait-python",)),
     Mistake("a key that the input does not have", "FIELD_OUT_OF_RANGE", ONE_SET,
             _key(becoming(**column(OUTSIDE)))),
-    Mistake("a key that is a float", "KEY_TYPE_FLOAT", AVERAGING, together(_without_copies, _averaged)),
+    Mistake("a key that is a float", "KEY_TYPE_FLOAT", AVERAGING, combined(_without_copies, _averaged)),
     Mistake("a key that has no order", "KEY_TYPE_NOT_SUPPORTED", ONE_SET, _key(becoming(**COMPOUND))),
     Mistake("a key that is a list", "KEY_TYPE_NESTED", ONE_SET, _key(becoming(**LIST))),
     Mistake("an enhancement of an aggregate", "ENHANCEMENT_NOT_SUPPORTED", GROUPED,

@@ -11,12 +11,12 @@ from tests.planted.changes import (
     Change,
     adding,
     at_declaration,
+    at_fixed_path,
     becoming,
     calling,
     clearing,
+    combined,
     setting,
-    together,
-    told_at,
 )
 from tests.planted.mistake import Mistake
 from tests.planted.places import Place, call, first, measure
@@ -88,15 +88,15 @@ def _address(place: Place) -> str:
 
 
 DECLARATIONS = (
-    Mistake("one anchor for two functions", "ANCHOR_REPEATED", PLAN, at_declaration(together(
+    Mistake("one anchor for two functions", "ANCHOR_REPEATED", PLAN, at_declaration(combined(
         adding("extensions", extension_function={"name": "another:i64"}), _same_anchor))),
     Mistake("a declaration that declares nothing", "FIELD_MISSING", PLAN, adding("extensions")),
     Mistake("a function declared without an extension", "FUNCTION_NAME_BARE", AVG,
-            at_declaration(together(
+            at_declaration(combined(
                 calling(ARITHMETIC, "max:fp64"),
                 lambda p: setting(extension_urn_reference=0)(p.top.down("extensions[-1].extension_function"))))),
     Mistake("a function of an extension that is not declared", "EXTENSION_UNDECLARED", AVG,
-            at_declaration(together(
+            at_declaration(combined(
                 calling(ARITHMETIC, "max:fp64"),
                 lambda p: setting(extension_urn_reference=OUTSIDE)(p.top.down("extensions[-1].extension_function")))),
             ".extension_urn_reference"),
@@ -123,14 +123,14 @@ DECLARATIONS = (
 )  # fmt: skip
 
 WHOLE = (
-    Mistake("a plan without a version", "VERSION_MISSING", PLAN, told_at("version", clearing("version")),
+    Mistake("a plan without a version", "VERSION_MISSING", PLAN, at_fixed_path("version", clearing("version")),
             producers=("substrait-python",)),  # DataFusion's plans mean something else without their producer
     Mistake("an enhancement that is not known", "ENHANCEMENT_NOT_SUPPORTED", PLAN,
-            told_at("advanced_extensions.enhancement", _enhanced), json=False),
+            at_fixed_path("advanced_extensions.enhancement", _enhanced), json=False),
     Mistake("a field that no release has", "UNKNOWN_FIELD", measure("sum"), _extra_field, ".1023",
             json=False),
     Mistake("two roots", "ROOT_COUNT", PLAN,
-            told_at("relations", adding("relations", root={"input": {"read": ONE_COLUMN}, "names": ["k"]}))),
+            at_fixed_path("relations", adding("relations", root={"input": {"read": ONE_COLUMN}, "names": ["k"]}))),
     Mistake("a root without a relation", "FIELD_MISSING", ROOT, clearing("input")),
     Mistake("a reference to a relation that is not there", "REFERENCE_INVALID", READ,
             becoming(reference={"subtree_ordinal": OUTSIDE})),

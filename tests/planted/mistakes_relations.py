@@ -14,6 +14,7 @@ from tests.planted.changes import (
     adding,
     becoming,
     clearing,
+    combined,
     copying,
     dropping,
     inside,
@@ -21,7 +22,6 @@ from tests.planted.changes import (
     quietly,
     replacing,
     setting,
-    together,
     wrapping,
 )
 from tests.planted.mistake import Mistake
@@ -164,7 +164,7 @@ SORTS = (
             inside("sorts[0]", clearing("expr"))),
     Mistake("a sort by a column that the output leaves out", "SORT_KEY_NOT_IN_OUTPUT", SORT, _left_out),
     Mistake("a sort of a table", "SORT_NO_EFFECT", READ_REL,
-            together(wrapping("sort"), quietly("sort", adding("sorts", expr=column(0), direction=1))),
+            combined(wrapping("sort"), quietly("sort", adding("sorts", expr=column(0), direction=1))),
             ".sort"),
 )  # fmt: skip
 
@@ -177,7 +177,7 @@ def _other_types(place: Place) -> Place:
 
 
 SETS = (
-    Mistake("a minus of one table", "SET_SECONDARY_MISSING", UNION, together(setting(op=1), dropping("inputs"))),
+    Mistake("a minus of one table", "SET_SECONDARY_MISSING", UNION, combined(setting(op=1), dropping("inputs"))),
     Mistake("a minus without a number of copies", "SET_COPIES_UNCLEAR", UNION, setting(op=2), ".op"),
     Mistake("a set operation that is not said", "FIELD_MISSING", UNION, setting(op=0)),
     Mistake("a set operation that no release has", "VALUE_INVALID", UNION, setting(op=77), ".op"),

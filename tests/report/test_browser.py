@@ -118,7 +118,7 @@ def hostile() -> Report:
     return Report(HOSTILE, found, json.dumps(plan).encode())
 
 
-def deep() -> Report:
+def deep_plan() -> Report:
     inner: dict[str, Any] = {"read": {"namedTable": {"names": ["t"]}}}
     for _ in range(300):
         inner = {"filter": {"input": inner}}
@@ -137,7 +137,7 @@ def pages() -> dict[str, str]:
         "refused": reports_html([report_of("samples/datafusion/join_agg.json")]),
         "several": reports_html(several),
         "hostile": reports_html([hostile()]),
-        "deep": reports_html([deep()]),
+        "deep": reports_html([deep_plan()]),
         "explained": substrait_agg.explain(substrait_agg.Plan.from_file(ROLLUP), "html"),
     }
 

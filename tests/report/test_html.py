@@ -80,13 +80,13 @@ def test_every_field_and_every_problem_of_a_sample_is_at_its_place(plan: Path) -
         assert told.message in box.text()
         # A name in a list is no node of its own; a message and the one it wraps are one node.
         path = re.sub(r"(names|preference)\[\d+\]$", r"\1", told.path)
-        node = next(e for e in around(box) if e.tag == "li")
+        node = next(e for e in surroundings(box) if e.tag == "li")
         assert f"{box.path(page)}.".startswith(f"{path}.")
         assert node.parent is not None
         assert len(node.parent.path(page)) < len(path), "no smaller node is around it"
 
 
-def around(element: Element) -> Iterator[Element]:
+def surroundings(element: Element) -> Iterator[Element]:
     """The elements around one, the innermost first."""
     at = element.parent
     while at is not None:
@@ -130,7 +130,7 @@ def test_what_leads_to_a_problem_is_open_and_marked_and_the_rest_is_closed() -> 
     found = problem(f"{TOP}.sort.input.project.expressions[3]", "error")
     report = Report("q01", (found,), (PLANS / "tpch/q01.bin").read_bytes())
     page = page_of(report)
-    nodes = [e for e in around(page.of("div", "problem")[0]) if e.tag == "details"]
+    nodes = [e for e in surroundings(page.of("div", "problem")[0]) if e.tag == "details"]
     assert len(nodes) == 5
     for node in nodes:
         assert "open" in node.attributes
@@ -235,7 +235,7 @@ def test_a_deep_plan_is_shown_to_its_end_in_blocks_that_a_browser_can_nest() -> 
     page = page_of(Report("deep", (problem(deep), problem(TOP)), nested(950)))
     boxes = page.of("div", "problem")
     assert {box.path(page) for box in boxes} == {f"{TOP}.filter", f"{deep}.named_table"}
-    assert all(len(list(around(box))) < 500 for box in boxes)
+    assert all(len(list(surroundings(box))) < 500 for box in boxes)
     assert len(page.of("div", "block")) > 10
 
 

@@ -166,7 +166,7 @@ def test_broken_content_is_answered_without_an_error(data: st.DataObject) -> Non
         assert 0 <= region.start <= region.end <= len(spoiled)
 
 
-def deep(levels: int) -> tuple[bytes, str]:
+def deep_plan(levels: int) -> tuple[bytes, str]:
     """Filters over filters, and the path of the innermost."""
     text = '{"filter":{"input":' * levels + '{"read":{}}' + "}}" * levels
     path = "relations[0].rel" + ".filter.input" * levels
@@ -174,7 +174,7 @@ def deep(levels: int) -> tuple[bytes, str]:
 
 
 def test_depth_is_no_problem() -> None:
-    content, path = deep(900)
+    content, path = deep_plan(900)
     assert text_at(content, path) == '{"read":{}}'
     assert text_at(content, f"{path}.read.filter") == "{}"
 

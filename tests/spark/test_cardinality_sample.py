@@ -31,7 +31,7 @@ def rows(spark: SparkSession, count: int, keys: int, parts: int = 500) -> DataFr
     return spark.range(0, count, 1, parts).select((F.col("id") % keys).alias("k0"))
 
 
-def foreseen(frame: DataFrame, told: OperatorSpec | None = None, **care: Any) -> bool:
+def sampled_strategy(frame: DataFrame, told: OperatorSpec | None = None, **care: Any) -> bool:
     from substrait_agg.spark.execution.strategy import (
         LARGE_BYTES,
         BatchStrategy,
@@ -47,9 +47,9 @@ def foreseen(frame: DataFrame, told: OperatorSpec | None = None, **care: Any) ->
 def test_rows_of_keys_that_hardly_repeat_are_exchanged_as_they_are(spark: SparkSession) -> None:
     """Of rows that would take days to read, only the first are looked at."""
     many = 10**13
-    assert foreseen(rows(spark, many, many))
-    assert not foreseen(rows(spark, many, 1_000))
-    assert not foreseen(rows(spark, 0, 1))
+    assert sampled_strategy(rows(spark, many, many))
+    assert not sampled_strategy(rows(spark, many, 1_000))
+    assert not sampled_strategy(rows(spark, 0, 1))
 
 
 @pytest.mark.spark
@@ -68,7 +68,7 @@ def test_of_other_batches_nothing_is_looked_at(what: dict[str, Any], spark: Spar
     from pyspark.sql import functions as F
 
     unread = rows(spark, 10, 10).select(F.raise_error(F.lit("read")).cast("long").alias("k0"))
-    assert not foreseen(unread, **what)
+    assert not sampled_strategy(unread, **what)
 
 
 @pytest.mark.spark
@@ -80,7 +80,7 @@ def test_rows_that_are_observed_are_not_looked_at(spark: SparkSession) -> None:
     noted = Observation()
     observed = rows(spark, 1_000_000, 1_000_000, 2).observe(noted, F.count(F.lit(1)).alias("n"))
     prepared = observed.select((F.col("k0") + 1).alias("k0")).unionAll(rows(spark, 5, 5, 2))
-    assert not foreseen(prepared)
+    assert not sampled_strategy(prepared)
     assert prepared.count() == 1_000_005
     assert noted.get == {"n": 1_000_000}
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_told_as_of_any_batch(spark: SparkSession) -> Non
 
     broken = F.raise_error(F.lit("[NULL_IN_REQUIRED_COLUMN] column k of table t is null"))
     with pytest.raises(RunFailed) as failed:
-        foreseen(rows(spark, 10, 10).select(broken.cast("long").alias("k0")))
+        sampled_strategy(rows(spark, 10, 10).select(broken.cast("long").alias("k0")))
     assert failed.value.code == "NULL_IN_REQUIRED_COLUMN"
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.bind.bound import Call, Column, Constant, Expr
 from substrait_agg.functions.scalars.catalogue import SCALARS
-from tests.conformance.evaluating import Asked, Failed, evaluate
+from tests.conformance.evaluating import Comparison, Failed, evaluate
 from tests.spark.evaluating import over_rows
 from tests.spark.samples import FAILS, Sample
 from tests.spark.samples_numbers import intervals, lists, logarithms, roundings
@@ -83,7 +83,7 @@ def in_columns(spark: SparkSession, samples: Sequence[Sample]) -> Iterator[tuple
 
 def as_constants(spark: SparkSession, samples: Sequence[Sample]) -> Iterator[tuple[Sample, Any]]:
     """Values of samples whose arguments are constants, which Spark folds."""
-    answers = evaluate(spark, [Asked(s.call, None) for s in samples], in_columns=False)
+    answers = evaluate(spark, [Comparison(s.call, None) for s in samples], in_columns=False)
     for sample, answer in zip(samples, answers, strict=True):
         yield sample, answer if isinstance(answer, Failed) else answer[0]
 

@@ -88,10 +88,10 @@ def test_hopping_windows(kind: str, zone: str | None, spark: SparkSession) -> No
     for size, slide, offset in ((60, 20, 0), (50, 20, 7), (20, 50, -3), (DAY, 7 * DAY // 2, 1)):
         found = evaluated(spark, called("hop", kind, size, slide, offset), zone)
         for time, windows in zip(TIMES, found, strict=True):
-            assert windows == sorted(held(time, size, slide, offset), key=str)
+            assert windows == sorted(expected_windows(time, size, slide, offset), key=str)
 
 
-def held(time: int | None, size: int, slide: int, offset: int) -> list[Any]:
+def expected_windows(time: int | None, size: int, slide: int, offset: int) -> list[Any]:
     if time is None:
         return [None]
     last = (time - offset) // slide * slide + offset

@@ -13,7 +13,7 @@ import pytest
 
 from substrait_agg.files import download_cache
 from substrait_agg.files.filesystem import FileSystem
-from tests.crash.cases import Case, Stored, Undisturbed, cases, run_case, undisturbed
+from tests.crash.cases import Case, MemoryStore, Undisturbed, cases, run_case, undisturbed
 from tests.crash.scenario import quick_batches
 from tests.crash.settings import chained
 
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
     folder = tmp_path_factory.mktemp("crash")
     with pytest.MonkeyPatch.context() as patched, quick_batches():
         patched.setenv(download_cache.FOLDER, str(folder / "cache"))
-        yield undisturbed(folder, chained(), Stored.bucket)
+        yield undisturbed(folder, chained(), MemoryStore.bucket)
 
 
 def check(whole: Undisturbed, chosen: list[Case]) -> None:

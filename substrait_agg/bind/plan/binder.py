@@ -30,7 +30,7 @@ from substrait_agg.bind.plan.relations import bind_relation
 from substrait_agg.bind.plan_size import PlanLimitExceeded
 from substrait_agg.bind.profiles import profile_of
 from substrait_agg.bind.readings import (
-    Reading,
+    PlanReading,
     direct_project_in,
     possible_readings,
     relations_of,
@@ -87,7 +87,7 @@ class _Trial:
     The number of errors, and the fingerprint of the plan if there are none.
     """
 
-    reading: Reading
+    reading: PlanReading
     errors: int
     identity: str | None
 
@@ -96,7 +96,7 @@ class _Trial:
 class _Choice:
     """The chosen reading. `unclear` is true if another reading fits too and gives another plan."""
 
-    reading: Reading
+    reading: PlanReading
     unclear: bool
 
 
@@ -117,7 +117,7 @@ def _copy(problems: Problems) -> Problems:
 
     The fit does not depend on the mode, so the copy is lenient.
     """
-    return Problems("lenient", list(problems.found))
+    return Problems("lenient", list(problems.items))
 
 
 def _try(plan: DecodedPlan, context: BindContext) -> _Trial:

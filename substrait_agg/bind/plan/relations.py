@@ -59,7 +59,7 @@ def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
         check_written(node)
         made = _BINDERS[type(node)](node, context)
         if not isinstance(made.relation, Opaque):
-            context.placed.add(made.relation)
+            context.size_limiter.add(made.relation)
         context.bound[id(node)] = made
     found: Ordered = context.bound[id(node)]
     return found
@@ -143,7 +143,7 @@ def _check_best_effort(node: model.ReadRel, source: Bound, context: BindContext)
         return
     apart = BindContext(Problems(context.problems.mode), context.profile)
     bind_condition(node.best_effort_filter, schema_of(source), apart, "FILTER_NOT_BOOLEAN")
-    for problem in apart.problems.found:
+    for problem in apart.problems.items:
         if problem.code in _INVALID_ANYWHERE:
             context.problems.copy(problem)
 

@@ -31,7 +31,7 @@ class EvolvingView(Protocol):
         """Return the rows of the view before a new plan began with `version`, as retractions."""
 
 
-def given(view: EvolvingView, version: int, *, same_columns: bool) -> list[Table]:
+def tables_to_deliver(view: EvolvingView, version: int, *, same_columns: bool) -> list[Table]:
     """Return the tables to deliver for the version with which a new plan began.
 
     The output must have received the previous version.

@@ -6,7 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from substrait_agg.changes.delivery.evolved import first_version, given, is_same, refusal
+from substrait_agg.changes.delivery.evolved import (
+    first_version,
+    is_same,
+    refusal,
+    tables_to_deliver,
+)
 from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.commit.view.view import PlanChange
@@ -191,7 +196,7 @@ class OutputCursor:
             tables = (
                 [view.changes(since=since, until=version)]
                 if evolved is None
-                else given(view, version, same_columns=evolved.same_columns)
+                else tables_to_deliver(view, version, same_columns=evolved.same_columns)
             )
             if len(tables) == 1:
                 self.sink.deliver(tables[0], version)

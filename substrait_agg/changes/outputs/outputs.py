@@ -78,7 +78,7 @@ class OutputKind:
 
 
 def _batch_text(spec: OutputSpec, place: SinkContext) -> Sink:
-    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
+    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.guarded)
 
 
 def _live_text(spec: OutputSpec, place: SinkContext) -> Sink:
@@ -87,7 +87,7 @@ def _live_text(spec: OutputSpec, place: SinkContext) -> Sink:
         from substrait_agg.changes.outputs.screen import FRAMES, Screen
 
         return Screen(place.stdout, FRAMES[spec.kind])
-    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.held)
+    return LiveText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.guarded)
 
 
 def can_draw(stream: TextIO) -> bool:
@@ -241,7 +241,7 @@ def check_outputs(
         if spec.location is not None and not _is_device(spec.location):
             resolved = spec.location.resolve()
             if resolved in users:
-                raise _shared(spec, users[resolved])
+                raise _location_conflict(spec, users[resolved])
             users[resolved] = spec.kind
 
 
@@ -286,7 +286,7 @@ def keeps_late(output: str | OutputSpec | Sink) -> bool:
     return spec.kind == "late-parquet"
 
 
-def _shared(spec: OutputSpec, other: str) -> UsageError:
+def _location_conflict(spec: OutputSpec, other: str) -> UsageError:
     message = f"{other} and {spec.kind} would overwrite each other"
     help = "give each output its own location"
     return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))

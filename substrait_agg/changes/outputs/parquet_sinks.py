@@ -119,7 +119,7 @@ class ViewParquet(Sink):
         filesystem().make(folder)
         _remove_drafts(folder, ".view.", fence)
         self._path = folder / "view.parquet"
-        self._guard = fence.held
+        self._guard = fence.guarded
 
     def finish(self, view: Table, version: int) -> None:
         """Replace the file."""
@@ -132,7 +132,7 @@ def _holds(folder: Path, prefix: str) -> bool:
 
 def _remove_drafts(folder: Path, prefix: str, fence: Fence) -> None:
     """Remove the unfinished files of killed runs."""
-    with fence.held():
+    with fence.guarded():
         for name in filesystem().names(folder):
             if name.startswith(prefix) and name.endswith(".tmp"):
                 filesystem().remove(folder / name)

@@ -318,7 +318,7 @@ class AppendText(Sink):
         The fence raises if a newer run owns the file, which may have written there.
         """
         if self._file is not None and filesystem().size(self._path) > end:
-            with self._record.fence.held():
+            with self._record.fence.guarded():
                 filesystem().cut(self._file, end)
 
     def close(self) -> None:

@@ -149,7 +149,7 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
             ("key", before.keys, now.keys),
             ("measure", before.measures, _measures(now, before)),
         ):
-            found += _changed(f"{kind}{where}", old, new)
+            found += _differing_texts(f"{kind}{where}", old, new)
     found += _columns(there, wanted)
     if there.sorts != wanted.sorts:
         found.append("the order of the view differs")
@@ -166,7 +166,7 @@ def _measures(now: OperatorText, before: OperatorText) -> list[str]:
     return [known.get(fingerprint, text) for fingerprint, text in pairs]
 
 
-def _changed(kind: str, before: Iterable[str], now: Iterable[str]) -> list[str]:
+def _differing_texts(kind: str, before: Iterable[str], now: Iterable[str]) -> list[str]:
     gone, new = Counter(before), Counter(now)
     common = gone & new
     return [

@@ -73,7 +73,7 @@ def rows_for_number(
     conditions = {argument.condition for argument in given}
     present = frozenset(a.value for a in given if a.nullable)
     need = _Need(conditions.pop(), present, number.arguments) if len(conditions) == 1 else None
-    return _found(there, now, number.arguments, need)
+    return _smallest_source(there, now, number.arguments, need)
 
 
 def rows_for_tree(there: OperatorSchema, now: OperatorSchema, tree: TreeSchema) -> RowSource | None:
@@ -82,11 +82,11 @@ def rows_for_tree(there: OperatorSchema, now: OperatorSchema, tree: TreeSchema) 
         return None
     arguments = tuple(a for a in (*tree.arguments, tree.present) if a is not None)
     if tree.holds == "whole rows":
-        return _found(there, now, arguments, None)
-    return _found(there, now, arguments, _Need(*_domain(now, tree), arguments))
+        return _smallest_source(there, now, arguments, None)
+    return _smallest_source(there, now, arguments, _Need(*_domain(now, tree), arguments))
 
 
-def _found(
+def _smallest_source(
     there: OperatorSchema, now: OperatorSchema, wanted: Sequence[int], need: _Need | None
 ) -> RowSource | None:
     plain = [] if need is None else [_plain(there, now, i, need) for i in _trees(there, "rows")]

@@ -425,7 +425,7 @@ class GroupRewriter:
             return counted(accumulator, self._deltas[required(accumulator.tree)], self._count)
         if accumulator.tree is not None:
             return distinct_sums(self._spec, ordinal, self._deltas[accumulator.tree], self._count)
-        given = self._given(self._migration.number_rows[ordinal])
+        given = self._source_rows(self._migration.number_rows[ordinal])
         if given is None:
             return None
         columns = with_computed(given.columns, self._spec.computed)
@@ -447,12 +447,15 @@ class GroupRewriter:
         """
         summed = _summed_trees(self._migration, self._spec)
         return [
-            self._made(i) if at is None else self._read(i, all_=i in summed)
+            self._new_tree(i) if at is None else self._read(i, all_=i in summed)
             for i, at in enumerate(self._migration.trees)
         ]
 
-    def _made(self, ordinal: int) -> TreeDelta:
-        spec, given = self._spec.trees[ordinal], self._given(self._migration.tree_rows[ordinal])
+    def _new_tree(self, ordinal: int) -> TreeDelta:
+        spec, given = (
+            self._spec.trees[ordinal],
+            self._source_rows(self._migration.tree_rows[ordinal]),
+        )
         if given is None:
             return self._read(ordinal, all_=False)
         columns: dict[str, object] = {f"x{a}": column for a, column in given.columns.items()}
@@ -471,7 +474,7 @@ class GroupRewriter:
         at = group_ordinals(self._hashes, self._chains, found.hashes, found.collision_ids)
         return TreeDelta(found, at, np.zeros(len(found), np.int64), found.weights, tree)
 
-    def _given(self, source: RowSource | None) -> _SourceRows | None:
+    def _source_rows(self, source: RowSource | None) -> _SourceRows | None:
         """Return the rows of a source, or None if there are none."""
         if source is None:
             raise TypeError("something new without rows")
@@ -516,7 +519,7 @@ class GroupRewriter:
             keys=self._groups.keys,
             state=now,
             shown=shown,
-            known=np.zeros(self._count, np.bool_),
+            existed=np.zeros(self._count, np.bool_),
             before=[pa.nulls(self._count, type_) for type_ in types],
             stale=np.ones(self._count, np.bool_),
             deltas=self._deltas,

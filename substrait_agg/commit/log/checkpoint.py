@@ -190,10 +190,10 @@ class Checkpoint(CheckpointReader):
         Raises:
             CommitConflict: another run has claimed the checkpoint.
             OSError: the record cannot be written, or another process has written one since `noted`
-                was computed from `kept`.
+                was computed from `retention_state`.
         """
         following = replace(noted, revision=noted.revision + self.root.is_remote)
-        with self.fence.held():  # a run that was suspended must not overwrite a newer record
+        with self.fence.guarded():  # a run that was suspended must not overwrite a newer record
             if not keep(self.root, following.revision, following.to_bytes(self.identity)):
                 self.fence.check()
                 raise BlockingIOError(errno.EAGAIN, "another process is sweeping", str(self.folder))

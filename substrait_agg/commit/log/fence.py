@@ -49,7 +49,7 @@ class Fence:
         """
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def guarded(self) -> Iterator[None]:
         """Prevent claims by other runs within a block, which should be short.
 
         Raises:
@@ -86,8 +86,8 @@ class EpochFence(Fence):
             )
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """See `Fence.held`."""
+    def guarded(self) -> Iterator[None]:
+        """See `Fence.guarded`."""
         with _alone(self._files):
             self.check()
             yield

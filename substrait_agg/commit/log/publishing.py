@@ -126,7 +126,7 @@ def sweep_drafts(fence: Fence, folders: Iterable[FolderFiles]) -> None:
     """
     if fence is NO_FENCE:
         return
-    with fence.held():
+    with fence.guarded():
         for files in folders:
             for name in files.names():
                 if name.startswith(DRAFT):

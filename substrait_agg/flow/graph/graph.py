@@ -47,13 +47,13 @@ class UpsertSource:
 class TableOrigin:
     """Changes of a source table; only the columns `names` are read.
 
-    With `keyed`, a row of weight 1 replaces the row of its key, and a row of weight -1 deletes it.
+    With `upsert`, a row of weight 1 replaces the row of its key, and a row of weight -1 deletes it.
     """
 
     table: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[Type, ...]
-    keyed: UpsertSource | None = None
+    upsert: UpsertSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,9 @@ def _origin(branch: Branch, below: Sequence[Identity]) -> tuple[tuple[Any, ...],
     if isinstance(origin, TableOrigin):
         typed = zip(origin.names, origin.types, strict=True)
         columns = [[*origin.table, name, canonical(type_)] for name, type_ in typed]
-        if origin.keyed is not None:
+        if origin.upsert is not None:
             # The fields of the envelope follow, then the flags of omitted values.
-            columns += [[*origin.table, "", i] for i in range(origin.keyed.extra)]
+            columns += [[*origin.table, "", i] for i in range(origin.upsert.extra)]
         return tuple(columns), list(origin.table)
     rows = digest(canonical(origin.rows))
     return tuple([rows, i] for i in range(len(origin.types))), rows

@@ -59,7 +59,7 @@ def _and(conditions: Sequence[Expr]) -> Expr | None:
     return reduce(lambda a, b: Call(BOOL, "and", (a, b)), conditions)
 
 
-def _given(condition: Expr | None, *more: Expr) -> Expr | None:
+def _filter_and(condition: Expr | None, *more: Expr) -> Expr | None:
     """Return the conjunction of the filter and further conditions."""
     return _and([*([] if condition is None else [condition]), *more])
 
@@ -68,7 +68,7 @@ def _rows_counted(measure: BoundMeasure, sharing: StateLayoutBuilder) -> int | N
     """Return the accumulator that counts the rows in which no argument is null."""
     if len(measure.arguments) > 1:
         present = [_present(a) for a in measure.arguments if a.type.nullable]
-        return sharing.count(None, _given(measure.filter, *present))
+        return sharing.count(None, _filter_and(measure.filter, *present))
     return sharing.count(measure.argument, measure.filter)
 
 
@@ -91,8 +91,8 @@ def _sum(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
 def _boolean(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     value = measure.arguments[0]
     negated = Call(value.type, "not", (value,))
-    holds = sharing.count(None, _given(measure.filter, value))
-    fails = sharing.count(None, _given(measure.filter, negated))
+    holds = sharing.count(None, _filter_and(measure.filter, value))
+    fails = sharing.count(None, _filter_and(measure.filter, negated))
     return MeasureState((holds, fails))
 
 

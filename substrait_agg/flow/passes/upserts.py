@@ -88,10 +88,10 @@ Upserts = Mapping[Table, UpsertDeclaration]
 def upserts_of(flow: Flow) -> tuple[str, ...]:
     """Return the declaration of each upsert operator of a flow as text: table, key and order."""
     return tuple(
-        _declaration_text(branch.origin, branch.origin.keyed)
+        _declaration_text(branch.origin, branch.origin.upsert)
         for node in flow.operators
         for branch in node.branches
-        if isinstance(branch.origin, TableOrigin) and branch.origin.keyed is not None
+        if isinstance(branch.origin, TableOrigin) and branch.origin.upsert is not None
     )
 
 
@@ -138,8 +138,8 @@ def _origin(
 ) -> TableOrigin:
     """Return the one read of a table: its key, its order, and all columns that the plan reads."""
     types = _types(table, reads)
-    keys = _found(upsert.keys, "key", types, table)
-    order = () if upsert.envelope else _found(upsert.order, "order", types, table)
+    keys = _columns_named(upsert.keys, "key", types, table)
+    order = () if upsert.envelope else _columns_named(upsert.order, "order", types, table)
     origins = [b.origin for b in _branches(flow) if isinstance(b.origin, TableOrigin)]
     used = [name for o in origins if o.table == table for name in o.names]
     names = tuple(dict.fromkeys((*keys, *order, *used, *upsert.stored_columns)))
@@ -169,7 +169,7 @@ def _types(table: Table, reads: Sequence[BoundRead]) -> dict[str, Type]:
     return types
 
 
-def _found(
+def _columns_named(
     wanted: Sequence[str], word: str, types: Mapping[str, Type], table: Table
 ) -> tuple[str, ...]:
     """Return the plan's columns with these names.
@@ -201,7 +201,7 @@ def _column(wanted: str, word: str, types: Mapping[str, Type], table: Table) -> 
 
 
 def _operator(id_: int, origin: TableOrigin) -> Upsert:
-    keyed = origin.keyed
+    keyed = origin.upsert
     if keyed is None:
         raise TypeError(origin)
     types = (*origin.types, *(ENVELOPE_FIELDS[path] for path in keyed.paths))
@@ -253,8 +253,8 @@ def _rewired(branch: Branch, made: Mapping[Table, Node]) -> Branch:
 def output_names(node: Node) -> list[str]:
     """Return the table's columns in the output order of its operator: those of the key first."""
     origin = node.branches[0].origin
-    if not isinstance(origin, TableOrigin) or origin.keyed is None:
+    if not isinstance(origin, TableOrigin) or origin.upsert is None:
         raise TypeError(origin)
-    keys = origin.keyed.keys
+    keys = origin.upsert.keys
     rest = (i for i in range(len(origin.names)) if i not in keys)
     return [origin.names[i] for i in (*keys, *rest)]

@@ -83,13 +83,13 @@ Declarations = Mapping[str, tuple[Signature, ...]]
 @lru_cache(maxsize=1)
 def signatures() -> tuple[Signature, ...]:
     """Return all aggregate implementations of the standard, by extension file and position."""
-    return tuple(_declared("aggregate_functions"))
+    return tuple(_parse_declaration("aggregate_functions"))
 
 
 @lru_cache(maxsize=1)
 def scalar_signatures() -> tuple[Signature, ...]:
     """Return all scalar implementations of the standard, by extension file and position."""
-    return tuple(_declared("scalar_functions"))
+    return tuple(_parse_declaration("scalar_functions"))
 
 
 @lru_cache(maxsize=1)
@@ -124,7 +124,7 @@ def _text(urn: str) -> str:
     return file.read_text(encoding="utf-8") if urn.isidentifier() and file.is_file() else ""
 
 
-def _declared(section: Section) -> Iterator[Signature]:
+def _parse_declaration(section: Section) -> Iterator[Signature]:
     names = sorted(f.name for f in _folder().iterdir() if f.name.endswith(".yaml"))
     for name in names:
         for found in declarations(name.removesuffix(".yaml"), section).values():

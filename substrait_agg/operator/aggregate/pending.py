@@ -25,7 +25,7 @@ class PendingStatus:
     """The pending status of the groups of a slice.
 
     Attributes:
-        known: mask of the groups that waited before.
+        is_pending: mask of the groups that waited before.
         rows: number of rows of each group since it was last emitted, including this slice.
         since: instant of the last of these rows.
         fired: mask of the groups to emit now.
@@ -33,7 +33,7 @@ class PendingStatus:
             candidates for eviction.
     """
 
-    known: Mask
+    is_pending: Mask
     rows: Int64s
     since: Int64s
     fired: Mask
@@ -52,7 +52,7 @@ class PendingStatus:
     def more(self) -> int:
         """Return the change of the number of waiting groups."""
         waits = int(np.count_nonzero(self.has_rows & ~self.fired))
-        return waits - int(np.count_nonzero(self.known))
+        return waits - int(np.count_nonzero(self.is_pending))
 
 
 def pending_schema(keys: Sequence[pa.DataType]) -> pa.Schema:
@@ -105,7 +105,7 @@ def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
 
 def pending_rows(groups: BatchGroups, held: PendingStatus) -> pa.Table:
     """Return the rows to add to the pending tree; groups that no longer wait are dead."""
-    kept = np.flatnonzero((held.has_rows & ~held.fired) | held.known)
+    kept = np.flatnonzero((held.has_rows & ~held.fired) | held.is_pending)
     columns = [
         pa.array(groups.hashes),
         pa.array(held.fired),

@@ -125,7 +125,7 @@ def _group_rows(
     rows = stored_rows(
         spec, folded.groups, folded.collision_ids, now, kept, values, folded.extremes, folded.time
     )
-    unknown = as_mask(rows.column("dead")) & ~folded.before.known
+    unknown = as_mask(rows.column("dead")) & ~folded.before.exists
     return rows.filter(pa.array(~unknown)) if unknown.any() else rows
 
 
@@ -191,7 +191,7 @@ class AppliedBatch:
             keys=self.groups.keys,
             state=self.after,
             shown=shown,
-            known=self.before.shown > 0,
+            existed=self.before.shown > 0,
             before=self.before.values,
             stale=self.stale,
             deltas=self.deltas,
@@ -350,6 +350,6 @@ def _waited(slice_: pa.Table, groups: BatchGroups, held: PendingStatus) -> Mask:
 
     `GroupOperator.wake` creates rows that add nothing for groups to be emitted without input rows.
     """
-    waited = held.known.copy()
+    waited = held.is_pending.copy()
     waited[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
     return waited

@@ -33,7 +33,7 @@ class StoredGroups:
     """Groups as stored.
 
     Attributes:
-        known: mask of the groups with a row in the tree.
+        exists: mask of the groups with a row in the tree.
         state: their accumulators.
         shown: the weights with which they were last emitted.
         values: the measures as last emitted.
@@ -41,7 +41,7 @@ class StoredGroups:
         time: the newest event time of their rows; None if idle groups are not evicted.
     """
 
-    known: Mask
+    exists: Mask
     state: GroupState
     shown: Int64s
     values: list[pa.Array]

@@ -45,7 +45,7 @@ class MeasuredGroups:
         hashes, collision_ids, keys: the groups.
         state: their accumulators.
         shown: mask of the groups shown now.
-        known: mask of the groups shown before, with the values `before`.
+        existed: mask of the groups shown before, with the values `before`.
         before: the measures as last emitted.
         stale: mask of the groups whose last emitted values do not match their trees before the
             slice, because they waited to be emitted.
@@ -60,7 +60,7 @@ class MeasuredGroups:
     keys: Sequence[pa.Array]
     state: GroupState
     shown: Mask
-    known: Mask
+    existed: Mask
     before: Sequence[pa.Array]
     stale: Mask
     deltas: Sequence[TreeDelta]
@@ -129,7 +129,7 @@ def _user(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Arra
 def _scan(groups: MeasuredGroups, measure: MeasureSpec, ordinal: int) -> pa.Array:
     """Read only the groups whose tree changed; the others keep their values."""
     delta = groups.deltas[required(measure.tree)]
-    changed = groups.stale | ~groups.known
+    changed = groups.stale | ~groups.existed
     changed[delta.groups] = True
     rows = np.flatnonzero(changed & groups.shown)
     values = groups.before[ordinal]
@@ -187,7 +187,7 @@ def _surrogate(groups: MeasuredGroups, _measure: MeasureSpec, ordinal: int) -> p
 
     A group keeps its key while it is shown. A group that reappears gets a new key.
     """
-    fresh = np.flatnonzero(groups.shown & ~groups.known)
+    fresh = np.flatnonzero(groups.shown & ~groups.existed)
     before = groups.before[ordinal]
     return overlaid(before, fresh, pa.array(groups.surrogates(len(fresh))).cast(before.type))
 

@@ -133,7 +133,7 @@ def _result(spec: SessionSpec, folded: AppliedBatch, changes: pa.Table) -> Opera
     groups = folded.groups
     shown = np.zeros(groups.count, np.int64)
     rows = stored_rows(spec, groups, folded.collision_ids, folded.after, shown, [], [])
-    gone = as_mask(rows.column("dead")) & ~folded.before.known
+    gone = as_mask(rows.column("dead")) & ~folded.before.exists
     trees = {
         GROUP: rows.filter(pa.array(~gone)),
         entries_tree(0): folded.deltas[0].entries.to_table(spec.trees[0].layout),

@@ -231,7 +231,7 @@ def _tree_rows(
     sums = add_entries(spec, deltas, groups.count, Sums(weight, {}, {}))
     now = added(spec, sums, old.state)
     rows = stored_rows(spec, groups, ids, now, np.zeros(groups.count, np.int64), [], [])
-    gone = as_mask(rows.column("dead")) & ~old.known
+    gone = as_mask(rows.column("dead")) & ~old.exists
     return {
         GROUP: rows.filter(pa.array(~gone)),
         **{

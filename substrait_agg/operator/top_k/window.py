@@ -125,7 +125,7 @@ def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
     """Return the changes of the rows that a rank range shows; each row is in one part at most."""
     if ranks.empty or not len(groups.changed):
         return []
-    olds, news = (_ends(groups, tree, ranks) for tree in (groups.old, groups.new))
+    olds, news = (_range_limits(groups, tree, ranks) for tree in (groups.old, groups.new))
     (first_old, last_old), (first_new, last_new) = olds, news
     starts = _ordered(first_old, first_new)
     stops = _ordered(last_old, last_new)
@@ -141,7 +141,7 @@ def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
     return [part for part in parts if part is not None and len(part.weights)]
 
 
-def _ends(
+def _range_limits(
     groups: OrderedGroups, tree: OrderedTree, ranks: RankRange
 ) -> tuple[Positions, Positions]:
     """Return the first and the last entry of the range; the end where there is none."""

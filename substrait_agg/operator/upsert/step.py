@@ -30,7 +30,7 @@ from substrait_agg.state.tree import KeyedLayout, LookupResult
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RowsByKey:
     """At most one row per key.
 
     Attributes:
@@ -89,7 +89,7 @@ def upsert_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> Opera
     same = old.there & now.there & rows_equal(old.values, now.values, groups.count)
     # Keep the stored values if they compare equal: a later retraction must match the emitted row
     # exactly, even inside lists.
-    kept = _Rows(now.there, _chosen(same, old.values, now.values), now.order)
+    kept = _RowsByKey(now.there, _chosen(same, old.values, now.values), now.order)
     stored = _to_store(spec, groups, kept, counts, changed=(old.there | now.there) & ~same)
     changes = _changes(spec, groups, old, now, same)
     return OperatorResult({GROUP: stored}, changes, {"touched": groups.count})
@@ -111,14 +111,18 @@ def _order_of(spec: UpsertSpec, slice_: pa.Table) -> list[pa.Array]:
     return [whole(slice_, name).cast(component.type) for name, component in columns]
 
 
-def _arrived(spec: UpsertSpec, slice_: pa.Table, groups: BatchGroups, old: _Rows) -> _Rows:
+def _arrived(
+    spec: UpsertSpec, slice_: pa.Table, groups: BatchGroups, old: _RowsByKey
+) -> _RowsByKey:
     """Return the last row of each group in the slice; the values of a deletion are ignored."""
     order = _by_age(spec, slice_, groups)
     ends = np.flatnonzero(np.diff(groups.of_row[order], append=-1))
     rows = order[ends]
     there = slice_.column(WEIGHT).to_numpy()[rows] > 0
     values = fill_unchanged(spec, slice_, order, ends, old.there, old.values)
-    return _Rows(there, [_where(there, v) for v in values], take(_order_of(spec, slice_), rows))
+    return _RowsByKey(
+        there, [_where(there, v) for v in values], take(_order_of(spec, slice_), rows)
+    )
 
 
 def _where(there: Mask, column: pa.Array) -> pa.Array:
@@ -127,7 +131,7 @@ def _where(there: Mask, column: pa.Array) -> pa.Array:
     return column.take(pa.array(np.arange(len(there)), mask=~there))
 
 
-def _stored(spec: UpsertSpec, found: LookupResult, count: int) -> _Rows:
+def _stored(spec: UpsertSpec, found: LookupResult, count: int) -> _RowsByKey:
     """Return the stored rows of `count` keys."""
     at = np.full(count, -1, np.int64)
     at[found.positions] = np.arange(len(found.positions))
@@ -136,14 +140,14 @@ def _stored(spec: UpsertSpec, found: LookupResult, count: int) -> _Rows:
     there = np.zeros(count, np.bool_)
     if len(found.positions):
         there[found.positions] = as_mask(whole(rows, THERE))
-    return _Rows(
+    return _RowsByKey(
         there,
         [whole(rows, f"v{i}").take(index) for i in range(len(spec.values))],
         [whole(rows, f"o{i}").take(index) for i in range(len(spec.order))],
     )
 
 
-def _older(spec: UpsertSpec, came: _Rows, old: _Rows, known: Mask) -> Mask:
+def _older(spec: UpsertSpec, came: _RowsByKey, old: _RowsByKey, known: Mask) -> Mask:
     """Return a mask of the new rows that are older than the stored row; equal age is not older."""
     result = np.zeros(len(known), np.bool_)
     at = np.flatnonzero(known)
@@ -155,8 +159,8 @@ def _older(spec: UpsertSpec, came: _Rows, old: _Rows, known: Mask) -> Mask:
     return result
 
 
-def _merged(came: _Rows, old: _Rows, counts: Mask) -> _Rows:
-    return _Rows(
+def _merged(came: _RowsByKey, old: _RowsByKey, counts: Mask) -> _RowsByKey:
+    return _RowsByKey(
         np.where(counts, came.there, old.there),
         _chosen(counts, came.values, old.values),
         _chosen(counts, came.order, old.order),
@@ -172,7 +176,7 @@ def _chosen(mask: Mask, these: Sequence[pa.Array], others: Sequence[pa.Array]) -
 
 
 def _to_store(
-    spec: UpsertSpec, groups: BatchGroups, rows: _Rows, counts: Mask, *, changed: Mask
+    spec: UpsertSpec, groups: BatchGroups, rows: _RowsByKey, counts: Mask, *, changed: Mask
 ) -> pa.Table:
     """Return the changed rows of the tree.
 
@@ -189,7 +193,9 @@ def _to_store(
     return table if written.all() else table.filter(pa.array(written))
 
 
-def _changes(spec: UpsertSpec, groups: BatchGroups, old: _Rows, now: _Rows, same: Mask) -> pa.Table:
+def _changes(
+    spec: UpsertSpec, groups: BatchGroups, old: _RowsByKey, now: _RowsByKey, same: Mask
+) -> pa.Table:
     gone, come = np.flatnonzero(old.there & ~same), np.flatnonzero(now.there & ~same)
     schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
     parts = []

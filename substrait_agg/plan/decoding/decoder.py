@@ -55,7 +55,7 @@ def decode(source: Any, problems: Problems) -> DecodedPlan:
     except Unreadable as reason:
         findings.hand_on(problems, None)
         problems.add(reason.code, reason.path, **reason.params)
-        raise PlanUnreadable(tuple(problems.found)) from None
+        raise PlanUnreadable(tuple(problems.items)) from None
     findings.hand_on(problems, plan)
     return decoded
 

@@ -38,7 +38,7 @@ class _Extensions:
 
     by_field: dict[str, Names]
 
-    def declared(self, item: MessageNode, field: str) -> bool:
+    def by_anchor(self, item: MessageNode, field: str) -> bool:
         """Return whether the extension that a declaration refers to in `field` exists."""
         return item.number(field) in self.by_field[field]
 
@@ -48,7 +48,7 @@ class _Extensions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Owner:
+class _DeclaringExtension:
     """The extension of a declaration.
 
     `undeclared` if the declaration refers to a missing extension.
@@ -131,7 +131,9 @@ def _report_repeated(item: MessageNode, anchor: int, what: str, context: DecodeC
     context.report("ANCHOR_REPEATED", item.path, anchor=anchor, what=what)
 
 
-def _owner(item: MessageNode, extensions: _Extensions, context: DecodeContext) -> _Owner:
+def _owner(
+    item: MessageNode, extensions: _Extensions, context: DecodeContext
+) -> _DeclaringExtension:
     """Return the extension that a declaration refers to.
 
     Report missing and contradicting references.
@@ -140,7 +142,7 @@ def _owner(item: MessageNode, extensions: _Extensions, context: DecodeContext) -
     """
     both = (_URN_REFERENCE, _URI_REFERENCE)
     written = [f for f in both if item.has(f) and item.number(f) != NO_EXTENSION]
-    declared = [f for f in written or both if extensions.declared(item, f)]
+    declared = [f for f in written or both if extensions.by_anchor(item, f)]
     if len(written) == len(both) and declared and not _agree(item, declared, extensions):
         context.report(
             "FIELD_CONFLICT", item.at(_URI_REFERENCE), field=_URI_REFERENCE, other=_URN_REFERENCE
@@ -152,7 +154,7 @@ def _owner(item: MessageNode, extensions: _Extensions, context: DecodeContext) -
             name=item.text("name"), what=what, anchor=anchor,
         )  # fmt: skip
     names = (extensions.name(item, field) for field in declared)
-    return _Owner(next((n for n in names if n), None), bool(written) and not declared)
+    return _DeclaringExtension(next((n for n in names if n), None), bool(written) and not declared)
 
 
 def _agree(item: MessageNode, declared: list[str], extensions: _Extensions) -> bool:
@@ -167,7 +169,7 @@ def _agree(item: MessageNode, declared: list[str], extensions: _Extensions) -> b
     return urn is None or uri is None or ":" in urn or urn == uri
 
 
-def _function(declared: str, owner: _Owner, path: str) -> FunctionName:
+def _function(declared: str, owner: _DeclaringExtension, path: str) -> FunctionName:
     """Return a name such as ``sum:i32``, ``count:`` or ``sum``, declared at `path`, split into its parts."""
     name, colon, signature = declared.strip().partition(":")
     return FunctionName(

@@ -21,8 +21,8 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.places.order import Step, steps
 from substrait_agg.report.places.places import Region, locate, text_region
 from substrait_agg.report.places.plan_problems import PlanProblems
-from substrait_agg.report.tree.brief import scalar, short_text
 from substrait_agg.report.tree.expressions import function_names
+from substrait_agg.report.tree.summary import scalar, short_text
 
 WIDTH = 76
 """Characters per line, including the mark."""

@@ -32,7 +32,7 @@ class PathTrie:
     inside: dict[Step, PathTrie] = field(default_factory=dict)
     span: Span | None = None
 
-    def found(self, start: int, end: int) -> None:
+    def record_span(self, start: int, end: int) -> None:
         """Record the position of the place; the first occurrence counts."""
         self.span = self.span or (start, end)
 
@@ -133,7 +133,7 @@ def _find_in_wire(data: bytes, root: PathTrie) -> None:
             index = counts[number] = counts.get(number, -1) + 1
             below = schema().messages.get(item.type) if item is not None else None
             for wanted in _searched_places(place, item, number, index):
-                wanted.found(at, after)
+                wanted.record_span(at, after)
                 if below is not None and wanted.inside:
                     pending.append((wanted, below, inside, after))
 
@@ -232,7 +232,7 @@ class _Walk:
                 self.at += 1
                 self.open.pop()
                 if inside.itself is not None:
-                    inside.itself.found(inside.start, self.at)
+                    inside.itself.record_span(inside.start, self.at)
             elif inside.field:
                 self._item(inside)
             else:
@@ -281,7 +281,7 @@ class _Walk:
         start = self.at
         self._pass_over(mark)
         if itself is not None:
-            itself.found(start, self.at)
+            itself.record_span(start, self.at)
 
     def _enter(self, inside: _Open) -> None:
         self.open.append(inside)

@@ -197,7 +197,7 @@ class Inputs:
         names = opened.names
         places = range(len(names)) if opened is origin else map(names.index, origin.names)
         chosen = [F.col(column_name(p)).alias(column_name(i)) for i, p in enumerate(places)]
-        fields = 0 if origin.keyed is None else origin.keyed.extra
+        fields = 0 if origin.upsert is None else origin.upsert.extra
         chosen += [
             F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
             for i in range(fields)
@@ -222,7 +222,9 @@ def _whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Tabl
             typed |= dict(events[origin.table].needed)
         names = tuple(typed)
         # Only one operator reads the upserts of a table, so its columns come first.
-        keyed = None if origin.keyed is None else origin.keyed.behind(len(origin.names), len(names))
+        keyed = (
+            None if origin.upsert is None else origin.upsert.behind(len(origin.names), len(names))
+        )
         whole[origin.table] = TableOrigin(origin.table, names, tuple(typed.values()), keyed)
     return whole
 

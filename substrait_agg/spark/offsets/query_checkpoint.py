@@ -68,7 +68,7 @@ class _LocalLogs:
     def prepare(self, last: Snapshot | None) -> None:
         """See `QueryCheckpoint.prepare`."""
         name_query(self.folder, self._store.identity)
-        with self._store.fence.held():  # the entries of a newer run must stay
+        with self._store.fence.guarded():  # the entries of a newer run must stay
             forget_unplanned(self.folder)
 
     def record_logs(self, batch: int) -> tuple[LogFile, ...]:

@@ -57,7 +57,7 @@ def explained(
         if source is None or isinstance(source, DataFrame):
             continue
         try:
-            found = _found(spark, as_spec(source), origin, error.path)
+            found = _find_in_file(spark, as_spec(source), origin, error.path)
         except Exception:  # noqa: BLE001, S112 - the first error is more important
             continue
         if found is not None:
@@ -84,7 +84,7 @@ class _TextFile:
     types: Mapping[str, Type]
 
 
-def _found(
+def _find_in_file(
     spark: SparkSession, spec: SourceSpec, origin: TableOrigin, file: str
 ) -> RunFailed | None:
     if spec.format not in _FORMATS or spec.change == "debezium":

@@ -100,7 +100,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     row = st.StructType(
         [st.StructField(n, r.parsed) for n, r in zip(origin.names, readings, strict=True)]
     )
-    keyed = origin.keyed
+    keyed = origin.upsert
     present = texts(events, VALUE, keyed).where(~F.trim("t").isin("", "null"))
     fields = [*_fields(row), *order_fields(keyed)]
     opened = _opened(present, fields)
@@ -129,7 +129,7 @@ def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> Dat
 
     A bad event gives one row without values.
     """
-    keyed = origin.keyed
+    keyed = origin.upsert
     taken = _side("before", TOOK, -1) if keyed is None else removed(origin, keyed, row)
     sides = F.array_compact(F.array(taken, _side("after", BROUGHT, 1)))
     aside = []
@@ -196,7 +196,7 @@ def _value_faults(origin: TableOrigin, readings: Sequence[FieldReader], table: s
 
     They are found before the event is split into rows, because a bad event is left out as a whole.
     """
-    keyed = origin.keyed
+    keyed = origin.upsert
     keys = set() if keyed is None else {origin.names[k] for k in keyed.keys}
     faults: list[Fault] = []
     for side, operations in (("before", _needs_before(origin)), ("after", BROUGHT)):
@@ -238,20 +238,20 @@ def _faults_of_value(
 
 
 def _needs_before(origin: TableOrigin) -> Sequence[str]:
-    return TOOK if origin.keyed is None else ("d",)
+    return TOOK if origin.upsert is None else ("d",)
 
 
 def _omission_faults(origin: TableOrigin, table: str) -> list[Fault]:
     """Return the faults of columns that an event lacks or whose value it omits."""
     after = [_absent("after", name, table) for name in origin.names]
-    if origin.keyed is None:
+    if origin.upsert is None:
         return [*(_absent("before", name, table) for name in origin.names), *after]
-    for name in (origin.names[k] for k in origin.keyed.keys):
+    for name in (origin.names[k] for k in origin.upsert.keys):
         fault, message = _absent("before", name, table)
         after.append(((F.col("op") == "d") & fault, message))
     # With a declared order, the event with the value may be missing when this event arrives.
     large = [n for n, t in zip(origin.names, origin.types, strict=True) if t.kind in LARGE]
-    known = {origin.names[k] for k in origin.keyed.partial}
+    known = {origin.names[k] for k in origin.upsert.partial}
     text = "an update event omits a value that did not change"
     message = _message("VALUE_UNAVAILABLE", table, text)
     row = F.col("after")
@@ -551,7 +551,7 @@ def unavailable(row: Column, name: str) -> Column:
 
 def unchanged_columns(origin: TableOrigin, row: Column) -> list[Column]:
     """Return for each column of ``UpsertSource.partial`` whether the event omits it."""
-    partial = origin.keyed.partial if origin.keyed else ()
+    partial = origin.upsert.partial if origin.upsert else ()
     return [
         unavailable(row, origin.names[place]).alias(unchanged_column(i))
         for i, place in enumerate(partial)

@@ -211,12 +211,12 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
         if test is not None:
             misfits.append((test[0], misfit_text(what, test[1])))
         read.append(TextColumn(names[found], found, column, type_))
-    if origin.keyed is not None:
+    if origin.upsert is not None:
         if spec.change == "op":
             plain = without_preimages(
                 plain, F.col(f"s{find_column(spec.change_column, names, table)}")
             )
-        columns += [F.col(f"s{names.index(f)}") for f in further_columns(origin.keyed)]
+        columns += [F.col(f"s{names.index(f)}") for f in further_columns(origin.upsert)]
     weight = _weight(spec, names, fields, table)
     if spec.bad_rows == "fail":
         return _failing(plain, columns, weight, origin, table)

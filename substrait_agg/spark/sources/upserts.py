@@ -128,7 +128,7 @@ def null_faults(
         columns: the columns of the table, then those of `further_columns`.
         weight: the weight of the row.
     """
-    keyed = origin.keyed
+    keyed = origin.upsert
     faults = [] if keyed is None else _key_faults(origin, keyed, table, columns)
     for value, name, type_ in zip(columns, origin.names, origin.types, strict=False):
         for place, is_null in required_paths(value, type_, name):

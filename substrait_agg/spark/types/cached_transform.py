@@ -67,7 +67,7 @@ class RecordedTransform:
         return self._then(lambda frame: frame.repartition(partitions))
 
     @property
-    def made(self) -> tuple[DataFrame, tuple[Step, ...]]:
+    def result(self) -> tuple[DataFrame, tuple[Step, ...]]:
         """Return the DataFrame and its steps."""
         return self._frame, self._steps
 
@@ -103,7 +103,7 @@ class TransformCache:
         """
         key = (made_for, str(frame._jdf.schema().json()))
         if key not in self._steps:
-            whole, self._steps[key] = make(RecordedTransform(frame)).made
+            whole, self._steps[key] = make(RecordedTransform(frame)).result
             return whole
         made = frame._jdf
         for step in self._steps[key]:

@@ -48,7 +48,7 @@ class Finding:
         return asdict(self)
 
 
-class Findings:
+class FindingCollector:
     """A collection of distinct findings."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from substrait_agg.commit.log.saved_logs import SAVED
 from substrait_agg.commit.log.settings import SETTINGS
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
-from substrait_agg.tools.checks.findings import Findings
+from substrait_agg.tools.checks.findings import FindingCollector
 
 _KNOWN: dict[str, re.Pattern[str]] = {
     "": re.compile(
@@ -56,7 +56,7 @@ def _folder(checkpoint: Checkpoint, name: str) -> Location:
     return checkpoint.folder / name if name else checkpoint.folder
 
 
-def report_orphan_files(checkpoint: Checkpoint, found: Findings) -> None:
+def report_orphan_files(checkpoint: Checkpoint, found: FindingCollector) -> None:
     """Report every unknown or unfinished file, and an unfinished rollback."""
     left = drafts(checkpoint)
     for draft in left:

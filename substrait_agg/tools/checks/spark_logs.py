@@ -8,12 +8,12 @@ from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.query_logs import batches, check_recorded_logs, query_id, read_offsets
 from substrait_agg.commit.log.saved_logs import load, saved_name
-from substrait_agg.tools.checks.findings import Findings
+from substrait_agg.tools.checks.findings import FindingCollector
 
 TOGETHER = "restore the whole checkpoint folder from one copy, or start a new checkpoint"
 
 
-def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
+def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: FindingCollector) -> None:
     """Check that Spark's logs continue where the newest version ends."""
     if newest.query is None:
         return
@@ -44,7 +44,7 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> Non
         found.fault("OFFSETS_DIFFER", "spark/offsets", message, TOGETHER)
 
 
-def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: Findings) -> None:
+def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: FindingCollector) -> None:
     """Check the saved copies of Spark's logs.
 
     The content of those of the newest version is checked, and the existence of those of the

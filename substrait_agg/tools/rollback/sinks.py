@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from substrait_agg.changes.delivery.evolved import given
+from substrait_agg.changes.delivery.evolved import tables_to_deliver
 from substrait_agg.changes.outputs.sinks import CHANGE_ENCODERS
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.files import FolderFiles
@@ -18,7 +18,7 @@ from substrait_agg.commit.view.view import View
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
-from substrait_agg.tools.checks.findings import Findings
+from substrait_agg.tools.checks.findings import FindingCollector
 
 Way = Literal["cut text", "delete files", "deliver again", "stuck"]
 
@@ -111,7 +111,7 @@ def records(folder: Location) -> Iterator[Record]:
         yield Record(folder / "outputs" / f"{name}.json", output)
 
 
-def check_records(folder: Location, found: Findings) -> None:
+def check_records(folder: Location, found: FindingCollector) -> None:
     """Check that the records of all outputs can be read."""
     for record in records(folder):
         try:
@@ -165,7 +165,7 @@ def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
         text
         for v in later
         for table in (
-            given(view, v, same_columns=evolved[v])
+            tables_to_deliver(view, v, same_columns=evolved[v])
             if v in evolved
             else [view.changes(since=v - 1, until=v)]
         )

@@ -41,7 +41,7 @@ from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import HASH_MAX, RunFile, open_pages, open_run
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import key_columns, tree_of
-from substrait_agg.tools.checks.findings import Finding, Findings, Verdict
+from substrait_agg.tools.checks.findings import Finding, FindingCollector, Verdict
 from substrait_agg.tools.checks.orphan_files import report_orphan_files
 from substrait_agg.tools.checks.spark_logs import check_logs
 from substrait_agg.tools.checks.trees import all_trees, shape_of
@@ -67,7 +67,7 @@ def verify(checkpoint: Checkpoint) -> Verdict:
 class _Verification:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._found = Findings()
+        self._found = FindingCollector()
         self._documents: dict[str, PlanDocument | None] = {}
         self._looked_at: set[tuple[str, int, int, int]] = set()
         self._checked: Counter[str] = Counter(versions=0, files=0, rows=0, bytes=0, changes=0)
@@ -296,7 +296,7 @@ def check_operator(
     state: OperatorState,
     shape: OperatorColumns | None,
     path: str,
-    found: Findings,
+    found: FindingCollector,
 ) -> int:
     """Compare the trees of an operator. Return the number of pending groups.
 
@@ -344,7 +344,7 @@ def _check_entries(
     tree: int,
     counter: tuple[int, NumberColumns],
     path: str,
-    found: Findings,
+    found: FindingCollector,
 ) -> None:
     """Check that every group has as many entries in a tree as its counter says."""
     start, number = counter
@@ -381,7 +381,9 @@ def _label(hashes: object, chains: object, counts: object) -> pa.Table:
     return pa.table(columns, ["hash", "chain", "count"])
 
 
-def check_levels(snapshot: Snapshot, levels: dict[str, int], path: str, found: Findings) -> None:
+def check_levels(
+    snapshot: Snapshot, levels: dict[str, int], path: str, found: FindingCollector
+) -> None:
     """Compare the counters of a version that are totals with its state."""
     for name, level in levels.items():
         told = snapshot.counters.get(name, level)
@@ -396,7 +398,7 @@ ENTRIES = ("hash", "chain")
 
 
 def check_run(
-    storage: FolderFiles, file: RunFile, path: str, found: Findings, *, ordered: bool
+    storage: FolderFiles, file: RunFile, path: str, found: FindingCollector, *, ordered: bool
 ) -> int:
     """Check a run whose checksum is right. Return its number of rows.
 
@@ -440,7 +442,7 @@ def _joined(pages: list[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([*last, page]).combine_chunks()
 
 
-def _check_groups(pages: list[pa.RecordBatch], path: str, found: Findings) -> None:
+def _check_groups(pages: list[pa.RecordBatch], path: str, found: FindingCollector) -> None:
     for rows in _joined(pages):
         hashes = rows.column("hash").to_numpy()
         if (hashes[1:] < hashes[:-1]).any():
@@ -454,7 +456,7 @@ def _check_groups(pages: list[pa.RecordBatch], path: str, found: Findings) -> No
             found.fault("KEY_REPEATED", path, f"{int((~first).sum())} keys occur twice")
 
 
-def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: Findings) -> None:
+def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: FindingCollector) -> None:
     layout = TreeLayout.of_run(pages[0].schema)
     for rows in _joined(pages):
         entries = Entries.from_table(rows, layout)
@@ -488,7 +490,7 @@ def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.boo
     return same, behind
 
 
-def check_ranges(runs: tuple[RunFile, ...], path: str, found: Findings, most: int) -> None:
+def check_ranges(runs: tuple[RunFile, ...], path: str, found: FindingCollector, most: int) -> None:
     """Check that the live hashes of runs are ranges, and that no run is live twice for one hash.
 
     Args:

@@ -16,12 +16,14 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.view import View
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.state.keys.rows import sortable
-from substrait_agg.tools.checks.findings import Findings
+from substrait_agg.tools.checks.findings import FindingCollector
 
 ROWS_AT_ONCE = 1 << 22
 
 
-def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Findings) -> int:
+def check_view(
+    checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: FindingCollector
+) -> int:
     """Compare the view of the newest version with the changes.
 
     Args:
@@ -67,7 +69,7 @@ def check_view(checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: Fin
 
 
 def _check_retractions(
-    view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, found: Findings
+    view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, found: FindingCollector
 ) -> None:
     """Check the retractions at a change of plan: they must cancel the changes of the old plan."""
     back = view.retractions(snapshot.version)

@@ -16,7 +16,7 @@ from tests.e2e.files import write_in_order
 from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, bag, plain
-from tests.e2e.running import Views, check_versions, maintain, observed_care
+from tests.e2e.running import Views, check_versions, maintain, observed_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> No
     values = (2.0**-32, -(2.0**32) + 1, 0.0, -0.0, None, 1 / 3)
     batch = [change for x in values for change in _rows(x, Decimal(7))]
     feed = Feed("t", COLUMNS, "op", [batch])
-    with observed_care() as seen:
+    with observed_strategy() as seen:
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
     assert not any(care.repartition or care.split_decimals for care in seen)
 
@@ -81,7 +81,7 @@ def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path
         [(row, -1) for x in (1e300, math.inf, math.nan) for row, _ in _rows(x, None)],
         _rows(2.5, None),
     ]
-    with observed_care() as seen:
+    with observed_strategy() as seen:
         feed = Feed("t", COLUMNS, "op", _repeated(batches))
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=4)
     assert [care.repartition for care in seen] == [False, False, True, True, True]
@@ -96,7 +96,7 @@ def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_
         [(row, -1) for row, _ in _rows(None, BIG)] * 2,
         [(row, -1) for row, _ in _rows(None, LESS)],
     ]
-    with observed_care() as seen:
+    with observed_strategy() as seen:
         feed = Feed("t", COLUMNS, "op", _repeated(batches))
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=2)
     assert [care.split_decimals for care in seen] == [False, False, True, True, True]
@@ -124,7 +124,7 @@ def test_keys_that_hardly_repeat_are_not_summed_first(
         builder.measure("count", (column(2), "decimal<38,0>"), output="i64!"),
     ]
     plan = builder.plan(aggregate(read("t", columns), [column(0)], measures), "k", "s", "m", "n")
-    with observed_care() as seen:
+    with observed_strategy() as seen:
         check(spark, tmp_path, plan, [Feed("t", columns, weights, batches)], _wanted)
     assert [care.skip_preaggregation for care in seen] == [False, True, True, False, True, True]
 
@@ -137,7 +137,7 @@ def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Pat
         [((k, None, Decimal(5)), 1) for k in range(3)],
         [((k, None, m), -1) for k, m in enumerate(long)],
     ]
-    with observed_care() as seen:
+    with observed_strategy() as seen:
         check(spark, tmp_path, _plan(), [Feed("t", COLUMNS, "op", batches)], _wanted)
     assert not any(care.split_decimals for care in seen)
 

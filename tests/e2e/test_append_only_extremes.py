@@ -19,7 +19,7 @@ from datafusion.substrait import Serde
 import substrait_agg as sa
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import Bag, plain
-from tests.e2e.running import Views, check_versions, maintain, observed_care
+from tests.e2e.running import Views, check_versions, maintain, observed_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,7 +133,7 @@ def check(spark: SparkSession, folder: Path, columns: dict[str, Any], *, keyed: 
     files = [pa.Table.from_pylist(batch, schema_of(columns)) for batch in batches]
     plan = plan_of(columns, keyed=keyed)
     views: Views = {}
-    with observed_care() as seen:
+    with observed_strategy() as seen:
         for start, stop, partitions in ((0, 2, 2), (2, 5, 4)):
             write_in_order(folder / "t", files[start:stop], start)
             source = {"t": f"parquet:{folder / 't'}?batch-files=1"}
