@@ -193,7 +193,7 @@ def measured(
     Args:
         stream: what takes them.
         batches: how many.
-        stretches: in how many they are told of.
+        stretches: number of stretches in the report.
         vacuum_every: after so many batches the changes of all versions but the newest ten are deleted, as by
             ``state vacuum --changes``; 0: never.
     """
@@ -227,7 +227,7 @@ def measured(
 
 
 def _amplification(results: Sequence[Sequence[TaskResult]], newest: int) -> float:
-    """Bytes of runs and merges for a byte of runs; what runs take is told by the tasks that merged nothing."""
+    """Return bytes of runs and merges per byte of runs. Tasks without merges give the bytes of runs."""
     runs: list[int] = []
     merged = tasks = 0
     for version, made in enumerate(results, newest + 1 - len(results)):

@@ -1,6 +1,6 @@
 """The plans under ``plans/bench``: DataFusion writes them from the texts of the queries.
 
-``python -m benchmarks.plans`` writes them anew.
+``python -m benchmarks.plans`` writes them again.
 """
 
 from __future__ import annotations

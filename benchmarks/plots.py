@@ -128,5 +128,5 @@ def _map(workload: WorkloadResult) -> Callable[[Any], None]:
 def _times(
     medians: Mapping[tuple[str, int, str], float | None], held: int, kind: str
 ) -> float | None:
-    ours, anew = (medians.get((engine, held, kind)) for engine in ("ours", "duckdb"))
-    return anew / ours if ours and anew else None
+    ours, recomputed = (medians.get((engine, held, kind)) for engine in ("ours", "duckdb"))
+    return recomputed / ours if ours and recomputed else None

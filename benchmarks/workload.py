@@ -53,7 +53,7 @@ class Workload:
         lanes: in the order of reports; ours first.
         rounds: turns that the measured batches are divided into.
         batch_files: files per batch.
-        samples: batches of each turn, from its end, for which recomputing engines compute everything anew.
+        samples: batches of each turn, from its end, for which recomputing engines compute everything.
         first: whether the first batch of a turn counts; else it is a warm-up.
         absent: lane -> why an engine that might be expected has none.
     """

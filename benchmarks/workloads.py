@@ -12,7 +12,7 @@ from benchmarks.queries import NO_DELETES, NO_DISTINCT
 from benchmarks.workload import DataSource, Lane, Sizes, Workload, lanes
 
 STREAMING = ("ours", "rocksdb", "default", "floor")
-ANEW = ("spark", "duckdb")
+RECOMPUTING = ("spark", "duckdb")
 TUNED = ("rocksdb-tuned", "default-tuned")
 PEERS = (*TUNED, "pathway", "flink-rocksdb", "flink-heap")
 """Take part only when they are named."""
@@ -29,7 +29,7 @@ def w1(sizes: Sizes) -> Workload:
     )
     return Workload(
         "W1", f"{count} batches x {rows:,} rows, {source.parameters['keys']:,} random keys: count, sum, avg",
-        {"rows": source}, lanes("count_sum_avg", "rows", (*STREAMING, *ANEW, *PEERS)),
+        {"rows": source}, lanes("count_sum_avg", "rows", (*STREAMING, *RECOMPUTING, *PEERS)),
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def w4(sizes: Sizes) -> Workload:
     source = DataSource(churn, {"rows": rows, "groups": rows // 20, "batch": batch, "pairs": pairs})
     return Workload(
         "W4", f"churn: {rows:,} rows; batches of {batch:,} deletions, half of them of the maximum, or insertions",
-        {"rows": source}, lanes("churn", "rows", ("ours", "floor", *ANEW)),
+        {"rows": source}, lanes("churn", "rows", ("ours", "floor", *RECOMPUTING)),
         absent=dict.fromkeys(NO_NATIVE, f"{NO_DELETES}, and {NO_DISTINCT}"),
     )  # fmt: skip
 
@@ -142,7 +142,7 @@ def w9(sizes: Sizes) -> Workload:
     scale = (1.0 if sizes.large else 0.1) * sizes.scale
     refreshes = sizes.count(12, 24)
     source = DataSource(lineitem, {"scale": scale, "refreshes": refreshes, "share": 0.005})
-    engines = ("ours", "floor", *ANEW)
+    engines = ("ours", "floor", *RECOMPUTING)
     return Workload(
         "W9", f"TPC-H Q1 and Q6 at scale {scale:g}; refreshes of 0.5 % of the orders in and out",
         {"rows": source}, (*lanes("q01", "rows", engines, "@q01"), *lanes("q06", "rows", engines, "@q06")),

@@ -212,7 +212,7 @@ def main() -> None:
     """Show the time that the processes wrote down; record it with ``--record``."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    parser.add_argument("--record", action="store_true", help=f"write {RECORDED.name} anew")
+    parser.add_argument("--record", action="store_true", help=f"write {RECORDED.name} again")
     options = parser.parse_args()
     processes = [read_spent(path) for path in options.files]
     sys.stdout.writelines(f"{line}\n" for line in summary(processes))

@@ -1,4 +1,4 @@
-"""Rows that leave and come back: half of those that leave are the greatest of their group."""
+"""Rows that are deleted and inserted again. Half of the deleted rows are the greatest of their group."""
 
 from __future__ import annotations
 

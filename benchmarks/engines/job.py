@@ -23,7 +23,7 @@ class EngineJob:
         changes: whether rows have an operation, so that some leave.
         columns: of the table: name -> Arrow type as text.
         checkpoint: folder for state.
-        samples: engines that compute everything anew do so for the last so many batches only; 0 for none.
+        samples: number of last batches for which recomputing engines compute everything; 0 for none.
         partitions: of the state.
     """
 

@@ -43,7 +43,7 @@ class Flink:
         self._backend = backend
 
     def run(self, job: EngineJob) -> list[TimedBatch]:
-        """Run the batches; each is told with the mean of the turn."""
+        """Run the batches. Each has the mean time of the turn."""
         csv_files.check(job.sql)
         folder = Path(job.checkpoint, "in")
         before = self._timed(folder, job) if folder.is_dir() else 0.0

@@ -112,7 +112,7 @@ def test_every_plan_validates(name: str) -> None:
 def test_plans_are_what_their_queries_say(name: str) -> None:
     """DataFusion numbers functions as it likes, so the bytes differ; what is explained does not."""
     kept, fresh = (sa.explain(p).split("\n", 1)[1] for p in (plan_of(name), plan(QUERIES[name])))
-    assert kept == fresh, "write them anew: python -m benchmarks.plans"
+    assert kept == fresh, "write them again: python -m benchmarks.plans"
 
 
 @pytest.mark.parametrize("large", [False, True])

@@ -1,4 +1,4 @@
-"""Engines run in processes of their own and in turns; one that fails is told of, and holds up nobody."""
+"""Engines run in separate processes and take turns. A failing engine is reported and stops no other."""
 
 from __future__ import annotations
 

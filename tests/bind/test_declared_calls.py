@@ -203,7 +203,7 @@ def cases() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("signature", "aggregate"), list(cases()))
 def test_a_call_as_it_is_declared_has_no_problem(signature: Signature, aggregate: bool) -> None:
-    """Guards against false alarms: whoever follows the specification to the letter is not told otherwise."""
+    """A plan that follows the specification exactly has no problems."""
     support = support_of(signature, aggregate=aggregate)
     if not support.supported:
         assert support.problems

@@ -42,7 +42,7 @@ NAMES = {
 
 SAMPLES = sorted(p for p in PLANS.glob("*/*/*.bin") if p.parent.name in NAMES)
 OF_NOBODY = {"RELATION_NOT_SUPPORTED", "FUNCTION_DEPRECATED"}
-"""What a plan says in earnest, whoever writes it."""
+"""Parts of a plan with the same meaning for every producer."""
 
 
 def found_in(path: Path, mode: Mode = "lenient") -> list[Problem]:

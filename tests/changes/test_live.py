@@ -157,7 +157,7 @@ def test_values_are_no_markup() -> None:
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_a_terminal_is_told_nothing_by_values(kind: str) -> None:
-    """An escape sequence in a value would redraw, retitle or confuse the terminal of whoever looks at it."""
+    """An escape sequence in a value could redraw, retitle or confuse the terminal."""
     drawn, _ = lines_of(kind, pa.table({"\x1b[1m": ["\x1b[2J", "\x9b2J", "a\rb", "\x07"]}), 80, 10)
     text = "\n".join(drawn)
     assert not set(text) & {"\x1b", "\x9b", "\r", "\x07"}

@@ -108,7 +108,7 @@ def test_one_call_catches_up_over_several_versions(tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """Ends a run where it stands, as a kill would."""
+    """Ends a run immediately, like a kill."""
 
 
 def test_on_changes_misses_no_version_that_a_kill_cut_off(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def write(folder: Path) -> None:
-    """Write all stored checkpoints anew, with the build at hand."""
+    """Write all stored checkpoints again with the current build."""
     from substrait_agg.spark.session.session import get_session
 
     FOLDER.mkdir(parents=True, exist_ok=True)

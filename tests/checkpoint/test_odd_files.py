@@ -199,7 +199,7 @@ def _folder(path: Path) -> None:
 def test_nobody_waits_for_what_is_in_place_of_the_lock(
     folder: Path, put: Callable[[Path], None]
 ) -> None:
-    """Looking goes on without; whoever needs the lock says what is wrong with it."""
+    """Readers work without the lock. Commands that need it report what is wrong with it."""
     put(folder / LOCK)
     with soon():
         assert not sa.open_state(folder).ls().in_use

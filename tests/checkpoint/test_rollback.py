@@ -148,7 +148,7 @@ def test_back_to_the_first_version_reads_everything_again(tmp_path: Path) -> Non
 
 
 def test_a_planned_batch_is_forgotten(folder: Path) -> None:
-    """Going back to the newest version lets Spark plan the batch that follows anew."""
+    """After a rollback to the newest version, Spark plans the next batch again."""
     note_planned(folder / "spark", 24)
     sa.open_state(folder).rollback(24)
     assert not (folder / "spark" / "offsets" / "24").exists()

@@ -47,7 +47,7 @@ def test_old_state_is_listed_as_gone(old: Path) -> None:
 
 
 def test_totals_are_exact(tmp_path: Path) -> None:
-    """Of integers, decimals and floats, also where the value shown is rounded; specials are told."""
+    """Totals of integers, decimals and floats are exact, also if the value is rounded; NaN and infinities are shown."""
     made = Made(
         tmp_path / "ckpt",
         (measure("sum", "long"), measure("avg", "cents"), measure("sum", "double")),

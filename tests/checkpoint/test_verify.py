@@ -189,7 +189,7 @@ def test_a_version_that_tells_wrong_ranges_is_named(folder: Path) -> None:
 
 
 def _rerun(folder: Path, tree: str, change: Any) -> str:
-    """Write the newest run of a tree anew with other rows, and name it in the newest version with its new checksum."""
+    """Rewrite the newest run of a tree with other rows, and put its new checksum into the newest version."""
     checkpoint = Checkpoint(folder)
     state = checkpoint.snapshot(6).operators[0]
     run = state["group" if tree == "group" else "tree0"][0]

@@ -1,4 +1,4 @@
-"""What is told of Spark's failures: one line with the useful part, and the log only where it helps."""
+"""Failures of Spark are reported in one line with the useful part, and with the log only if it helps."""
 
 from __future__ import annotations
 

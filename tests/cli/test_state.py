@@ -92,7 +92,7 @@ def test_rollback(folder: Path) -> None:
 
 
 def test_rescale_and_vacuum(folder: Path) -> None:
-    """What was set and deleted is told."""
+    """The output states what was set and deleted."""
     assert run("rescale", folder, "--partitions", 8).stdout == (
         "partitions of the next runs: 8 (before: one per core)\n"
     )

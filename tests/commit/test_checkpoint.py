@@ -88,7 +88,7 @@ def test_any_flipped_byte_of_a_snapshot_is_noticed() -> None:
 
 
 def test_a_snapshot_of_a_newer_format_is_refused() -> None:
-    """It is told apart from damage."""
+    """The error differs from the error for damage."""
     body = json.loads(snapshot(0).to_bytes()) | {"format": 99}
     with pytest.raises(StateRefused) as refused:
         parse_snapshot(json.dumps(body).encode(), "x.json")

@@ -1,4 +1,4 @@
-"""Documents of a checkpoint: sealed, of one checkpoint, of a known format; what another plan does differently is told."""
+"""Documents of a checkpoint are sealed, belong to one checkpoint and have a known format. Errors name the differences of another plan."""
 
 from __future__ import annotations
 

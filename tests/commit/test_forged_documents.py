@@ -123,7 +123,7 @@ def test_versions_that_are_kept_are_numbers(store: Checkpoint, field: str, value
 def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint(
     store: Checkpoint,
 ) -> None:
-    """A run would begin anew, and a reader find nothing, where a document says that all versions are to come."""
+    """If a document claims that no version exists yet, a run would start again and a reader would find nothing."""
     store.keep(RetentionState(changes_from=100))
     for ask in (
         store.newest_snapshot,

@@ -1,4 +1,4 @@
-"""What the system refuses to a task in this process is told as it is of one in a worker."""
+"""Refused file operations of tasks are reported alike in this process and in a worker."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_files_that_the_driver_does_not_find_are_not_committed(
 
 
 def test_the_newest_claim_owns_the_checkpoint(tmp_path: Path) -> None:
-    """Whoever claimed before can neither commit nor enter a block that changes shared files."""
+    """A run with an older claim can neither commit nor enter a block that changes shared files."""
     first, second = made(tmp_path), Checkpoint(tmp_path)
     first.claim()
     first.publish(snapshot(0))

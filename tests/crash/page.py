@@ -55,7 +55,7 @@ def after_a_kill(what: str) -> str:
 
 
 def table_of(page: str) -> Table:
-    """The table as it stands in the page."""
+    """Return the table of the page."""
     found: dict[tuple[str, str], frozenset[str]] = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

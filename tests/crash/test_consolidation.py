@@ -48,7 +48,7 @@ def test_consolidation_that_is_cut_off_leaves_no_trace(whole: Undisturbed, opera
             count += 1
             try:
                 run_case(case, whole)
-            except Exception as error:  # noqa: BLE001 - all cases are told at once
+            except Exception as error:  # noqa: BLE001 - all cases are reported at once
                 wrong.append(f"{case}: {type(error).__name__}: {error}")
     assert count
     assert not wrong, "\n".join(wrong)

@@ -32,7 +32,7 @@ def check_all(whole: Undisturbed, *, every_call: bool, every_caller: bool) -> No
             if case.is_error:
                 told = DOCUMENTED[point.operation, point.what]
                 assert set(codes) <= told, f"{codes} is not documented"
-        except Exception as error:  # noqa: BLE001 - all cases are told at once
+        except Exception as error:  # noqa: BLE001 - all cases are reported at once
             wrong.append(f"{case}: {type(error).__name__}: {error}")
     assert count > 40
     assert not wrong, "\n".join(wrong)

@@ -49,7 +49,7 @@ def check_all(chosen: Iterable[tuple[Undisturbed, Case]]) -> None:
             if case.is_error:
                 documented = DOCUMENTED[point.operation, point.what]
                 assert set(codes) <= documented, f"{codes} is not documented"
-        except Exception as error:  # noqa: BLE001 - all cases are told at once
+        except Exception as error:  # noqa: BLE001 - all cases are reported at once
             wrong.append(f"{case}: {type(error).__name__}: {error}")
     assert count, "the scenario never does this"
     assert not wrong, "\n".join(wrong)

@@ -28,7 +28,7 @@ def test_a_kill_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
             count += 1
             try:
                 run_case(case, whole)
-            except Exception as error:  # noqa: BLE001 - all cases are told at once
+            except Exception as error:  # noqa: BLE001 - all cases are reported at once
                 wrong.append(f"{case}: {type(error).__name__}: {error}")
     assert count
     assert not wrong, "\n".join(wrong)

@@ -153,7 +153,7 @@ def test_a_delay_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path)
 def test_what_was_due_before_a_restart_is_emitted_without_new_rows(
     emit: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time of a group runs on while nobody watches it; a run that is started anew every half hour still emits it."""
+    """The delay of a group continues between runs: a run that is restarted every half hour still emits the group."""
     write(tmp_path / "in", BATCHES[:1])
     with monkeypatch.context() as earlier:
         hours_ago = time.time_ns() - 2 * 3600 * 10**9

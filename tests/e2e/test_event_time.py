@@ -326,7 +326,7 @@ def test_grouping_sets_close_together(spark: SparkSession, tmp_path: Path) -> No
 def test_what_waits_for_its_insertion_goes_with_its_window(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A deletion in quarantine whose window closes waits no longer, and is no longer told of."""
+    """A deletion in quarantine is removed when its window closes, and is no longer reported."""
     batches: list[list[Change]] = [
         [(("a", 10, 5), -1), (("a", 11, 1), 1), (("b", 12, 3), -1)],
         [(("b", 12, 3), 1), (("c", 95, 4), -1)],
@@ -616,7 +616,7 @@ def test_what_cannot_be_honoured_is_refused_before_anything(name: str, tmp_path:
 def test_a_checkpoint_keeps_its_watermarks_and_how_it_forgets(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Closed windows cannot be opened again, nor a time be told of groups that kept none; durations may change."""
+    """Closed windows cannot be reopened, and groups without an event time cannot get one. Durations may change."""
     DISORDERLY.write(tmp_path, last=1)
     timed: dict[str, Any] = {"watermark": {"goals.t": "max-diff:20s"}, "ttl": "1h"}
     start(spark, tmp_path, BY_TEAM, [DISORDERLY], **timed).wait()

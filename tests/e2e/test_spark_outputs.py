@@ -150,7 +150,7 @@ def test_a_function_gets_every_version_again_until_it_returns(
 
 
 def test_any_format_that_spark_knows_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    """A data source of the user's own, with options; what fails in it is told without its password."""
+    """A user-defined data source with options. Its errors are reported without its password."""
     from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
 
     class Lines(DataSourceWriter):

@@ -1,4 +1,4 @@
-"""A row of a text file that does not parse is named: file, line, column and value, whoever computes the batch."""
+"""The error for a row that does not parse has file, line, column and value, on Spark and on the driver."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_file_line_column_and_value_are_named(
 def test_a_row_of_a_view_without_an_aggregate_and_of_a_later_file(
     spark: SparkSession, tmp_path: Path, place: str
 ) -> None:
-    """The first file is committed; what is told is the row of the second, which is compressed."""
+    """The first file is committed. The error names the row of the second file, which is compressed."""
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "0.csv").write_text("k,x,d\na,1,2024-01-01\n")

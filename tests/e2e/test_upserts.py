@@ -377,7 +377,7 @@ def goal(op: str, n: int, second: int, team: str = "a") -> dict[str, Any]:
 
 
 def test_upserts_are_judged_late_by_what_they_change(spark: SparkSession, tmp_path: Path) -> None:
-    """The old row of a closed window stays counted there, the new one counts in its own; both are told of as they are."""
+    """The old row stays counted in its closed window, the new row counts in its own window; both are reported."""
     windows = windowed.Windows()
     keys = [windowed.column(0), windows.call("tumble_end", windowed.interval(60))]
     plan = windows.plan(

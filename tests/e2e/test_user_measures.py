@@ -252,7 +252,7 @@ sa.run(plan, {"t": source}, checkpoint=checkpoint, master="local[2]", conf=conf)
 
 @pytest.mark.soak
 def test_a_killed_program_goes_on_when_it_is_started_again(tmp_path: Path) -> None:
-    """Its classes are its own: they stand in its main module, and every process registers them anew."""
+    """The classes are in the main module of the program, and every process registers them again."""
     batches = changes(random.Random(5), 12)
     batches.append([(row, -weight) for row, weight in _below_zero(batches).items()])
     source = Feed("t", COLUMNS, "weight", batches).write(tmp_path)

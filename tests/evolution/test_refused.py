@@ -229,7 +229,7 @@ def test_the_error_names_all_reasons_and_what_to_do() -> None:
 
 
 def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
-    """Ends that are told twice, are none, or are missing; trees that hold something unknown, or count what they do not have."""
+    """Extremes that are repeated, unknown or missing; trees with unknown content, or with counts of missing content."""
     made = world(tmp_path, LEAST, measure("list", "text"), weight="append_only")
     (kept,) = document(made.node).state_schemas
     kept.check()
@@ -247,7 +247,7 @@ def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None:
-    """Also where all measures are told to be kept, as in a document that somebody has changed."""
+    """Also if the document, after a manual change, claims that all measures are stored."""
     made = world(tmp_path, LEAST, weight="append_only")
     made.batch([row(k0=1, long=3)])
     there, state = document(made.node), made.now.state

@@ -1,4 +1,4 @@
-"""Chooses what is kept of a fuzzer's corpus: ``python -m tests.fuzz.keep FOLDER...`` writes `corpus.zip` anew.
+"""Select the corpus of the fuzzer: ``python -m tests.fuzz.keep FOLDER...`` writes `corpus.zip` again.
 
 Inputs are taken from small to large, each that shows something that none before it did: a problem at a kind of place, or
 a line of the explanation. What is kept already is looked at first, so that the corpus grows and never forgets.

@@ -205,7 +205,7 @@ class Stage:
 
 
 def campaign(folder: Path, seed: int, rounds: int, batches: int = BATCHES) -> RoundCounts:
-    """Rounds over a stream, which begins anew when it is at its end.
+    """Rounds over a stream, which restarts at its end.
 
     Args:
         folder: for all files.

@@ -66,7 +66,7 @@ def test_workers_that_are_killed_are_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_many_kills_at_random_leave_no_trace(tmp_path: Path) -> None:
-    """Random victims at random moments, over a random stream, which begins anew as often as that takes."""
+    """Kill random processes at random moments, over a random stream that restarts as often as necessary."""
     rounds = int(os.environ.get("KILL_ROUNDS", "200"))
     seed = int(os.environ.get("KILL_SEED", str(random.randrange(1 << 30))))
     try:

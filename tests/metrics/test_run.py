@@ -69,7 +69,7 @@ class Recorder(sa.RunListener):
 
 @dataclass
 class Measured:
-    """A finished run and all that was told of it."""
+    """A finished run and everything that it reported."""
 
     folder: Path
     listener: Recorder = field(default_factory=Recorder)
@@ -213,7 +213,7 @@ def test_a_listener_hears_of_the_start_every_version_and_the_end(measured: Measu
 def test_a_run_that_goes_on_counts_from_zero_and_continues_the_file(
     spark: SparkSession, measured: Measured
 ) -> None:
-    """Levels go on, counters begin anew; lines are appended; a broken listener harms nothing."""
+    """In the next run gauges continue and counters start at zero; lines are appended; a failing listener has no effect."""
     path = measured.folder / "m.jsonl"
 
     class Broken:

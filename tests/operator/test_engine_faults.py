@@ -208,7 +208,7 @@ def test_removal_and_insertion_are_emitted_together(tmp_path: Path) -> None:
 
 
 def test_retractions_stand_before_insertions(tmp_path: Path) -> None:
-    """Whoever applies changes in order by key loses no row."""
+    """A reader that applies changes in order by key loses no row."""
     made = world(tmp_path, measure("sum", "long"), page_rows=2)
     made.batch([row(k0=i, long=i) for i in range(20)])
     made.batch([row(k0=i, long=1) for i in range(20)])

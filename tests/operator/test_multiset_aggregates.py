@@ -371,7 +371,7 @@ def test_integer_products_are_exact_or_overflow(
 
 
 def test_products_next_to_the_ends() -> None:
-    """The largest and smallest integers are told from their neighbours."""
+    """The largest and smallest integers differ from their neighbours."""
     groups: Groups = [
         [(-2, 63)], [(-2, 1), (2, 62)], [(2, 63)], [(7, 2), (73, 1), (127, 1), (337, 1), (92737, 1), (649657, 1)],
         [(2, 2**62)], [(-1, 2**62 - 1)], [(0, 1), (2, 2**40)], [],

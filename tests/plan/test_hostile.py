@@ -76,7 +76,7 @@ def test_plans_with_pieces_moved(content: bytes, data: st.DataObject) -> None:
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=5),
-    # Made anew each time: one that is put into a document twice could come to hold itself.
+    # Created each time: an object that is in a document twice could contain itself.
     st.builds(list), st.builds(dict), st.builds(lambda: [{}]), st.builds(lambda: [[]]),
     st.just("NaN"), st.just("\ud800"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a plan can be given as, and how its encoding is told."""
+"""The accepted forms of a plan, and the detection of its encoding."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_mistake_is_reported_at_its_place_and_nothing_else(mistake: Mistake) -
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_enough_kinds_of_mistakes_are_planted(producer: str) -> None:
-    """Guards against a table that shrinks: kinds are told apart by their names."""
+    """The table keeps its size, and every kind has its own name."""
     kinds = {m.name for m in MISTAKES if producer in m.producers}
     assert len(kinds) >= KINDS_PER_PRODUCER
 

@@ -1,4 +1,4 @@
-"""The table of docs/producers.md; ``python -m tests.producers.page`` writes it anew."""
+"""The table of docs/producers.md; ``python -m tests.producers.page`` writes it again."""
 
 from __future__ import annotations
 

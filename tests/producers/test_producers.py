@@ -65,7 +65,7 @@ def test_every_habit_of_a_profile_has_a_row() -> None:
 
 def test_the_page_has_these_rows() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert page == written(page), "write it anew: python -m tests.producers.page"
+    assert page == written(page), "write it again: python -m tests.producers.page"
 
 
 def test_the_page_is_linked() -> None:

@@ -35,7 +35,7 @@ def raised_codes() -> dict[str, str]:
 
 
 def _takers(trees: Iterable[ast.Module]) -> dict[str, int]:
-    """Functions and classes with a parameter named ``code``: where it stands among the arguments of a call."""
+    """Functions and classes with a parameter named ``code`` -> its position among the arguments."""
     takers = dict.fromkeys(ERRORS, 0)
     for tree in trees:
         for node in ast.walk(tree):

@@ -64,7 +64,7 @@ def test_the_tables_of_functions_are_what_the_command_prints() -> None:
     printed = CliRunner().invoke(main, ["functions", "--format", "markdown"]).stdout
     assert end, "the marks are there"
     same = tables == printed
-    assert same, "write them anew: python tests/tools/write_functions_page.py"
+    assert same, "write them again: python tests/tools/write_functions_page.py"
 
 
 def test_every_function_is_listed() -> None:

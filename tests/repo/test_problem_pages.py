@@ -21,7 +21,7 @@ def test_the_page_is_what_the_command_prints() -> None:
     printed = CliRunner().invoke(main, ["problems", "--format", "markdown"]).stdout
     assert end, "the marks are there"
     same = made == printed
-    assert same, "write it anew: python tests/tools/write_problems_page.py"
+    assert same, "write it again: python tests/tools/write_problems_page.py"
 
 
 def test_every_code_is_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""Problems are told in the order of their places in the plan, whichever stage found them."""
+"""Problems are sorted by their place in the plan, regardless of the stage that found them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_checking_a_plan_opens_nothing_and_calls_nobody(name: str, tmp_path: Pat
     "name", ["local files", "a folder", "a glob", "iceberg", "an extension table"]
 )
 def test_reads_that_name_their_own_data_are_refused(name: str) -> None:
-    """Only names of tables are read, and what they are is said by whoever runs the plan."""
+    """A plan contains only names of tables; the user who runs the plan defines their locations."""
     with pytest.raises(PlanRefused):
         sa.explain(PLANS[name])
 

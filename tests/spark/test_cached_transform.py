@@ -62,7 +62,7 @@ def count(_: int, batches: Iterator[pa.RecordBatch]) -> str:
 def test_a_job_hands_over_as_many_rows_as_it_is_told_and_leaves_no_setting(
     spark: SparkSession,
 ) -> None:
-    """Spark cuts by bytes as before where nothing is told; the caller's session is as it was, also after a failure."""
+    """Without a setting, Spark splits by bytes. The caller's session is unchanged, also after a failure."""
     import json
 
     from substrait_agg.spark.execution.task_runner import run_on_partitions

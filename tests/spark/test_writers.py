@@ -1,4 +1,4 @@
-"""What a DataFrameWriter is told, format by format: those whose packages are not here are written to as the others are."""
+"""The calls of a DataFrameWriter per format, also for formats whose packages are not installed."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_a_transaction_of_delta_names_the_version(tmp_path: Path) -> None:
     assert rest == [("format", "delta"), ("save", "/lake/t")]
     (_, _, (_, later), *_) = written(target, tmp_path, version=8)
     assert later["txnAppId"] == application
-    # A checkpoint that is made anew in the same folder begins with version 0: Delta must not know its versions.
+    # A new checkpoint in the same folder starts with version 0: Delta must not know its versions.
     shutil.rmtree(tmp_path / "outputs")
-    (_, _, (_, anew), *_) = written(target, tmp_path, version=0)
-    assert anew["txnAppId"] != application
+    (_, _, (_, restarted), *_) = written(target, tmp_path, version=0)
+    assert restarted["txnAppId"] != application
 
 
 def test_messages_go_to_a_topic_in_order(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_run_of_few_rows_is_compressed_and_a_large_one_is_mapped(tmp_path: Pat
 
 
 def test_what_is_held_of_compressed_runs_is_bounded(tmp_path: Path) -> None:
-    """A process that opens many of them lets go of those it used longest ago, and opens them anew."""
+    """A process that opens many runs closes the least recently used ones, and opens them again."""
     files = FolderFiles(tmp_path)
     made = [write(files, f"run-{i}", texts([20] * 1_000, i)) for i in range(8)]
     each = open_run(files, made[0]).held
@@ -121,7 +121,7 @@ def test_what_is_held_of_compressed_runs_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_file_that_unfolds_to_more_than_any_run_is_damaged(tmp_path: Path) -> None:
-    """Whoever forges one must not make the reader take all memory."""
+    """A forged run must not exhaust the memory of the reader."""
     files = FolderFiles(tmp_path)
     with files.create("forged") as sink, pa.CompressedOutputStream(sink, "zstd") as packed:
         packed.write(pa.py_buffer(bytes(runs._UNFOLDED + 1)))

@@ -162,7 +162,7 @@ def test_no_key_comes_into_the_checkpoint(where: str, s3: Emulator) -> None:
 
 
 def test_a_version_is_committed_once(where: str) -> None:
-    """The second is told, and what is there is the first's."""
+    """The second writer gets an error, and the content is that of the first."""
     first, second = made(where), Checkpoint(where)
     first.publish(snapshot(0))
     with pytest.raises(CommitConflict) as conflict:
@@ -216,7 +216,7 @@ def test_who_claims_later_owns_the_checkpoint(where: str) -> None:
 
 
 def test_an_old_note_of_what_is_kept_does_not_come_back(where: str) -> None:
-    """Two machines make theirs up from the same one: the second is told, whoever it is, and the first's counts."""
+    """Two machines derive a record from the same one: the second writer gets an error, and the first record counts."""
     first = made(where)
     before = first.retention_state()
     first.keep(replace(before, state_from=5))
@@ -259,7 +259,7 @@ def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:
 
 
 def test_logs_are_saved_beside_those_of_other_attempts(where: str) -> None:
-    """Two runs plan the same batch with other files: each finds its own, and what is damaged is told."""
+    """Two runs plan the same batch with other files: each finds its own, and damage is reported."""
     files = Checkpoint(where).spark
     one, two = LogFile("sources/0/9.compact", 1), LogFile("sources/0/9.compact", 2)
     contents = {}

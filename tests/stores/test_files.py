@@ -33,7 +33,7 @@ def write(files: FolderFiles, name: str, content: bytes) -> None:
 
 
 def test_what_is_put_there_is_there(files: FolderFiles) -> None:
-    """Read, listed, measured and removed; a prefix is no file, and what is not there is told as of a folder."""
+    """Files are read, listed, measured and removed. A prefix is not a file, and errors for missing files are those of a folder."""
     assert files.names() == []
     assert not files.exists("run.arrow")
     write(files, "run.arrow", b"content")
@@ -137,7 +137,7 @@ def refused(_path: Remote, _content: bytes) -> None:
 def test_an_outcome_that_was_not_told_is_read(
     files: FolderFiles, publish: Publish, *, wanted: bool
 ) -> None:
-    """Ours is ours, though the client repeats its request and is told of its own first one; another's is another's."""
+    """Our object is recognized although the client repeats its request and finds its first one; the object of another writer is not ours."""
     with using(Publishing(publish)):
         assert files.publish("doc.json", b"ours") is wanted
     assert files.read("doc.json") == (b"ours" if wanted else b"another's")

@@ -38,7 +38,7 @@ def check(whole: Undisturbed, chosen: list[Case]) -> None:
     for case in chosen:
         try:
             run_case(case, whole)
-        except Exception as error:  # noqa: BLE001 - all cases are told at once
+        except Exception as error:  # noqa: BLE001 - all cases are reported at once
             wrong.append(f"{case}: {type(error).__name__}: {error}")
     assert chosen, "the scenario never does this"
     assert not wrong, "\n".join(wrong)

@@ -103,7 +103,7 @@ def run_of(folder: Path, where: str, sources: str, machine: str) -> Command:
 def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -> None:
     """Killed with all it started, then gone on with where nothing is left of it: every version is as it should be.
 
-    Between the versions at which it is killed Spark writes its log of files anew, as one entry.
+    Between the versions at which it is killed, Spark compacts its log of files into one entry.
     """
     where = f"{s3.bucket('killed-runs')}/deep/down"
     changes = feed(BATCHES)

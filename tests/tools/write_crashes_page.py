@@ -1,4 +1,4 @@
-"""Write the table of crash points in docs/crashes.md anew: ``python -m tests.tools.write_crashes_page``; takes some minutes."""
+"""Write the table of crash points in docs/crashes.md: ``python -m tests.tools.write_crashes_page``; takes some minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the tables of docs/functions.md anew: ``python tests/tools/write_functions_page.py``."""
+"""Write the tables of docs/functions.md: ``python tests/tools/write_functions_page.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the generated part of docs/metrics.md anew: ``python tests/tools/write_metrics_page.py``."""
+"""Write the generated part of docs/metrics.md: ``python tests/tools/write_metrics_page.py``."""
 
 from __future__ import annotations
 

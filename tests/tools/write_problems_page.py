@@ -1,4 +1,4 @@
-"""Write the generated part of docs/problems.md anew: ``python tests/tools/write_problems_page.py``."""
+"""Write the generated part of docs/problems.md: ``python tests/tools/write_problems_page.py``."""
 
 from __future__ import annotations
 
