@@ -34,7 +34,7 @@ EMPTY = '""'
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """Names of the input columns and of the output columns of an operator."""
+    """Names of the columns of the first input port and of the output columns of an operator."""
 
     inputs: Names
     output: Names
@@ -110,8 +110,8 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
 
 
 def input_names(node: Node, outputs: Sequence[Names]) -> Names:
-    """Return the names of an operator's input columns; the ordinal where branches disagree."""
-    found = [branch_names(branch, outputs)[-1] for branch in node.branches]
+    """Return the names of the columns of the first port; the ordinal where branches disagree."""
+    found = [branch_names(branch, outputs)[-1] for branch in node.inputs[0].branches]
     columns = zip(*found, strict=True)
     return tuple(c[0] if len(set(c)) == 1 else f"{PLACE}#{i}" for i, c in enumerate(columns))
 

@@ -181,8 +181,9 @@ def entry_text(tree: ExplainedTree) -> str:
 
 def accumulator_text(accumulator: ExplainedAccumulator) -> str:
     """Return an accumulator, its size and the measures that read it."""
-    readers = measures_text(accumulator.measures)
-    return f"{accumulator.name} {accumulator.what}, {bytes_text(accumulator)}, {readers}"
+    text = f"{accumulator.name} {accumulator.what}, {bytes_text(accumulator)}"
+    readers = accumulator.measures
+    return f"{text}, {measures_text(readers)}" if readers else text
 
 
 def bytes_text(accumulator: ExplainedAccumulator) -> str:

@@ -62,7 +62,7 @@ def test_inputs_are_told_apart_in_every_explanation() -> None:
         "input 0: changes of table t (a i64?, b i64?)",
         "input 0: changes of table u (a i64?, b i64?)",
         "input 1: changes of table u (a i64?, b i64?)",
-        "copies of the row in input 1",
+        "a1 copies of the row in input 1, 8 bytes\n",
         "the rows of 3 inputs, each with the number of its port",
         "minus_primary_all: a row as often as in input 0, less its number in all other inputs",
     ):

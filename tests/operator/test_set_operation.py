@@ -26,11 +26,12 @@ from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.flow.graph.set_operation import SET_OUTPUTS, SetOperation
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.emission import ALL, NONE, Emission
-from substrait_agg.operator.common.names import GROUP, PORT, WEIGHT
+from substrait_agg.operator.common.names import CLOSED, GROUP, PORT, WEIGHT
 from substrait_agg.operator.set_operation.operator import SetOperator
 from substrait_agg.operator.set_operation.rules import RULES
 from substrait_agg.operator.set_operation.spec import SetOperationSpec, set_operation_spec
@@ -214,6 +215,25 @@ def test_rows_wait_to_be_emitted(tmp_path: Path, operation: str) -> None:
     assert world.shown
     world.batch([(0, rows[0], -1), (1, rows[5], 1)], 2, NONE)
     world.batch([(2, rows[3], 1)], 2)
+
+
+@pytest.mark.parametrize("forget", ["retract", "keep"])
+def test_idle_rows_leave_the_state(tmp_path: Path, forget: Forget) -> None:
+    """Rows without a change for some time are evicted with the numbers of all inputs; the view keeps them or not."""
+    spec = replace(spec_of("minus_primary_all", 2, "changelog"), forget=forget)
+    world = World(spec, tmp_path)
+    old, new = (1, "a"), (2, "b")
+    world.batch([(0, old, 1), (0, old, 1), (1, old, 1)], 2, replace(ALL, instant=10))
+    world.batch([(0, new, 1)], 2, replace(ALL, instant=20))
+    results = [world._task(p, 2, [], replace(ALL, all=False, instant=30, idle=15)) for p in (0, 1)]
+    state = OperatorState.union(r.state for r in results)
+    files = FolderFiles(tmp_path / "state")
+    tree = KeyedTree(files, state[GROUP], spec.layout.schema, 2)
+    assert [k for part in tree.scan() for k in part.column("k0").to_pylist()] == [2]
+    changes = [pq.read_table(tmp_path / "changes" / c.name) for r in results for c in r.changes]
+    found = [tuple(row.values())[:2] for table in changes for row in table.to_pylist()]
+    assert found == ([old] if forget == "retract" else [])
+    assert sum(run.rows for run in state[CLOSED]) == (forget == "keep")
 
 
 def test_early_retractions_are_refused_per_input(tmp_path: Path) -> None:

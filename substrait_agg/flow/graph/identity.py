@@ -67,13 +67,14 @@ def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
     )
     names = node.columns
     known = {f"v{i}": print_ for i, print_ in enumerate(measures)}
-    whole = digest([rows, [[canonical(node.arguments, i.columns)] for i in inputs]])
+    per_port = list(zip(ports, inputs, strict=True))
+    whole = digest([rows, [[canonical(node.inputs[p].arguments, i.columns)] for p, i in per_port]])
     columns = tuple(known.get(n) or digest([whole if n[0] == "v" else rows, n]) for n in names)
-    arguments = tuple(
-        (_expression(value, inputs), _expression(condition, inputs))
-        for value, condition in node.arguments
-    )
-    return Identity(rows, measures, columns, arguments)
+    arguments = []
+    for port, into in enumerate(node.inputs):
+        own = [i for p, i in per_port if p == port]
+        arguments += [(_expression(v, own), _expression(c, own)) for v, c in into.arguments]
+    return Identity(rows, measures, columns, tuple(arguments))
 
 
 def _expression(expression: Expr | None, inputs: Sequence[_Input]) -> str:
