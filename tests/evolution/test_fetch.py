@@ -1,0 +1,64 @@
+"""A fetch that is in both plans keeps its state; another one is refused, with what differs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.commit.documents.plan_document import PlanDocument
+from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
+from substrait_agg.commit.evolution.compatibility import differences
+from substrait_agg.commit.evolution.planner import Evolution, evolution
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.spark.inputs.event_state import EventOptions
+from substrait_agg.spark.query.document import plan_document
+from tests.e2e.plans import Builder, aggregate, column, fetched, ordered, read
+
+COLUMNS = {"k": "string", "x": "i64"}
+
+
+def document(
+    *names: str, count: int | None = 3, offset: int = 1, falls: bool = True, key: int = 1
+) -> PlanDocument:
+    """Measures over the first rows of a table."""
+    build = Builder()
+    rows = fetched(ordered(read("t", COLUMNS), (column(key), falls)), count, offset)
+    measures = [build.measure(name, (column(1), "i64"), output="i64") for name in names]
+    plan = sa.load(build.plan(aggregate(rows, [], measures), *names).encode()).bound()
+    return plan_document(lower(plan, {("t",): "changelog"}), EventOptions())
+
+
+def planned(before: PlanDocument, now: PlanDocument) -> tuple[Evolution | None, tuple[str, ...]]:
+    """How a checkpoint goes on with another plan, or why it cannot."""
+    states = (OperatorState(), OperatorState())
+    return evolution(before, now, Snapshot(1, "0" * 64, None, -1, states, (), {}))
+
+
+def test_a_fetch_keeps_its_state_below_other_measures() -> None:
+    found, reasons = planned(document("min", "max"), document("max"))
+    assert found is not None, reasons
+    fetch, above = found.operators
+    assert fetch is not None
+    assert fetch.same
+    assert above is not None
+    assert not above.same
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"count": 4}, "ranks 2 to 5 ordered by x DESC"),
+        ({"count": None}, "ranks 2 to the last ordered by x DESC"),
+        ({"offset": 0}, "ranks 1 to 3 ordered by x DESC"),
+        ({"falls": False}, "ranks 2 to 4 ordered by x NULLS LAST"),
+        ({"key": 0}, "ranks 2 to 4 ordered by k DESC"),
+    ],
+)
+def test_another_fetch_is_refused(changed: dict[str, Any], told: str) -> None:
+    before, now = document("max"), document("max", **changed)
+    found, reasons = planned(before, now)
+    assert found is None
+    assert "operator 0 reads other rows, or groups them by other keys" in reasons
+    assert any(line.startswith(f"key of operator 0 {told}") for line in differences(before, now))
