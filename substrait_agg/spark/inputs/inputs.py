@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
@@ -55,14 +55,6 @@ def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
         for branch in node.branches
         if isinstance(branch.origin, TableOrigin)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class StreamBatch:
-    """The rows of a micro-batch by operator id, with their time and statistics."""
-
-    frames: Frames
-    times: BatchTimes[DataFrame]
 
 
 class Inputs:
@@ -147,10 +139,12 @@ class Inputs:
         return self._opened[origin]
 
     @contextmanager
-    def batch(self, frame: DataFrame, state: EventState, instant: int) -> Iterator[StreamBatch]:
-        """Yield the rows of a micro-batch without rows that are late at the previous version.
+    def batch(
+        self, frame: DataFrame, state: EventState, instant: int
+    ) -> Iterator[tuple[Frames, BatchTimes[DataFrame]]]:
+        """Yield the rows of a micro-batch by operator id, with their time and statistics.
 
-        A batch that is read more than once is persisted until the end.
+        Rows that are late at the previous version are left out. A batch that is read more than once is persisted until the end.
 
         Args:
             frame: the batch of `stream`.
@@ -172,9 +166,7 @@ class Inputs:
             frames = dict(zip(self._operators, split, strict=False))
             for node in dict.fromkeys(part.node.id for part in parts):
                 frames[node] = union_all([p.prepared for p in parts if p.node.id == node])
-            yield StreamBatch(
-                frames, BatchTimes(instant, times.observed, parts, tuple(bad.values()))
-            )
+            yield frames, BatchTimes(instant, times.observed, parts, tuple(bad.values()))
         finally:
             if shared:
                 rows.unpersist()

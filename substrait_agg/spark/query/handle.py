@@ -192,9 +192,9 @@ class Run:
         self._batches.logs = self._logs.record_logs(batch)
         planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
-        with self._inputs.batch(frame, self._batches.event_state, instant) as rows:
+        with self._inputs.batch(frame, self._batches.event_state, instant) as (rows, times):
             self._executor.session = session
-            self._batches.run(rows.frames, query, batch, rows.times)
+            self._batches.run(rows, query, batch, times)
         if self._endless and first:
             self._batch_timer.set(self._batches.due())
         elif self._endless:
