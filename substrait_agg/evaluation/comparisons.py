@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from substrait_agg.bind.bound import Call
 from substrait_agg.evaluation.columns import Numbers, null_unless, per_value
 from substrait_agg.evaluation.constants import arrow_type
-from substrait_agg.evaluation.kernels import Arguments, Kernel, Kernels, first_of
+from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels, first_of
 
 Compare = Callable[[pa.Array, pa.Array], pa.Array]
 
@@ -64,13 +64,13 @@ def same(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.or_(pc.fill_null(equal(left, right), False), both)
 
 
-def _between(a: Arguments) -> pa.Array:
+def _between(a: KernelArguments) -> pa.Array:
     x, low, high = map(in_order, a.columns)
     return pc.and_kleene(pc.greater_equal(x, low), pc.less_equal(x, high))
 
 
 def _truth(wanted: bool | None, negated: bool) -> Kernel:
-    def compute(a: Arguments) -> pa.Array:
+    def compute(a: KernelArguments) -> pa.Array:
         value = a[0] if wanted else pc.invert(a[0])
         found = pc.is_null(a[0]) if wanted is None else pc.fill_null(value, False)
         return pc.invert(found) if negated else found
@@ -85,7 +85,7 @@ def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
         wins = pc.fill_null(compare(in_order(y), in_order(x)), False)
         return pc.if_else(pc.or_(wins, pc.is_null(x)), y, x)
 
-    def compute(a: Arguments) -> pa.Array:
+    def compute(a: KernelArguments) -> pa.Array:
         found = reduce(better, a.columns)
         if skip_nulls:
             return found
@@ -94,7 +94,7 @@ def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
     return Kernel(alike, compute)
 
 
-def _nullif(a: Arguments) -> pa.Array:
+def _nullif(a: KernelArguments) -> pa.Array:
     differs = pc.fill_null(pc.invert(equal(a[0], a[1])), True)
     return null_unless(differs, a[0])
 

@@ -31,7 +31,7 @@ Convert = Callable[[pa.Array, Conversion], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class CastCase:
     """A way to convert; `fails` tells whether a value may not convert."""
 
     convert: Convert
@@ -180,27 +180,27 @@ _POINTS = ("precision_timestamp", "precision_timestamp_tz")
 
 Pair = tuple[str, str]
 
-_CASTS: dict[Pair, Cast] = {
-    **{(s, t): Cast(_integer_from, fails=True) for s in _WHOLE_SOURCES for t in _INTEGERS},
-    **{(s, "decimal"): Cast(_integer_to_decimal, fails=True) for s in _WHOLE_SOURCES},
-    **{(s, t): Cast(_to_float) for s in _WHOLE_SOURCES for t in ("fp32", "fp64")},
-    **{(s, t): Cast(_to_float) for s in ("fp32", "fp64") for t in ("fp32", "fp64")},
-    **{(s, t): Cast(_float_to_integer, fails=True) for s in ("fp32", "fp64") for t in _INTEGERS},
-    **{(s, "decimal"): Cast(_decimal_to_decimal, fails=True) for s in ("decimal", "u64")},
-    **{(s, t): Cast(_decimal_to_integer, fails=True) for s in ("decimal", "u64") for t in _INTEGERS},
-    **{(s, "fp64"): Cast(_decimal_to_double) for s in ("decimal", "u64")},
-    **{("bool", t): Cast(_bool_to_number, fails=True) for t in (*_INTEGERS, "fp32", "fp64", "decimal")},
-    **{(s, "bool"): Cast(_number_to_bool) for s in (*_WHOLE_SOURCES, "fp32", "fp64", "decimal")},
-    **{(s, t): Cast(_to_text) for s in ("bool", *_WHOLE_SOURCES) for t in TEXTS},
-    **{(s, t): Cast(_cut_text) for s in TEXTS for t in TEXTS},
-    **{(s, t): Cast(_to_timestamp, fails=True) for s in ("date", *_POINTS) for t in _POINTS},
-    **{(s, "date"): Cast(_to_date) for s in _POINTS},
-    **{(kind, kind): Cast(_unchanged) for kind in ("bool", "date", "binary", "interval_year")},
+_CASTS: dict[Pair, CastCase] = {
+    **{(s, t): CastCase(_integer_from, fails=True) for s in _WHOLE_SOURCES for t in _INTEGERS},
+    **{(s, "decimal"): CastCase(_integer_to_decimal, fails=True) for s in _WHOLE_SOURCES},
+    **{(s, t): CastCase(_to_float) for s in _WHOLE_SOURCES for t in ("fp32", "fp64")},
+    **{(s, t): CastCase(_to_float) for s in ("fp32", "fp64") for t in ("fp32", "fp64")},
+    **{(s, t): CastCase(_float_to_integer, fails=True) for s in ("fp32", "fp64") for t in _INTEGERS},
+    **{(s, "decimal"): CastCase(_decimal_to_decimal, fails=True) for s in ("decimal", "u64")},
+    **{(s, t): CastCase(_decimal_to_integer, fails=True) for s in ("decimal", "u64") for t in _INTEGERS},
+    **{(s, "fp64"): CastCase(_decimal_to_double) for s in ("decimal", "u64")},
+    **{("bool", t): CastCase(_bool_to_number, fails=True) for t in (*_INTEGERS, "fp32", "fp64", "decimal")},
+    **{(s, "bool"): CastCase(_number_to_bool) for s in (*_WHOLE_SOURCES, "fp32", "fp64", "decimal")},
+    **{(s, t): CastCase(_to_text) for s in ("bool", *_WHOLE_SOURCES) for t in TEXTS},
+    **{(s, t): CastCase(_cut_text) for s in TEXTS for t in TEXTS},
+    **{(s, t): CastCase(_to_timestamp, fails=True) for s in ("date", *_POINTS) for t in _POINTS},
+    **{(s, "date"): CastCase(_to_date) for s in _POINTS},
+    **{(kind, kind): CastCase(_unchanged) for kind in ("bool", "date", "binary", "interval_year")},
 }  # fmt: skip
 """(kind of the source, kind of the target) -> how to convert."""
 
 
-def cast_of(conversion: Conversion) -> Cast | None:
+def cast_of(conversion: Conversion) -> CastCase | None:
     """Return how to compute a cast, None if it is not supported."""
     types = (conversion.input.type, conversion.type)
     if any(arrow_type(type_) is None for type_ in types):

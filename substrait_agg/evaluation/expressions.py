@@ -33,7 +33,7 @@ from substrait_agg.evaluation.columns import Mask, Rows, failed, null_unless, sc
 from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
 from substrait_agg.evaluation.constants import arrow_type, scalar
 from substrait_agg.evaluation.conversions import cast_of, folded
-from substrait_agg.evaluation.kernels import Arguments, Kernel, Kernels
+from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels
 from substrait_agg.evaluation.numbers import NUMBERS
 from substrait_agg.evaluation.texts import TEXT
 from substrait_agg.evaluation.times import MOVES, TIME
@@ -151,7 +151,7 @@ def _call(expr: Call) -> Evaluator:
 
     def compute(rows: Rows) -> pa.Array:
         columns = tuple(part.compute(rows) for part in parts)
-        arguments = Arguments(expr, columns, rows.count)
+        arguments = KernelArguments(expr, columns, rows.count)
         return _guarded(expr.function, lambda: kernel.compute(arguments))
 
     return Evaluator(compute, kernel.fails or any(p.fails for p in parts))

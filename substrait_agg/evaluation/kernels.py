@@ -14,7 +14,7 @@ from substrait_agg.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class KernelArguments:
     """A call and the columns of its arguments, each of `count` values."""
 
     call: Call
@@ -55,7 +55,7 @@ class Kernel:
     """
 
     takes: Takes
-    compute: Callable[[Arguments], pa.Array]
+    compute: Callable[[KernelArguments], pa.Array]
     fails: bool = False
 
 

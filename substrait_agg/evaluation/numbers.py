@@ -13,8 +13,8 @@ from substrait_agg.evaluation import decimals
 from substrait_agg.evaluation.columns import Numbers, null_unless, per_value
 from substrait_agg.evaluation.constants import arrow_type
 from substrait_agg.evaluation.kernels import (
-    Arguments,
     Kernel,
+    KernelArguments,
     Kernels,
     Takes,
     all_of,
@@ -68,7 +68,7 @@ def _decimal(operate: Callable[[pa.Array, pa.Array, Params], pa.Array]) -> Kerne
     return Kernel(_DECIMALS, lambda a: operate(a[0], a[1], _target(a.call)), fails=True)
 
 
-def _divisor(a: Arguments, *options: str) -> pa.Array:
+def _divisor(a: KernelArguments, *options: str) -> pa.Array:
     """Return the divisor, with null instead of zero if the value of an option is NULL."""
     if not any(option(a.call, name) == "NULL" for name in options):
         return a[1]
@@ -77,11 +77,11 @@ def _divisor(a: Arguments, *options: str) -> pa.Array:
     return null_unless(pc.not_equal(a[1], pa.scalar(0, a[1].type)), a[1])
 
 
-def _divide_integers(a: Arguments) -> pa.Array:
+def _divide_integers(a: KernelArguments) -> pa.Array:
     return pc.divide_checked(a[0], _divisor(a, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR"))
 
 
-def _modulus_integers(a: Arguments) -> pa.Array:
+def _modulus_integers(a: KernelArguments) -> pa.Array:
     by = _divisor(a, "ON_DOMAIN_ERROR")
     by_zero = pc.equal(by, pa.scalar(0, by.type))
     if pc.any(pc.and_(by_zero, pc.is_valid(a[0]))).as_py():
@@ -89,7 +89,7 @@ def _modulus_integers(a: Arguments) -> pa.Array:
     return per_value(np.fmod, a.result, a[0], by)
 
 
-def _divide_floats(a: Arguments) -> pa.Array:
+def _divide_floats(a: KernelArguments) -> pa.Array:
     def quotient(x: Numbers, y: Numbers) -> Numbers:
         found: Numbers = x.astype(np.float64) / y.astype(np.float64)
         return found.astype(x.dtype)
@@ -110,11 +110,11 @@ def _can_take_remainder(call: Call) -> bool:
     return _DECIMALS(call) and decimals.can_take_remainder(_params(call, 0), _params(call, 1))
 
 
-def _divide_decimals(a: Arguments) -> pa.Array:
+def _divide_decimals(a: KernelArguments) -> pa.Array:
     return decimals.divide(a[0], _divisor(a, "ON_DIVISION_BY_ZERO"), _target(a.call))
 
 
-def _modulus_decimals(a: Arguments) -> pa.Array:
+def _modulus_decimals(a: KernelArguments) -> pa.Array:
     return decimals.modulus(a[0], _divisor(a, "ON_DOMAIN_ERROR"), _target(a.call))
 
 
@@ -175,7 +175,7 @@ def _rounds_fraction(call: Call) -> bool:
     return nearest or precision < MAX_DECIMAL_PRECISION
 
 
-def _round(a: Arguments) -> pa.Array:
+def _round(a: KernelArguments) -> pa.Array:
     column, digits = decimals.wide(a[0]), _digits(a.call) or 0
     if digits < column.type.scale:
         column = pc.round(column, digits, _ROUNDING[_rounding(a.call)])

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Call
 from substrait_agg.evaluation.kernels import (
-    Arguments,
     Kernel,
+    KernelArguments,
     Kernels,
     constant_of,
     constants_from,
@@ -115,7 +115,7 @@ def _can_match(call: Call) -> bool:
     return True
 
 
-def _like(a: Arguments) -> pa.Array:
+def _like(a: KernelArguments) -> pa.Array:
     return like_test(a.constant(1), a.constant(2))(a[0])
 
 
@@ -129,7 +129,7 @@ def sliced(column: pa.Array, first: int, length: int) -> pa.Array:
     return pc.utf8_slice_codeunits(characters(column), first, min(first + length, _LONGEST))
 
 
-def _substring(a: Arguments) -> pa.Array:
+def _substring(a: KernelArguments) -> pa.Array:
     start = a.constant(1)
     if len(a) < 3:
         return sliced(a[0], min(max(start, 1), _LONGEST) - 1, _LONGEST)
@@ -145,7 +145,7 @@ def _can_cut(call: Call) -> bool:
     return _is_text(call) and count is not None and count >= 0
 
 
-def _right(a: Arguments) -> pa.Array:
+def _right(a: KernelArguments) -> pa.Array:
     count = min(a.constant(1), _LONGEST)
     if not count:
         return sliced(a[0], 0, 0)
@@ -160,7 +160,7 @@ def _ascii_only(call: Call) -> bool:
     return _ASCII(call) and option(call, "CHAR_SET") == "ASCII_ONLY"
 
 
-def _joined(a: Arguments) -> pa.Array:
+def _joined(a: KernelArguments) -> pa.Array:
     parts = a.columns
     if option(a.call, "NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
         parts = tuple(pc.fill_null(part, "") for part in parts)
@@ -172,7 +172,7 @@ def _can_replace(call: Call) -> bool:
 
 
 def _count(measure: Callable[[pa.Array], pa.Array], factor: int = 1) -> tuple[Kernel, ...]:
-    def compute(a: Arguments) -> pa.Array:
+    def compute(a: KernelArguments) -> pa.Array:
         counts = pc.cast(measure(a[0]), pa.int64())
         return pc.cast(pc.multiply_checked(counts, pa.scalar(factor, pa.int64())), a.result)
 

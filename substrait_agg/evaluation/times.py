@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from substrait_agg.bind.bound import Call
 from substrait_agg.evaluation.columns import array, numbers, valid
 from substrait_agg.evaluation.constants import arrow_type
-from substrait_agg.evaluation.kernels import Arguments, Kernel, Kernels, constant_of
+from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels, constant_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -156,7 +156,7 @@ def _can_extract(call: Call) -> bool:
     return call.arguments[0].type.kind in _POINTS and in_utc and known
 
 
-def _extract(a: Arguments) -> pa.Array:
+def _extract(a: KernelArguments) -> pa.Array:
     component = _component(a.call)
     found = COMPONENTS[component](*split(a[0]))
     from_zero = any(word == "ZERO" for _, word in a.call.enums[1:])
@@ -168,7 +168,7 @@ def _can_part(call: Call) -> bool:
     return call.arguments[1].type.kind in _POINTS and constant_of(call, 0) in PARTS
 
 
-def _date_part(a: Arguments) -> pa.Array:
+def _date_part(a: KernelArguments) -> pa.Array:
     found = PARTS[a.constant(0)](*split(a[1]))
     return pc.cast(array(found, pa.int64(), valid(a[1])), a.result)
 
@@ -196,7 +196,7 @@ def _can_truncate(call: Call) -> bool:
     return call.arguments[1].type.kind == "date" and constant_of(call, 0) is not None
 
 
-def _date_trunc(a: Arguments) -> pa.Array:
+def _date_trunc(a: KernelArguments) -> pa.Array:
     first = _FIRST_DAYS.get(a.constant(0))
     return a[1] if first is None else dates(first(split(a[1])[0]), a[1])
 
@@ -233,8 +233,8 @@ def _signed(interval: pa.Array, sign: int) -> pa.Array:
     return interval if sign > 0 else pc.negate_checked(interval)
 
 
-def _moved_by_months(sign: int) -> Callable[[Arguments], pa.Array]:
-    def compute(a: Arguments) -> pa.Array:
+def _moved_by_months(sign: int) -> Callable[[KernelArguments], pa.Array]:
+    def compute(a: KernelArguments) -> pa.Array:
         days, micros = split(a[0])
         moved = months_later(days, numbers(_signed(a[1], sign)).astype(np.int64))
         if a.type(0).kind == "date":
@@ -255,8 +255,8 @@ def as_dates(column: pa.Array) -> pa.Array:
     return dates(split(column)[0], column)
 
 
-def _moved_by_days(sign: int) -> Callable[[Arguments], pa.Array]:
-    def compute(a: Arguments) -> pa.Array:
+def _moved_by_days(sign: int) -> Callable[[KernelArguments], pa.Array]:
+    def compute(a: KernelArguments) -> pa.Array:
         point = a[0]
         if a.type(0).kind == "date":
             point = as_timestamps(point, pa.timestamp("us"))

@@ -1,0 +1,104 @@
+"""Names are the field's terms or plain descriptions, and a class has its name for itself."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("substrait_agg", "cli", "benchmarks", "tests")
+
+FILES = """
+    care heard alarm seeds recipes answers courier targets_of posts strangers kept shapes placed
+    wanted visible ends leaving guard changed unchanged latest chains scans moving migrated
+    derivation publishing_settle disk published local_copies deep measure_draft walk tally brief
+    lies odd traps around rich held blow double told noted made written_by
+""".split()
+"""Names that a file must not have; `test_` in front of them does not help."""
+
+CLASSES = """
+    Care Post Courier Couriers KeptX Placed Exceeded Keyed Old Touched Folded Leaving Seeds Recipes
+    Heard Told Noted Held Kept Draft Grid Sharing Shared Asked Ready Owner Slice Tally Given Seen
+    Chains Context Settings Groups Tree Part Findings Reading Order Measure
+""".split()
+"""Names that a class must not have."""
+
+FUNCTIONS = """
+    care foreseen heard alarm recipes answers strangers leaving emptied freed recalled admit
+    unchanged touched gather chains assign_chains lets_go kept_by settles added_up collapse
+    local_copies make_draft told noted tally brief ends_alone wanted_columns wanted_values
+    kept_operators kept_name kept_value most_leaving latest_step ends_delta places_of
+""".split()
+"""Names that a public function, method or field must not have."""
+
+CONTRACT = {"ends_alone"}
+"""Keys of the explanation as JSON (docs/formats.md), which its classes have as fields."""
+
+Named = tuple[str, str]
+"""A place in the code, and the name."""
+
+
+def sources(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def bare(name: str) -> str:
+    return name.removeprefix("test_").lstrip("_")
+
+
+def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield node
+
+
+def classes(path: Path) -> Iterator[str]:
+    yield from (node.name for node in definitions(path) if isinstance(node, ast.ClassDef))
+
+
+def functions_and_fields(path: Path) -> Iterator[str]:
+    for node in definitions(path):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+            continue
+        for item in node.body:
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                yield item.target.id
+
+
+def wrong(path: Path) -> list[str]:
+    """The names in a file that the lists forbid."""
+    found = [path.stem] if bare(path.stem) in FILES else []
+    found += [name for name in classes(path) if bare(name) in CLASSES]
+    public = (n for n in functions_and_fields(path) if not n.startswith("_") and n not in CONTRACT)
+    return found + [name for name in public if name in FUNCTIONS]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_name_has_to_be_guessed(folder: str) -> None:
+    """The lists are the names that there were, and that nobody understood who had not chosen them."""
+    names = {str(path.relative_to(ROOT)): wrong(path) for path in sources(folder)}
+    assert not {path: found for path, found in names.items() if found}
+
+
+def test_wrong_names_are_found(tmp_path: Path) -> None:
+    """In each kind of place."""
+    path = tmp_path / "test_care.py"
+    path.write_text(
+        "class _Told:\n    heard: int\n    def chains(self): ...\n    def _care(self): ...\n"
+    )
+    assert wrong(path) == ["test_care", "_Told", "heard", "chains"]
+
+
+def test_a_public_class_has_its_name_alone() -> None:
+    """Whoever reads a name in an annotation knows the class without looking at the imports."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in sources("substrait_agg", "cli"):
+        for name in classes(path):
+            places[name].append(str(path.relative_to(ROOT)))
+    assert not {n: p for n, p in places.items() if len(p) > 1 and not n.startswith("_")}
