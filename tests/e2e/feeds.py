@@ -73,7 +73,7 @@ class Feed:
 
 
 def check(
-    spark: SparkSession,
+    spark: SparkSession | None,
     folder: Path,
     plan: str,
     feeds: Sequence[Feed],
@@ -81,7 +81,7 @@ def check(
     bucket: str = "",
     **options: Any,
 ) -> Path:
-    """Run the plan; every version must be `wanted` of the tables' net rows then. Returns the checkpoint, or where it would be.
+    """Run the plan, without `spark` on the local executor; every version must be `wanted` of the tables' net rows then. Returns the checkpoint, or where it would be.
 
     With a `bucket`, the URL of one, the checkpoint is in there.
     """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import substrait_agg as sa
 from tests.e2e.rows import Bag, bag, running_sums
+from tests.local.run import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,17 +20,26 @@ if TYPE_CHECKING:
 Views = dict[int, Bag]
 
 
+def starting(spark: SparkSession | None) -> Callable[..., Any]:
+    """What starts a run as `substrait_agg.run` does: on a Spark, or on the local executor."""
+    return run if spark is None else partial(sa.run, spark=spark)
+
+
 def maintain(
-    spark: SparkSession, plan: Any, sources: dict[str, Any], checkpoint: Path | str, **options: Any
+    spark: SparkSession | None,
+    plan: Any,
+    sources: dict[str, Any],
+    checkpoint: Path | str,
+    **options: Any,
 ) -> Views:
-    """Run to the end; the view of every version that the run committed."""
+    """Run to the end, without `spark` on the local executor; the view of every version that the run committed."""
     views: Views = {}
 
     def keep(progress: Any) -> None:
         views[progress.version] = bag(sa.open_view(checkpoint).to_arrow(progress.version))
 
-    run = sa.run(plan, sources, checkpoint=checkpoint, spark=spark, progress=keep, **options)
-    run.wait()
+    start = starting(spark)
+    start(plan, sources, checkpoint=checkpoint, progress=keep, **options).wait()
     return views
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,11 +22,7 @@ from tests.e2e.model import measured
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read, union_all
 from tests.e2e.rows import Bag
 from tests.e2e.running import check_versions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.spark
+from tests.local.run import run
 
 COLUMNS = {"k": "i64", "x": "i64", "z": "fp64"}
 Batches = Sequence[Sequence[Change]]
@@ -154,7 +150,6 @@ def test_quarantine_across_restarts_and_rescaling(
     how: str,
     plan: Callable[[], str],
     model: Callable[[Bag], Bag],
-    spark: SparkSession,
     tmp_path: Path,
 ) -> None:
     """Every version shows, counts and lists what it must, with another number of partitions in each run."""
@@ -167,11 +162,10 @@ def test_quarantine_across_restarts_and_rescaling(
     for partitions, count in ((1, 2), (4, 2), (2, 3)):
         write_in_order(tmp_path / "in", feed.tables()[written : written + count], written)
         written += count
-        sa.run(
+        run(
             plan(),
             {"t": f"parquet:{tmp_path / 'in'}?batch-files=1&{change}"},
             checkpoint=kept.checkpoint,
-            spark=spark,
             partitions=partitions,
             early_retraction="quarantine",
             progress=kept,
@@ -185,7 +179,7 @@ def test_quarantine_across_restarts_and_rescaling(
     assert not waiting[-1]
 
 
-def test_carry_never_shows_a_negative_count(spark: SparkSession, tmp_path: Path) -> None:
+def test_carry_never_shows_a_negative_count(tmp_path: Path) -> None:
     """Groups with fewer insertions than retractions are not shown; in the end the view is that of the rows."""
     batches = changes(random.Random("carry"), 6)
     feed = Feed("t", COLUMNS, "op", batches)
@@ -196,11 +190,10 @@ def test_carry_never_shows_a_negative_count(spark: SparkSession, tmp_path: Path)
         counts.extend([*rows.column("n").to_pylist(), *rows.column("distinct").to_pylist()])
         assert progress.quarantined == 0
 
-    sa.run(
+    run(
         measures_plan(),
         {"t": feed.write(tmp_path)},
         checkpoint=tmp_path / "checkpoint",
-        spark=spark,
         progress=keep,
     ).wait()
     assert min(counts) >= 0
@@ -210,7 +203,7 @@ def test_carry_never_shows_a_negative_count(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.parametrize("plan", [measures_plan, rows_plan], ids=["measures", "rows"])
 def test_a_refused_batch_runs_once_its_file_is_corrected(
-    plan: Callable[[], str], spark: SparkSession, tmp_path: Path
+    plan: Callable[[], str], tmp_path: Path
 ) -> None:
     """Nothing of the batch is committed; the same checkpoint goes on when the file was replaced under its name."""
     row, other = (1, 4, 0.5), (2, 1, 8.0)
@@ -218,20 +211,18 @@ def test_a_refused_batch_runs_once_its_file_is_corrected(
     feed = Feed("t", COLUMNS, "op", batches)
     source = {"t": feed.write(tmp_path)}
 
-    def run() -> None:
-        sa.run(
-            plan(), source, checkpoint=tmp_path / "ck", spark=spark, early_retraction="refuse"
-        ).wait()
+    def again() -> None:
+        run(plan(), source, checkpoint=tmp_path / "ck", early_retraction="refuse").wait()
 
     for _ in range(2):
         with pytest.raises(sa.RunFailed, match=r"the first is .*\b4, ") as caught:
-            run()
+            again()
         assert caught.value.code == "EARLY_RETRACTION"
         assert sa.open_view(tmp_path / "ck").versions() == [0, 1]
     corrected = [batches[0], [(other, 1), (row, -1)], batches[2]]
     table = replace(feed, batches=corrected).tables()[1]
     pq.write_table(table, tmp_path / "t" / "part-0001.parquet")
-    run()
+    again()
     view = sa.open_view(tmp_path / "ck")
     assert view.versions() == [0, 1, 2, 3]
     model = measures_model if plan is measures_plan else rows_model
@@ -239,7 +230,7 @@ def test_a_refused_batch_runs_once_its_file_is_corrected(
     assert Counter(tuple(r.values()) for r in rows) == model(+net_of(corrected))
 
 
-def test_two_tables_are_listed_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+def test_two_tables_are_listed_side_by_side(tmp_path: Path) -> None:
     """Each aggregate over a table keeps its own rows aside; what reads only their changes keeps none."""
     build = Builder()
     total = build.measure("sum", (column(1), "i64"), output="i64")
@@ -250,11 +241,10 @@ def test_two_tables_are_listed_side_by_side(spark: SparkSession, tmp_path: Path)
         Feed("a", small, "op", [[((1, 5), -1), ((2, 1), 1)]]),
         Feed("b", small, "op", [[((3, 7), -1), ((3, 7), -1)]]),
     ]
-    sa.run(
+    run(
         build.plan(again, "total"),
         {feed.table: feed.write(tmp_path) for feed in feeds},
         checkpoint=tmp_path / "ck",
-        spark=spark,
         early_retraction="quarantine",
     ).wait()
     view = sa.open_view(tmp_path / "ck")
@@ -265,28 +255,28 @@ def test_two_tables_are_listed_side_by_side(spark: SparkSession, tmp_path: Path)
     ]
 
 
-def test_a_checkpoint_keeps_its_policy(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_keeps_its_policy(tmp_path: Path) -> None:
     """Its state depends on it; and where nothing is retracted, the policy changes nothing."""
     feed = Feed("t", COLUMNS, "op", [[((1, 4, 0.0), 1)]])
     source = {"t": feed.write(tmp_path)}
 
-    def run(policy: str, **more: Any) -> None:
-        options = {"checkpoint": tmp_path / "ck", "spark": spark, **more}
-        sa.run(
+    def run_with(policy: str, **more: Any) -> None:
+        options = {"checkpoint": tmp_path / "ck", **more}
+        run(
             measures_plan(), options.pop("source", source), early_retraction=policy, **options
         ).wait()
 
-    run("refuse")
+    run_with("refuse")
     for policy in ("carry", "quarantine"):
         with pytest.raises(sa.StateRefused, match="with --early-retraction refuse") as caught:
-            run(policy)
+            run_with(policy)
         assert caught.value.code == "EARLY_RETRACTION_DIFFERS"
     with pytest.raises(sa.StateRefused, match="this checkpoint has no quarantine") as caught:
         sa.open_view(tmp_path / "ck").quarantined()
     assert caught.value.code == "NOT_QUARANTINED"
     inserts = {"t": f"parquet:{tmp_path / 't'}?batch-files=1"}
-    run("refuse", source=inserts, checkpoint=tmp_path / "inserts")
-    run("carry", source=inserts, checkpoint=tmp_path / "inserts")
+    run_with("refuse", source=inserts, checkpoint=tmp_path / "inserts")
+    run_with("carry", source=inserts, checkpoint=tmp_path / "inserts")
 
 
 def test_an_unknown_policy_is_a_wrong_call(tmp_path: Path) -> None:

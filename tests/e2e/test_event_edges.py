@@ -23,14 +23,13 @@ from tests.crash.scenario import local_executor
 from tests.e2e import plans
 from tests.e2e.event_model import SECOND, Change, Table, instant
 from tests.e2e.files import write_in_order
+from tests.local.run import run
 from tests.windowed import COUNT, SUM, Windows, aggregate, column, interval
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from substrait_agg.metrics import Progress
-
-pytestmark = pytest.mark.spark
 
 
 def by_team() -> str:
@@ -51,9 +50,7 @@ def files(folder: Path, *batches: list[Change]) -> dict[str, str]:
     return {"goals": Table("goals", batches).write(folder)}
 
 
-def test_a_group_that_comes_and_is_forgotten_in_one_version_is_no_change(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_group_that_comes_and_is_forgotten_in_one_version_is_no_change(tmp_path: Path) -> None:
     """A first batch over old files brings groups that the watermark of the same batch lets go of. They are not
     retracted before they were ever emitted, and a group that was there is retracted as it was."""
     sources = files(
@@ -62,8 +59,8 @@ def test_a_group_that_comes_and_is_forgotten_in_one_version_is_no_change(
         [(("b", 2_990, 7), 1), (("c", 3_001, 3), 1), (("d", 9_000, 4), 1)],
     )
     events = tmp_path / "events.json"
-    sa.run(
-        by_team(), sources, checkpoint=tmp_path / "checkpoint", spark=spark, partitions=2,
+    run(
+        by_team(), sources, checkpoint=tmp_path / "checkpoint", partitions=2,
         watermark={"goals.t": "max-diff:1s"}, ttl="100s", outputs=[f"debezium-json={events}"],
     ).wait()  # fmt: skip
     changes = sa.open_view(tmp_path / "checkpoint").changes()
@@ -90,7 +87,7 @@ def test_a_filter_that_is_never_true_does_not_hold_the_watermark(
     assert sa.open_view(tmp_path / "checkpoint").to_arrow().num_rows == 0
 
 
-def test_rows_above_a_group_that_waits_are_not_closed(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_above_a_group_that_waits_are_not_closed(tmp_path: Path) -> None:
     """Emitted by count alone, a window still waits with its last row when the watermark has passed it. Above it is a
     filter, whose rows are then taken back and replaced."""
     windows = Windows()
@@ -104,9 +101,9 @@ def test_rows_above_a_group_that_waits_are_not_closed(spark: SparkSession, tmp_p
         [(("b", 100, 1), 1)],
         [(("b", 200, 1), 1)],
     )
-    sa.run(
+    run(
         windows.plan(plans.filtered(counted, plans.literal("boolean", True)), "team", "w", "c"),
-        sources, checkpoint=tmp_path / "checkpoint", spark=spark, emit="count:2",
+        sources, checkpoint=tmp_path / "checkpoint", emit="count:2",
         watermark={"goals.t": "max-diff:0s"},
     ).wait()  # fmt: skip
     view = sa.open_view(tmp_path / "checkpoint")
@@ -127,9 +124,7 @@ def test_a_table_that_is_read_once_has_no_watermark(spark: SparkSession, tmp_pat
     assert not (tmp_path / "checkpoint").exists()
 
 
-def test_rows_that_replace_one_another_keep_their_groups_by_their_times(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_rows_that_replace_one_another_keep_their_groups_by_their_times(tmp_path: Path) -> None:
     """The plan does not read the event time of the table; its groups are forgotten by it all the same."""
     columns = {"team": pa.string(), "t": pa.timestamp("us"), "n": pa.int64()}
     for number, values in enumerate(
@@ -144,9 +139,9 @@ def test_rows_that_replace_one_another_keep_their_groups_by_their_times(
             list(columns),
         )
         write_in_order(tmp_path / "goals", [table], number)
-    sa.run(
+    run(
         by_team(), {"goals": f"parquet:{tmp_path / 'goals'}?key=n&batch-files=1"}, ttl="100s",
-        checkpoint=tmp_path / "checkpoint", spark=spark, watermark={"goals.t": "max-diff:0s"},
+        checkpoint=tmp_path / "checkpoint", watermark={"goals.t": "max-diff:0s"},
     ).wait()  # fmt: skip
     shown = sa.open_view(tmp_path / "checkpoint").to_arrow().to_pylist()
     assert sorted(row["team"] for row in shown) == ["b", "c", "d"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +39,7 @@ from tests.e2e.files import write_in_order
 from tests.e2e.killing import Command
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.e2e.stored_state import StoredOperator, snapshot, stored_operators
+from tests.local.run import run
 from tests.sampling import sample
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column, interval
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from substrait_agg.metrics import Progress
 
-pytestmark = pytest.mark.spark
 
 MEASURES = (COUNT, SUM, MAX)
 
@@ -70,31 +69,26 @@ def plan_of(
     return windows.plan(relation, "team", "w", *parts, "c", "s", "m")
 
 
-def start(
-    spark: SparkSession, folder: Path, plan: str, tables: Sequence[Table], **options: Any
-) -> Any:
+def start(folder: Path, plan: str, tables: Sequence[Table], **options: Any) -> Any:
     """Start a run over files that are there; the sources' rules are those of the tables."""
     sources = {t.name: f"parquet:{folder / t.name}?op=op&batch-files=1" for t in tables}
     rules = {f"{t.name}.t": t.rule.text for t in tables if t.rule is not None}
-    return sa.run(
+    return run(
         plan,
         options.pop("sources", sources),
         checkpoint=options.pop("checkpoint", folder / "checkpoint"),
-        spark=spark,
         watermark=options.pop("watermark", rules),
         partitions=2,
         **options,
     )
 
 
-def maintained(
-    spark: SparkSession, folder: Path, plan: str, tables: Sequence[Table], **options: Any
-) -> list[Progress]:
+def maintained(folder: Path, plan: str, tables: Sequence[Table], **options: Any) -> list[Progress]:
     """Run to the end of the input; the progress of every version."""
     for table in tables:
         table.write(folder)
     seen: list[Progress] = []
-    start(spark, folder, plan, tables, progress=seen.append, **options).wait()
+    start(folder, plan, tables, progress=seen.append, **options).wait()
     return seen
 
 
@@ -147,11 +141,11 @@ TUMBLE = plan_of("tumble_end", interval(60), interval(7))
 DISORDERLY = Table("goals", drawn(3), Rule(behind=20))
 
 
-def test_a_window_closes_when_the_watermark_passes_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_window_closes_when_the_watermark_passes_it(tmp_path: Path) -> None:
     """Emitted once, and then nothing is kept of it but what the view shows; what comes later is late."""
     told = in_windows([DISORDERLY], tumbling(60, 7))
     assert told.late[-1] > 5, "the rows are in too good an order"
-    seen = maintained(spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
+    seen = maintained(tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
     check_clock(seen, told)
     *before, last = views(tmp_path)
     assert before == [measured(told.complete(v), end) for v in range(len(before))]
@@ -172,7 +166,7 @@ def check_freed(found: StoredOperator, told: ModelResult, *, waits: int | None =
     assert waits is None or found.pending == waits
 
 
-def test_two_sources_have_watermarks_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+def test_two_sources_have_watermarks_of_their_own(tmp_path: Path) -> None:
     """The least of them counts, one is by percentile; they rise with all rows, though the plan drops some before it counts."""
     tables = [
         Table("goals", drawn(5, rows=20), Rule(behind=5)),
@@ -183,30 +177,30 @@ def test_two_sources_have_watermarks_of_their_own(spark: SparkSession, tmp_path:
     names = [table.name for table in tables]
     plan = plan_of("tumble_end", interval(60), interval(7), tables=names, numbers=(1, 2))
     late = f"late-parquet={tmp_path / 'late'}"
-    seen = maintained(spark, tmp_path, plan, tables, emit="batch", outputs=[late])
+    seen = maintained(tmp_path, plan, tables, emit="batch", outputs=[late])
     check_every_batch(tmp_path, seen, told, end)
     check_kept_aside(tmp_path, told)
     check_freed(stored_operators(tmp_path / "checkpoint")[-1], told)
 
 
-def test_hopping_windows_close_one_after_the_other(spark: SparkSession, tmp_path: Path) -> None:
+def test_hopping_windows_close_one_after_the_other(tmp_path: Path) -> None:
     """A row whose first windows are closed still counts in the later ones; the teams are partitions with watermarks of
     their own, of which the least counts."""
     table = Table("goals", drawn(8, disorder=150), Rule(behind=5, by_team=True))
     told = in_windows([table], hopping(60, 20))
     assert told.late[-1] > 0
     plan = plan_of("hop", interval(60), interval(20))
-    seen = maintained(spark, tmp_path, plan, [table], emit="batch")
+    seen = maintained(tmp_path, plan, [table], emit="batch")
     check_every_batch(tmp_path, seen, told, struct)
     check_freed(stored_operators(tmp_path / "checkpoint")[-1], told)
 
 
-def test_sessions_end(spark: SparkSession, tmp_path: Path) -> None:
+def test_sessions_end(tmp_path: Path) -> None:
     """Sessions grow, join and split as rows come and go, until the watermark passes them; then their rows are dropped."""
     table = Table("goals", drawn(9, batches=7, rows=12), Rule(behind=10))
     told = in_sessions([table], 15)
     assert told.late[-1] > 3
-    seen = maintained(spark, tmp_path, plan_of("session", interval(15)), [table], emit="batch")
+    seen = maintained(tmp_path, plan_of("session", interval(15)), [table], emit="batch")
     check_every_batch(tmp_path, seen, told, struct)
     sessions, grouped = stored_operators(tmp_path / "checkpoint")
     last = len(told.groups) - 1
@@ -235,12 +229,10 @@ def chained_plan() -> str:
 
 
 @pytest.mark.parametrize("emit", ["batch", "watermark"])
-def test_an_aggregate_over_windows_closes_with_them(
-    emit: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_an_aggregate_over_windows_closes_with_them(emit: str, tmp_path: Path) -> None:
     """The key of the aggregate above tells the event time of the one below; both keep nothing of closed windows."""
     told = in_windows([DISORDERLY], tumbling(60, 7))
-    seen = maintained(spark, tmp_path, chained_plan(), [DISORDERLY], emit=emit)
+    seen = maintained(tmp_path, chained_plan(), [DISORDERLY], emit=emit)
     check_clock(seen, told)
     found = views(tmp_path)
     for version, groups in enumerate(told.groups):
@@ -256,15 +248,15 @@ def test_an_aggregate_over_windows_closes_with_them(
 def test_rows_that_do_not_stream_are_never_late(spark: SparkSession, tmp_path: Path) -> None:
     """A DataFrame that is read once comes before any watermark, and does not hold it either."""
     once = [(("a", 1, 5), 1), (("b", 70, 6), 1), (("b", None, 7), 1)]
-    static = Table("more", [])
     told = in_windows([DISORDERLY], tumbling(60, 7))
     frame = spark.createDataFrame(file_of(once).drop_columns(["op"]))
     DISORDERLY.write(tmp_path)
     seen: list[Progress] = []
     sources = {"goals": f"parquet:{tmp_path / 'goals'}?op=op&batch-files=1", "more": frame}
     plan = plan_of("tumble_end", interval(60), interval(7), tables=("goals", "more"))
-    start(
-        spark, tmp_path, plan, [DISORDERLY, static], sources=sources, progress=seen.append
+    sa.run(
+        plan, sources, checkpoint=tmp_path / "checkpoint", spark=spark, partitions=2, progress=seen.append,
+        watermark={"goals.t": "max-diff:20s"},
     ).wait()  # fmt: skip
     for groups in told.groups:
         for (team, at, n), _ in once:
@@ -273,36 +265,35 @@ def test_rows_that_do_not_stream_are_never_late(spark: SparkSession, tmp_path: P
     check_every_batch(tmp_path, seen, told, end)
 
 
-def test_dates_are_event_times(spark: SparkSession, tmp_path: Path) -> None:
+def test_dates_are_event_times(tmp_path: Path) -> None:
     """A key that is the event time itself: a day is over when the watermark is at a later one."""
     days = [[1, 2], [1, 4], [2, 3], [9]]
     write_in_order(tmp_path / "visits", [pa.table({"day": pa.array(d, pa.date32())}) for d in days])
     build = plans.Builder()
     source = plans.read("visits", {"day": "date"})
     counts = plans.aggregate(source, [column(0)], [build.measure("count", output="i64!")])
-    run = sa.run(
+    started = run(
         build.plan(counts, "day", "visits"),
         {"visits": f"parquet:{tmp_path / 'visits'}?batch-files=1"},
         checkpoint=tmp_path / "checkpoint",
-        spark=spark,
         emit="watermark",
         watermark={"visits.day": "max-diff:1d"},
     )
-    run.wait()
+    started.wait()
     shown = [{(row[0] - EPOCH.date()).days: row[1] for row in rows} for rows in views(tmp_path)]
     early, later = {1: 2, 2: 1}, {1: 2, 2: 1, 3: 1, 4: 1}
     assert shown == [{}, {}, early, early, later, {**later, 9: 1}]
-    assert run.progress.late_rows == 1
+    assert started.progress.late_rows == 1
 
 
-def test_grouping_sets_close_together(spark: SparkSession, tmp_path: Path) -> None:
+def test_grouping_sets_close_together(tmp_path: Path) -> None:
     """Per team and window, and per window: both sets have the key of event time, and a late row is one late row."""
     windows = Windows()
     keys = [column(0), windows.call("tumble_end", interval(60), interval(7))]
     relation = aggregate(windows.read(), keys, MEASURES, sets=[[0, 1], [1]])
     plan = windows.plan(relation, "team", "w", "c", "s", "m", "set")
     told = in_windows([DISORDERLY], tumbling(60, 7))
-    seen = maintained(spark, tmp_path, plan, [DISORDERLY], emit="watermark")
+    seen = maintained(tmp_path, plan, [DISORDERLY], emit="watermark")
     check_clock(seen, told)
 
     def in_sets(groups: Groups) -> Bag:
@@ -323,9 +314,7 @@ def test_grouping_sets_close_together(spark: SparkSession, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["tumble_end", "session"])
-def test_what_waits_for_its_insertion_goes_with_its_window(
-    name: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_what_waits_for_its_insertion_goes_with_its_window(name: str, tmp_path: Path) -> None:
     """A deletion in quarantine is removed when its window closes, and is no longer reported."""
     batches: list[list[Change]] = [
         [(("a", 10, 5), -1), (("a", 11, 1), 1), (("b", 12, 3), -1)],
@@ -334,7 +323,7 @@ def test_what_waits_for_its_insertion_goes_with_its_window(
     ]
     table = Table("goals", batches, Rule(behind=0))
     seen = maintained(
-        spark, tmp_path, plan_of(name, interval(60)), [table], early_retraction="quarantine"
+        tmp_path, plan_of(name, interval(60)), [table], early_retraction="quarantine"
     )  # fmt: skip
     assert [p.quarantined for p in seen] == [0, 2, 1, 1]
     view = sa.open_view(tmp_path / "checkpoint")
@@ -361,7 +350,7 @@ WINDOWS: dict[str, tuple[Any, Callable[[Sequence[Table]], ModelResult], Callable
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("name", WINDOWS)
-def test_random_streams(name: str, seed: int, spark: SparkSession, tmp_path: Path) -> None:
+def test_random_streams(name: str, seed: int, tmp_path: Path) -> None:
     """Any window over one or two tables, by any rule, in any disorder, stopped once; every version against the model."""
     pick = random.Random(f"{name} {seed}")
     durations, model, shown = WINDOWS[name]
@@ -382,13 +371,14 @@ def test_random_streams(name: str, seed: int, spark: SparkSession, tmp_path: Pat
     emit, stop = pick.choice(("batch", "watermark")), pick.randrange(1, 5)
     told = model(tables)
     for table in tables:
-        table.write(tmp_path)
+        table.write(tmp_path, last=stop)
     plan = plan_of(name, *durations, tables=[table.name for table in tables])
     late = f"late-parquet={tmp_path / 'late'}"
-    started = start(spark, tmp_path, plan, tables, emit=emit, outputs=[late], until="100ms")
-    reached(started, lambda p: p.version >= stop)
+    started = start(tmp_path, plan, tables, emit=emit, outputs=[late], until="100ms")
     started.stop()
-    start(spark, tmp_path, plan, tables, emit=emit, outputs=[late]).wait()
+    for table in tables:
+        table.write(tmp_path, first=stop)
+    start(tmp_path, plan, tables, emit=emit, outputs=[late]).wait()
     check_kept_aside(tmp_path, told)
     found = views(tmp_path)
     for version, groups in enumerate(told.groups):
@@ -421,13 +411,13 @@ IN_TIME = Table("goals", drawn(11, batches=4), Rule(behind=200))
         "delay:1ms,count:2",
     ),
 )
-def test_every_policy_ends_in_the_same_view(emit: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_every_policy_ends_in_the_same_view(emit: str, tmp_path: Path) -> None:
     """Where no row is late; and on the way each retraction is of the row last emitted."""
     told = in_windows([IN_TIME], tumbling(30))
     assert told.late[-1] == 0
     assert told.complete(4)
     plan = plan_of("tumble_end", interval(30))
-    seen = maintained(spark, tmp_path, plan, [IN_TIME], emit=emit)
+    seen = maintained(tmp_path, plan, [IN_TIME], emit=emit)
     check_clock(seen, told)
     assert views(tmp_path)[-1] == measured(told.groups[-1], end)
     assert stored_operators(tmp_path / "checkpoint")[-1].pending == 0
@@ -435,14 +425,6 @@ def test_every_policy_ends_in_the_same_view(emit: str, spark: SparkSession, tmp_
 
 
 # --- stops, continuations, kills ------------------------------------------------------------------
-
-
-def reached(started: Any, done: Callable[[Progress], bool]) -> None:
-    """Wait until a run is somewhere."""
-    deadline = time.monotonic() + 60
-    while not done(started.progress) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert done(started.progress), started.progress
 
 
 def check_each_emitted_once(
@@ -454,35 +436,34 @@ def check_each_emitted_once(
     assert last == measured(told.groups[-1], shown)
 
 
-def test_a_stop_in_between_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_stop_in_between_changes_nothing(tmp_path: Path) -> None:
     """Two runs over one checkpoint make the versions of one: watermark, late rows, what waits and what is closed go on."""
     told = in_windows([DISORDERLY], tumbling(60, 7))
     DISORDERLY.write(tmp_path, last=3)
-    started = start(spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark", until="100ms")
-    reached(started, lambda p: p.version == 3)
+    started = start(tmp_path, TUMBLE, [DISORDERLY], emit="watermark", until="100ms")
     started.stop()
     assert started.progress.late_rows == told.late[3]
     DISORDERLY.write(tmp_path, first=3)
     seen: list[Progress] = []
     start(
-        spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark", progress=seen.append
+        tmp_path, TUMBLE, [DISORDERLY], emit="watermark", progress=seen.append
     ).wait()  # fmt: skip
     check_each_emitted_once(tmp_path, told, end)
     assert seen[-1].late_rows == told.late[-1] - told.late[3]
     check_freed(stored_operators(tmp_path / "checkpoint")[-1], told, waits=0)
 
 
-def test_rows_behind_the_end_of_an_input_are_not_late(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_behind_the_end_of_an_input_are_not_late(tmp_path: Path) -> None:
     """The end emits everything, and shows the watermark at infinity; a run that continues begins where it really stood."""
     told = in_windows([DISORDERLY], tumbling(60, 7))
     DISORDERLY.write(tmp_path, last=3)
-    first = start(spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
+    first = start(tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
     first.wait()
     assert first.progress.input_ended
     assert views(tmp_path)[-1] == measured(told.groups[3], end)
     assert snapshot(tmp_path / "checkpoint").watermark == (told.watermarks[3] or 0) * SECOND
     DISORDERLY.write(tmp_path, first=3)
-    second = start(spark, tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
+    second = start(tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
     second.wait()
     assert second.progress.late_rows == told.late[-1] - told.late[3]
     assert views(tmp_path)[-1] == measured(told.groups[-1], end)
@@ -535,9 +516,7 @@ def test_a_kill_after_every_version(seed: int, tmp_path: Path) -> None:
 # --- idle sources ---------------------------------------------------------------------------------
 
 
-def test_a_source_that_falls_idle_holds_the_watermark_no_longer(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_source_that_falls_idle_holds_the_watermark_no_longer(tmp_path: Path) -> None:
     """Its time passes though no rows come at all; when it comes back, its old rows are late."""
     goals = Table("goals", [[(("a", 10, 1), 1)], [(("a", 200, 1), 1)]], Rule(behind=0))
     more = Table("more", [[(("b", 20, 1), 1)], [(("b", 30, 1), 1), (("b", 250, 1), 1)]])
@@ -545,17 +524,21 @@ def test_a_source_that_falls_idle_holds_the_watermark_no_longer(
     plan = plan_of("tumble_end", interval(60), tables=("goals", "more"))
     goals.write(tmp_path)
     more.write(tmp_path, last=1)
-    options: dict[str, Any] = {"emit": "watermark", "watermark": rules}
-    started = start(spark, tmp_path, plan, [goals, more], until="100ms", **options)
-    reached(started, lambda p: p.version >= 1)
-    held_at = started.progress.watermark
-    reached(started, lambda p: p.watermark == 200 * SECOND)
+    now = [1_700_000_000 * SECOND]
+    options: dict[str, Any] = {"emit": "watermark", "watermark": rules, "clock": lambda: now[0]}
+    started = start(tmp_path, plan, [goals, more], until="100ms", **options)
+    assert started.progress.watermark == 20 * SECOND
+    now[0] += 2 * SECOND
+    started.advance()
+    assert started.progress.watermark == 20 * SECOND
+    now[0] += SECOND
+    started.advance()
+    assert started.progress.watermark == 200 * SECOND
     started.stop()
-    assert held_at in (10 * SECOND, 20 * SECOND)
     first = {row[:3] for row in views(tmp_path)[-1]}
     assert first == {("a", instant(60), 1), ("b", instant(60), 1)}
     more.write(tmp_path, first=1)
-    again = start(spark, tmp_path, plan, [goals, more], **options)
+    again = start(tmp_path, plan, [goals, more], **options)
     again.wait()
     assert again.progress.late_rows == 1
     late = first | {("a", instant(240), 1), ("b", instant(300), 1)}
@@ -613,13 +596,11 @@ def test_what_cannot_be_honoured_is_refused_before_anything(name: str, tmp_path:
     assert not (tmp_path / "checkpoint").exists()
 
 
-def test_a_checkpoint_keeps_its_watermarks_and_how_it_forgets(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_checkpoint_keeps_its_watermarks_and_how_it_forgets(tmp_path: Path) -> None:
     """Closed windows cannot be reopened, and groups without an event time cannot get one. Durations may change."""
     DISORDERLY.write(tmp_path, last=1)
     timed: dict[str, Any] = {"watermark": {"goals.t": "max-diff:20s"}, "ttl": "1h"}
-    start(spark, tmp_path, BY_TEAM, [DISORDERLY], **timed).wait()
+    start(tmp_path, BY_TEAM, [DISORDERLY], **timed).wait()
     files = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     for code, options in (
         ("WATERMARK_DIFFERS", {**timed, "watermark": {}}),
@@ -627,11 +608,11 @@ def test_a_checkpoint_keeps_its_watermarks_and_how_it_forgets(
         ("TTL_DIFFERS", {**timed, "ttl": None}),
     ):
         with pytest.raises(sa.StateRefused) as refused:
-            start(spark, tmp_path, BY_TEAM, [DISORDERLY], **options)
+            start(tmp_path, BY_TEAM, [DISORDERLY], **options)
         assert refused.value.code == code
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == files
     DISORDERLY.write(tmp_path, first=1, last=2)
     longer = {"watermark": {"goals.t": "percentile:5:10:1"}, "ttl": "2h"}
-    again = start(spark, tmp_path, BY_TEAM, [DISORDERLY], **longer)
+    again = start(tmp_path, BY_TEAM, [DISORDERLY], **longer)
     again.wait()
     assert again.progress.version == 2

@@ -18,11 +18,12 @@ from tests.e2e.feeds import Feed, check, churn
 from tests.e2e.model import measured
 from tests.e2e.plans import Builder, Json, aggregate, column, projected, read
 from tests.e2e.rows import Bag, plain
+from tests.e2e.running import starting
+from tests.sampling import seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 COLUMNS = {"a": "string", "b": "i64", "x": "i64", "y": "fp64"}
 FLOATS = [None, 0.0, -0.0, 1.5, float("nan")]
@@ -106,14 +107,18 @@ def check_consolidated(checkpoint: Path) -> None:
     assert not [row for row, times in rows.items() if times > 1]
 
 
-@pytest.fixture(params=["driver", "tasks"])
-def place(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Where changes are consolidated."""
+@pytest.fixture(params=["this process", pytest.param("tasks", marks=pytest.mark.spark)])
+def place(request: pytest.FixtureRequest) -> Iterator[SparkSession | None]:
+    """Where changes are consolidated: a Spark whose tasks do it, or None for the local executor."""
+    if request.param == "this process":
+        yield None
+        return
     from substrait_agg.spark.execution.driver import Driver
     from tests.executors import drivers
 
-    with drivers(Driver(rows=0) if request.param == "tasks" else Driver()):
-        yield str(request.param)
+    spark = request.getfixturevalue("spark")
+    with drivers(Driver(rows=0)):
+        yield spark
 
 
 def swapped() -> tuple[str, Feed]:
@@ -128,7 +133,7 @@ def swapped() -> tuple[str, Feed]:
 
 @pytest.mark.parametrize("partitions", [1, 2, 4])
 def test_groups_that_exchange_their_values_change_nothing(
-    spark: SparkSession, tmp_path: Path, place: str, partitions: int
+    tmp_path: Path, place: SparkSession | None, partitions: int
 ) -> None:
     """The old and the new row of different groups cancel, in every output."""
     plan, feed = swapped()
@@ -136,8 +141,8 @@ def test_groups_that_exchange_their_values_change_nothing(
     checkpoint, given = tmp_path / "checkpoint", []
     outputs = ["stream-json", "debezium-json", "changes-parquet"]
     told = [f"{kind}={tmp_path / kind}" for kind in outputs]
-    sa.run(
-        plan, source, checkpoint=checkpoint, spark=spark, partitions=partitions, outputs=told,
+    starting(place)(
+        plan, source, checkpoint=checkpoint, partitions=partitions, outputs=told,
         on_changes=lambda changes, _: given.extend(changes.to_pylist()),
     ).wait()  # fmt: skip
     wanted = Counter({(1, 1, 1): 1, (1, 2, 2): 1, (2, 2, -1): 1, (2, 3, 1): 1})
@@ -165,18 +170,16 @@ def _snapshot(checkpoint: Path, version: int) -> Any:
     return Checkpoint(checkpoint).snapshot(version)
 
 
-def test_progress_counts_what_is_consolidated(
-    spark: SparkSession, tmp_path: Path, place: str
-) -> None:
+def test_progress_counts_what_is_consolidated(tmp_path: Path, place: SparkSession | None) -> None:
     plan, feed = swapped()
-    run = sa.run(
-        plan, {"t": feed.write(tmp_path)}, checkpoint=tmp_path / "c", spark=spark, partitions=2
+    run = starting(place)(
+        plan, {"t": feed.write(tmp_path)}, checkpoint=tmp_path / "c", partitions=2
     )
     run.wait()
     assert (run.progress.changes, run.progress.retracted, run.progress.inserted) == (4, 1, 3)
 
 
-def _random(spark: SparkSession, folder: Path, seed: object) -> None:
+def _random(spark: SparkSession | None, folder: Path, seed: object) -> None:
     rng = random.Random(f"hidden keys {seed}")
     case = drawn(rng)
 
@@ -213,19 +216,20 @@ def _key(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(map(plain, row))
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_changes_are_consolidated_and_add_up(
-    spark: SparkSession, tmp_path: Path, place: str, seed: int
-) -> None:
+@pytest.mark.parametrize("seed", seeds(8, 60))
+def test_changes_are_consolidated_and_add_up(tmp_path: Path, seed: int) -> None:
     """Random keys, sets, measures, shown columns, cuts and partitions: every version adds up to its view, each row changing once."""
-    _random(spark, tmp_path, f"{place} {seed}")
+    _random(None, tmp_path, f"driver {seed}")
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(1000, 1060))
-def test_many_more(spark: SparkSession, tmp_path: Path, place: str, seed: int) -> None:
-    """The same for many seeds."""
-    _random(spark, tmp_path, f"{place} {seed}")
+@pytest.mark.parametrize("seed", seeds(2, 60))
+def test_changes_are_consolidated_by_tasks(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """The same where Spark exchanges the changes."""
+    from substrait_agg.spark.execution.driver import Driver
+    from tests.executors import drivers
+
+    with drivers(Driver(rows=0)):
+        _random(spark, tmp_path, f"tasks {seed}")
 
 
 def test_views_that_show_their_keys_pay_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from tests.e2e.event_model import SECOND, Change, Row, Rule, Table, drawn, watermarks
 from tests.e2e.rows import Bag, bag, running_sums
+from tests.e2e.running import starting
 from tests.e2e.stored_state import stored_operators
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from substrait_agg.metrics import Progress
 
-pytestmark = pytest.mark.spark
 
 MEASURES = (COUNT, SUM, MAX)
 Key = tuple[str | None, int | None]
@@ -112,11 +112,10 @@ def _time(row: Row) -> int:
     return FOREVER if row[1] is None else row[1] * SECOND
 
 
-def start(spark: SparkSession, folder: Path, plan: str, **options: Any) -> Any:
-    """Start a run over the files that are there."""
+def start(folder: Path, plan: str, spark: SparkSession | None = None, **options: Any) -> Any:
+    """Start a run over the files that are there, on Spark or on the local executor."""
     sources = {"goals": f"parquet:{folder / 'goals'}?op=op&batch-files=1"}
-    checkpoint = folder / "checkpoint"
-    return sa.run(plan, sources, checkpoint=checkpoint, spark=spark, partitions=2, **options)
+    return starting(spark)(plan, sources, checkpoint=folder / "checkpoint", partitions=2, **options)
 
 
 def views(folder: Path) -> list[Bag]:
@@ -133,7 +132,7 @@ GOALS = Table("goals", drawn(31, batches=8, rows=12, disorder=200), Rule(behind=
 
 
 @pytest.mark.parametrize("word", ["", ":keep"])
-def test_forgotten_by_event_time(word: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_forgotten_by_event_time(word: str, tmp_path: Path) -> None:
     """Groups come, go, are kept and come back; every version is as recomputed, and so is what is stored."""
     memory = Memory(100, keep=word == ":keep")
     reached = watermarks([GOALS])
@@ -148,7 +147,7 @@ def test_forgotten_by_event_time(word: str, spark: SparkSession, tmp_path: Path)
     seen: list[Progress] = []
     rules = {"goals.t": "max-diff:10s"}
     start(
-        spark, tmp_path, by_team_and_number(), watermark=rules, ttl=f"100s{word}", progress=seen.append
+        tmp_path, by_team_and_number(), watermark=rules, ttl=f"100s{word}", progress=seen.append
     ).wait()  # fmt: skip
     found = views(tmp_path)
     assert len(found) == len(wanted)
@@ -162,7 +161,7 @@ def test_forgotten_by_event_time(word: str, spark: SparkSession, tmp_path: Path)
     assert stored.entries == (sum(n is not None for _, n in there),)
 
 
-def test_an_aggregate_above_follows(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_aggregate_above_follows(tmp_path: Path) -> None:
     """What is forgotten below is taken out above."""
     memory = Memory(100)
     wanted: list[Bag] = [Counter()]
@@ -173,22 +172,24 @@ def test_an_aggregate_above_follows(spark: SparkSession, tmp_path: Path) -> None
         wanted.append(Counter(dict.fromkeys(counts.items(), 1)))
     GOALS.write(tmp_path)
     start(
-        spark, tmp_path, by_count(), watermark={"goals.t": "max-diff:10s"}, ttl="100s"
+        tmp_path, by_count(), watermark={"goals.t": "max-diff:10s"}, ttl="100s"
     ).wait()  # fmt: skip
     assert views(tmp_path) == wanted
     below, _above = stored_operators(tmp_path / "checkpoint")
     assert below.groups == sum(count != 0 for count in memory.groups.values())
 
 
-def test_a_group_that_waits_is_emitted_before_it_is_forgotten(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_group_that_waits_is_emitted_before_it_is_forgotten(tmp_path: Path) -> None:
     """Kept are the last values, not those that happened to be emitted last."""
     files = [[(("a", 1, 5), 1)], [(("a", 2, 5), 1)], [(("b", 500, 6), 1)]]
     table = Table("goals", files, Rule(behind=0))
     table.write(tmp_path)
-    options = {"watermark": {"goals.t": "max-diff:0s"}, "emit": "count:10", "ttl": "60s:keep"}
-    start(spark, tmp_path, by_team_and_number(), **options).wait()
+    options: dict[str, Any] = {
+        "watermark": {"goals.t": "max-diff:0s"},
+        "emit": "count:10",
+        "ttl": "60s:keep",
+    }
+    start(tmp_path, by_team_and_number(), **options).wait()
     assert views(tmp_path)[3] == Counter({("a", 5, 2, 10, 5): 1})
     assert views(tmp_path)[-1] == Counter({("a", 5, 2, 10, 5): 1, ("b", 6, 1, 6, 6): 1})
 
@@ -199,7 +200,7 @@ NOON = 1_700_000_000 * SECOND
 
 
 @pytest.mark.parametrize("word", ["", ":keep"])
-def test_forgotten_by_the_clock(word: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_forgotten_by_the_clock(word: str, tmp_path: Path) -> None:
     """Without a watermark the instant at which Spark planned a batch is the time of its rows."""
     memory = Memory(60, keep=word == ":keep")
     wanted = [memory.shown()]
@@ -209,10 +210,11 @@ def test_forgotten_by_the_clock(word: str, spark: SparkSession, tmp_path: Path) 
         memory.pass_to(instant)
         wanted.append(memory.shown())
     GOALS.write(tmp_path)
-    with patch(
-        "substrait_agg.spark.query.handle.planned_at", lambda _, batch: NOON + batch * 25 * SECOND
-    ):
-        start(spark, tmp_path, by_team_and_number(), ttl=f"60s{word}").wait()
+    seen: list[Progress] = []
+    clock = lambda: NOON + max(0, len(seen) - 1) * 25 * SECOND  # noqa: E731
+    start(
+        tmp_path, by_team_and_number(), ttl=f"60s{word}", progress=seen.append, clock=clock
+    ).wait()
     found = views(tmp_path)
     for version, rows in enumerate(wanted):
         assert found[version] == rows, version
@@ -233,7 +235,7 @@ def test_time_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path) ->
     Table("goals", [[(("a", 1, 5), 1), (("b", 2, 6), 1)]]).write(tmp_path)
     told: list[tuple[int, int]] = []
     started = start(
-        spark, tmp_path, by_team_and_number(), ttl="2s", until="100ms",
+        tmp_path, by_team_and_number(), spark, ttl="2s", until="100ms",
         on_changes=lambda changes, version: told.append((version, changes.num_rows)),
     )  # fmt: skip
     reached(lambda: len(told) == 2)
@@ -260,9 +262,9 @@ def test_a_batch_that_is_computed_again_later_forgets_the_same(
         publish(checkpoint, snapshot)
 
     with patch.object(Checkpoint, "publish", failing), pytest.raises(Exception, match="disk"):
-        start(spark, tmp_path, by_team_and_number(), ttl="3s").wait()
+        start(tmp_path, by_team_and_number(), spark, ttl="3s").wait()
     time.sleep(3.5)
-    start(spark, tmp_path, by_team_and_number(), ttl="3s").wait()
+    start(tmp_path, by_team_and_number(), spark, ttl="3s").wait()
     memory = Memory(3)
     wanted = [memory.shown()]
     for number, batch in enumerate(batches):

@@ -29,7 +29,6 @@ from tests.e2e.running import check_versions, maintain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
 Table = dict[int, Row]
@@ -219,7 +218,7 @@ def parquet(rows: Sequence[Row]) -> pa.Table:
     return pa.table({n: pa.array([row.get(n) for row in rows], t) for n, t in types.items()})
 
 
-def test_a_column_of_operations_with_a_key(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_of_operations_with_a_key(tmp_path: Path) -> None:
     """Updates come as the new row alone; what a row was, and what a deletion says besides its key, does not matter."""
     draw = Customers(7)
     rows: Table = {}
@@ -239,10 +238,10 @@ def test_a_column_of_operations_with_a_key(spark: SparkSession, tmp_path: Path) 
         bags.append(wanted(rows))
     write_in_order(tmp_path / "in", tables)
     source = {"customers": f"parquet:{tmp_path / 'in'}?op=op&key=id&batch-files=1"}
-    views = maintain(spark, by_region(), source, tmp_path / "checkpoint")
+    views = maintain(None, by_region(), source, tmp_path / "checkpoint")
     check_versions(tmp_path / "checkpoint", views, bags)
     # The rows of the table are never held back: what is emitted in the end is what they come to.
-    last = maintain(spark, by_region(), source, tmp_path / "waited", emit="end")
+    last = maintain(None, by_region(), source, tmp_path / "waited", emit="end")
     assert last[max(last)] == bags[-1]
 
 
@@ -269,7 +268,7 @@ def test_a_csv_file_of_rows_that_replace_one_another(spark: SparkSession, tmp_pa
     check_versions(tmp_path / "checkpoint", views, bags)
 
 
-def test_a_table_with_a_key_beside_one_of_changes(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_with_a_key_beside_one_of_changes(tmp_path: Path) -> None:
     """Both stream into one plan, which reads the keyed table twice: each row goes where it belongs, in its order."""
     build = Builder()
     items = read("items", {"id": "i64!", "x": "i64"})
@@ -291,7 +290,7 @@ def test_a_table_with_a_key_beside_one_of_changes(spark: SparkSession, tmp_path:
     }
     options = {"early_retraction": "quarantine"}
     views = maintain(
-        spark, build.plan(twice, "n", "total"), sources, tmp_path / "checkpoint", **options
+        None, build.plan(twice, "n", "total"), sources, tmp_path / "checkpoint", **options
     )
     # The row of 10 waits for its insertion.
     bags: list[Bag] = [Counter({(0, None): 1}), Counter({(7, 326): 1}), Counter({(7, 116): 1})]

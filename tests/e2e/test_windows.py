@@ -34,7 +34,6 @@ from tests.windowed import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 SECOND = 1_000_000
 EPOCH = dt.datetime(1970, 1, 1)
@@ -150,7 +149,7 @@ def _plus(left: Counter[Row], right: Counter[Row]) -> Counter[Row]:
 
 
 def run(
-    spark: SparkSession,
+    spark: SparkSession | None,
     folder: Path,
     plan: str,
     batches: Sequence[Sequence[Change]],
@@ -213,10 +212,10 @@ def in_sessions(rows: Counter[Row], gap: int, *, by_team: bool = True) -> Groups
     return groups
 
 
-def test_every_version_of_sessions(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_version_of_sessions(tmp_path: Path) -> None:
     plan = grouped("session", interval(7))
     batches = drawn(2, batches=7)
-    run(spark, tmp_path, plan, batches, lambda r: counted(in_sessions(r, 7 * SECOND), struct))
+    run(None, tmp_path, plan, batches, lambda r: counted(in_sessions(r, 7 * SECOND), struct))
 
 
 def test_sessions_of_all_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -235,16 +234,14 @@ def test_sessions_of_all_rows(spark: SparkSession, tmp_path: Path) -> None:
     run(spark, tmp_path, plan, drawn(3, batches=4), wanted, zone="UTC")
 
 
-def test_sessions_go_on_after_a_stop_with_other_partitions(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_sessions_go_on_after_a_stop_with_other_partitions(tmp_path: Path) -> None:
     plan = grouped("session", interval(7))
     batches = drawn(4, batches=6)
     source = {"goals": f"parquet:{tmp_path / 'in'}?weight=w&batch-files=1"}
     views: Views = {}
     for part, partitions in enumerate((1, 4)):
         write_in_order(tmp_path / "in", [rows_of(b) for b in batches[3 * part :][:3]], 3 * part)
-        views |= maintain(spark, plan, source, tmp_path / "ckpt", partitions=partitions)
+        views |= maintain(None, plan, source, tmp_path / "ckpt", partitions=partitions)
     wanted = [counted(in_sessions(r, 7 * SECOND), struct) for r in sums(batches)]
     check_versions(tmp_path / "ckpt", views, wanted)
 
@@ -344,7 +341,7 @@ def early(seed: int, batches: int) -> list[list[Change]]:
 
 
 def quarantined(
-    spark: SparkSession,
+    spark: SparkSession | None,
     folder: Path,
     plan: str,
     batches: Sequence[Sequence[Change]],
@@ -359,15 +356,13 @@ def quarantined(
     return sa.open_view(place).quarantined()
 
 
-def test_early_retractions_of_sessions_wait_for_their_insertion(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_early_retractions_of_sessions_wait_for_their_insertion(tmp_path: Path) -> None:
     def wanted(rows: Counter[Row]) -> Bag:
         return counted(in_sessions(+rows, 7 * SECOND), struct)
 
     batches = early(8, 4)
     plan = grouped("session", interval(7))
-    waiting = quarantined(spark, tmp_path, plan, batches, wanted)
+    waiting = quarantined(None, tmp_path, plan, batches, wanted)
     below = {row: w for row, w in sums(batches)[-1].items() if w < 0}
     assert waiting.column_names == ["team", "t", "n", "__weight"]
     listed = zip(*(column.to_pylist() for column in waiting.columns), strict=True)

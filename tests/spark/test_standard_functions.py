@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.bind.bound import Call, Column, Constant, Expr
 from substrait_agg.functions.scalars.catalogue import SCALARS
-from tests.conformance.evaluating import Comparison, Failed, evaluate
+from substrait_agg.plan.types import Type
+from tests.conformance.evaluating import Comparison, Failed, evaluate, interpreted
 from tests.spark.evaluating import over_rows
 from tests.spark.samples import FAILS, Sample
 from tests.spark.samples_numbers import intervals, lists, logarithms, roundings
@@ -50,6 +51,10 @@ ALL = 60
 """Samples of a group that run as constants as well; of a larger group as many of all."""
 
 
+AT_ONCE = 12
+"""Expressions over rows that are computed in one job: a job costs more than the expression."""
+
+
 def moved(expression: Expr, held: list[Constant]) -> Expr:
     """The expression with its constants in columns, but for those that must be constants."""
     if isinstance(expression, Constant):
@@ -66,24 +71,54 @@ def moved(expression: Expr, held: list[Constant]) -> Expr:
     return replace(expression, arguments=arguments)
 
 
+Rows = list[list[Constant]]
+"""The arguments of calls that are one expression over columns."""
+
+
 def in_columns(spark: SparkSession, samples: Sequence[Sample]) -> Iterator[tuple[Sample, Any]]:
     """Values of samples: calls that differ in their constants only are one expression over many rows."""
     shapes: dict[Expr, list[tuple[Sample, list[Constant]]]] = {}
     for sample in samples:
         held: list[Constant] = []
         shapes.setdefault(moved(sample.call, held), []).append((sample, held))
-    for expression, group in shapes.items():
-        types = [c.type for c in group[0][1]]
-        rows = [[c.value for c in held] for _, held in group]
-        for (sample, _), (value,) in zip(
-            group, over_rows(spark, [expression], types, rows), strict=True
-        ):
-            yield sample, value
+    # Expressions over as many rows share a job.
+    ordered = sorted(shapes.items(), key=lambda shape: len(shape[1]))
+    for start in range(0, len(ordered), AT_ONCE):
+        chunk = ordered[start : start + AT_ONCE]
+        values = beside(spark, [(e, [held for _, held in group]) for e, group in chunk])
+        for (_, group), column in zip(chunk, values, strict=True):
+            for (sample, _), value in zip(group, column, strict=True):
+                yield sample, value
+
+
+def beside(spark: SparkSession, shapes: Sequence[tuple[Expr, Rows]]) -> list[list[Any]]:
+    """Values of expressions, each over rows of its own, in one job; the rows of shorter ones begin anew."""
+    expressions, types, columns = list[Expr](), list[Type](), list[list[Any]]()
+    longest = max(len(rows) for _, rows in shapes)
+    for expression, rows in shapes:
+        expressions.append(shifted(expression, len(types)))
+        types += [c.type for c in rows[0]]
+        columns += [
+            [rows[n % len(rows)][i].value for n in range(longest)] for i in range(len(rows[0]))
+        ]
+    cells = [list(row) for row in zip(*columns, strict=True)] or [[]] * longest
+    found = over_rows(spark, expressions, types, cells)
+    return [[found[n][i] for n in range(len(rows))] for i, (_, rows) in enumerate(shapes)]
+
+
+def shifted(expression: Expr, by: int) -> Expr:
+    """The expression with its columns further on."""
+    if isinstance(expression, Column):
+        return replace(expression, ordinal=expression.ordinal + by)
+    if not isinstance(expression, Call):
+        return expression
+    return replace(expression, arguments=tuple(shifted(a, by) for a in expression.arguments))
 
 
 def as_constants(spark: SparkSession, samples: Sequence[Sample]) -> Iterator[tuple[Sample, Any]]:
     """Values of samples whose arguments are constants, which Spark folds."""
-    answers = evaluate(spark, [Comparison(s.call, None) for s in samples], in_columns=False)
+    with interpreted(spark):
+        answers = evaluate(spark, [Comparison(s.call, None) for s in samples], in_columns=False)
     for sample, answer in zip(samples, answers, strict=True):
         yield sample, answer if isinstance(answer, Failed) else answer[0]
 

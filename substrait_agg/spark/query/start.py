@@ -70,7 +70,7 @@ def run(
         RunFailed: Spark could not start, or the first version could not be computed.
     """
     remember((options.conf or {}).items())
-    checked = _checked(plan, sources, options)
+    checked = checked_run(plan, sources, options)
     timer.end("check")
     observers = Observers(options.metrics, options.listener)
     given = next((s for s in checked.sources.values() if isinstance(s, DataFrame)), None)
@@ -165,7 +165,7 @@ def _session(options: RunOptions) -> SparkSession:
     return get_session(options.master, options.conf, options.spark, options.spark_log)
 
 
-def _checked(plan: BoundPlan, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:
+def checked_run(plan: BoundPlan, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:
     """Make all checks that do not need Spark.
 
     Raises:

@@ -1,0 +1,107 @@
+"""Values of simple expressions over Arrow columns: those that plans of semantics tests have between their operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import Call, Column, Conditional, Constant, Conversion, Expr, InList
+from substrait_agg.bind.rewrite import call_durations
+from substrait_agg.operator.common.completeness import instants
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import Type
+
+CALLS: Mapping[str, Callable[..., Any]] = {
+    "gt": pc.greater, "gte": pc.greater_equal, "lt": pc.less, "lte": pc.less_equal,
+    "equal": pc.equal, "not_equal": pc.not_equal, "and": pc.and_kleene, "or": pc.or_kleene, "not": pc.invert,
+    "is_null": pc.is_null, "is_not_null": pc.is_valid, "add": pc.add_checked, "subtract": pc.subtract_checked,
+    "multiply": pc.multiply_checked,
+}  # fmt: skip
+
+
+def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
+    """Return the value of an expression for every row.
+
+    Args:
+        expression: of the kinds in this module.
+        rows: the columns ``c0``, ``c1``, ...
+
+    Raises:
+        TypeError: the expression is of another kind.
+    """
+    match expression:
+        case Column(ordinal=ordinal):
+            return whole(rows, f"c{ordinal}")
+        case Constant(value=None, type=type_):
+            return pa.nulls(rows.num_rows, to_arrow(type_))
+        case Constant(value=value, type=type_):
+            return pa.repeat(pa.scalar(value, to_arrow(type_)), rows.num_rows)
+        case Conversion(input=input_, type=type_):
+            return evaluate(input_, rows).cast(to_arrow(type_))
+        case InList():
+            return _in_list(expression, rows)
+        case Conditional():
+            return _conditional(expression, rows)
+        case Call(function=("tumble" | "tumble_start" | "tumble_end") as name):
+            return _tumbling(name, expression, rows)
+        case Call(function=name, arguments=arguments) if name in CALLS:
+            return CALLS[name](*(evaluate(a, rows) for a in arguments))
+    message = f"{expression} is not evaluated without Spark"
+    raise TypeError(message)
+
+
+def _in_list(expression: InList, rows: pa.Table) -> pa.Array:
+    column = evaluate(expression.value, rows)
+    same = (pc.equal(column, evaluate(option, rows)) for option in expression.options)
+    return reduce(pc.or_kleene, same)
+
+
+def _conditional(expression: Conditional, rows: pa.Table) -> pa.Array:
+    result = evaluate(expression.otherwise, rows)
+    for condition, value in reversed(expression.clauses):
+        true = pc.fill_null(evaluate(condition, rows), False)
+        result = pc.if_else(true, evaluate(value, rows), result)
+    return result
+
+
+def whole(rows: pa.Table, name: str) -> pa.Array:
+    """Return a column in one piece."""
+    return rows.column(name).combine_chunks()
+
+
+def _tumbling(name: str, call: Call, rows: pa.Table) -> pa.Array:
+    size, offset = (*call_durations(call.arguments), 0)[:2]
+    times, valid = instants(evaluate(call.arguments[0], rows))
+    starts = times - (times - offset) % size
+    if name == "tumble":
+        return windows(starts, size, valid, call.type)
+    edges = starts if name == "tumble_start" else starts + size
+    return pa.array(edges, mask=~valid).cast(to_arrow(call.type))
+
+
+def windows(starts: Any, size: int, valid: Any, type_: Type) -> pa.Array:
+    """Return windows as structs, null where `valid` is not true."""
+    arrow = to_arrow(type_)
+    edges = [pa.array(e).cast(arrow.field(i).type) for i, e in enumerate((starts, starts + size))]
+    return pa.StructArray.from_arrays(edges, fields=list(arrow), mask=pa.array(~valid))
+
+
+def hop_windows(call: Call, rows: pa.Table) -> tuple[Any, pa.Array]:
+    """Return the windows of all rows: the row of each window, and the window.
+
+    A row without a time is in one window, which is null.
+    """
+    size, slide, offset = (*call_durations(call.arguments), 0)[:3]
+    times, valid = instants(evaluate(call.arguments[0], rows))
+    first = times - (times - offset) % slide
+    steps = np.arange(-(-size // slide)) * slide
+    starts = first[:, None] - steps[None, :]
+    inside = (starts + size > times[:, None]) & valid[:, None]
+    inside[~valid, 0] = True
+    row, step = np.nonzero(inside)
+    return row, windows(starts[row, step], size, valid[row], call.type)

@@ -1,0 +1,288 @@
+"""Run plans on the local executor, with the options of `substrait_agg.run`.
+
+Sources are SPECs of folders of Parquet files: a batch is the next file of every table.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import substrait_agg as sa
+from substrait_agg.changes import Delivery
+from substrait_agg.flow.graph.graph import RowsOrigin, TableOrigin
+from substrait_agg.metrics import Progress
+from substrait_agg.operator.common.completeness import instants
+from substrait_agg.operator.common.names import TIME, WEIGHT
+from substrait_agg.operator.common.watermarks import EventTimeStats
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.run_options import RunOptions
+from substrait_agg.spark.executors.local_executor import LocalExecutor
+from substrait_agg.spark.inputs.event_sources import EventSource
+from substrait_agg.spark.inputs.event_state import BatchTimes
+from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.spark.query.evolve import evolve_to
+from substrait_agg.spark.query.handle import CheckedRun
+from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.start import checked_run
+from substrait_agg.spark.sources.open import OPERATIONS
+from substrait_agg.spark.sources.specs import SourceSpec, as_spec
+from substrait_agg.spark.sources.upserts import PREIMAGES
+from tests.crash.scenario import deliver
+from tests.local.evaluation import evaluate
+from tests.local.steps import ArrowBranch, ArrowSteps, branch_rows
+
+_NEVER = Lateness()
+
+
+@contextmanager
+def quick_disk() -> Iterator[None]:
+    """Do not wait for disks: no test of these runs loses power."""
+    with patch("os.fsync", lambda _descriptor: None):
+        yield
+
+
+class LocalRun:
+    """A run on the local executor. Options are those of `substrait_agg.run`.
+
+    Args:
+        plan: the plan.
+        sources: per table a SPEC, or a table that is read once.
+        clock: returns the current instant, in microseconds since 1970.
+        options: further options; `spark` is left out.
+    """
+
+    def __init__(
+        self,
+        plan: Any,
+        sources: Mapping[str, Any],
+        clock: Callable[[], int] | None = None,
+        **options: Any,
+    ) -> None:
+        options.pop("spark", None)
+        given = RunOptions(**options)
+        loaded = (
+            plan
+            if isinstance(plan, sa.Plan)
+            else sa.load(plan.encode() if isinstance(plan, str) else plan)
+        )
+        self._checked = checked_run(loaded.bound(), dict(sources), given)
+        self._clock = clock or (lambda: time.time_ns() // 1000)
+        self._batches, self._delivery = self._begin()
+
+    @quick_disk()
+    def _begin(self) -> tuple[MicroBatches[pa.Table], Delivery]:
+        checked, options = self._checked, self._checked.options
+        store = checked.store
+        store.create(checked.document, evolve=options.evolve)
+        store.claim()
+        partitions = options.partitions or 2
+        versions = store.versions()
+        if checked.evolves:
+            evolve_to(
+                checked.document, LocalExecutor(ArrowSteps()), checked.flow, store, partitions,
+                inputs=checked.source_locations, retention=options.retention,
+            )  # fmt: skip
+        delivery = Delivery(
+            options.sinks, checkpoint=store.folder, since=versions[-1] if versions else None,
+            on_changes=options.on_changes, fence=store.fence,
+        )  # fmt: skip
+        batches = MicroBatches(
+            checked.flow, store, LocalExecutor(ArrowSteps()), partitions, self._committed, options.emit_policy,
+            checked.events, clock=self._clock, retention=options.retention,
+        )  # fmt: skip
+        batches.inputs = checked.source_locations
+        self._query = store.identity
+        self._logs = Path(store.spark_folder)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        (self._logs / "metadata").write_text(json.dumps({"id": self._query}))
+        if batches.last is None:
+            batches.run(_written(checked), None, FIRST_BATCH)
+        return batches, delivery
+
+    @property
+    def progress(self) -> Progress:
+        """Return the progress of the newest version."""
+        return self._batches.progress
+
+    def _committed(self, progress: Progress) -> None:
+        if self._checked.options.progress is not None:
+            self._checked.options.progress(progress)
+
+    @quick_disk()
+    def batch(self) -> bool:
+        """Compute the next batch; False if there are no more files."""
+        last = self._batches.last
+        number = last.batch + 1 if last is not None and last.query is not None else 0
+        tables, counts = _read(self._checked, self._offsets(number - 1))
+        if not tables:
+            return False
+        self._plan(number, counts)
+        instant = self._clock()
+        parts = list(self._branches(tables))
+        nodes = dict.fromkeys(node for node, _ in parts)
+        rows = {n: pa.concat_tables([p.prepared for node, p in parts if node == n]) for n in nodes}
+        stats = tuple(_stats(event, tables) for event in self._checked.events.sources)
+        times = BatchTimes(instant, lambda: stats, tuple(part for _, part in parts))
+        self._batches.run(rows, self._query, number, times)
+        deliver(self._checked.store, self._delivery)
+        return True
+
+    def _offsets(self, batch: int) -> dict[str, int]:
+        """Return how many files of each table have been read up to a batch."""
+        path = self._logs / "offsets" / str(batch)
+        return dict(json.loads(path.read_text().splitlines()[2])) if path.exists() else {}
+
+    def _plan(self, batch: int, counts: Mapping[str, int]) -> None:
+        """Note a batch before it is computed, as Spark does."""
+        path = self._logs / "offsets" / str(batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(["v1", "{}", json.dumps(counts)]))
+
+    def _branches(self, tables: Mapping[Any, pa.Table]) -> Iterator[tuple[int, ArrowBranch]]:
+        events = {event.table: event for event in self._checked.events.sources}
+        lateness = self._batches.event_state.lateness(self._checked.flow)
+        for node in self._checked.flow.operators:
+            for branch in node.branches:
+                origin = branch.origin
+                if isinstance(origin, TableOrigin) and origin.table in tables:
+                    rows = _of_origin(tables[origin.table], origin, events.get(origin.table))
+                    name = ".".join(origin.table)
+                    late = lateness[node.id]
+                    yield node.id, branch_rows(node, branch, rows, late, name, origin.names)
+
+    @quick_disk()
+    def advance(self) -> None:
+        """Let time pass without rows, as the timer of an endless run does."""
+        self._batches.advance()
+        self._batches.emit_waiting(all=False)
+        deliver(self._checked.store, self._delivery)
+
+    def stop(self) -> None:
+        """Compute all files that are there, and stop without emitting what waits."""
+        while self.batch():
+            pass
+        self._delivery.close()
+
+    @quick_disk()
+    def wait(self) -> None:
+        """Run to the end of the input."""
+        try:
+            while self.batch():
+                pass
+            self._batches.end()
+            deliver(self._checked.store, self._delivery, last=True)
+        finally:
+            self._delivery.close()
+
+
+def run(plan: Any, sources: Mapping[str, Any], **options: Any) -> LocalRun:
+    """Start a run as `substrait_agg.run` does; an endless one has computed all files that are there."""
+    started = LocalRun(plan, sources, **options)
+    if options.get("until", "done") != "done":
+        while started.batch():
+            pass
+    return started
+
+
+def _read(
+    checked: CheckedRun, done: Mapping[str, int]
+) -> tuple[dict[Any, pa.Table], dict[str, int]]:
+    """Read the next files of every table.
+
+    Args:
+        checked: the run.
+        done: how many files of each table have been read.
+
+    Returns:
+        The rows of each table, empty ones where only other tables have more, and how many files have been read then.
+    """
+    tables, counts = {}, dict(done)
+    for table, source in checked.sources.items():
+        spec = as_spec(source) if isinstance(source, (str, SourceSpec)) else None
+        if spec is None:
+            raise TypeError("rows that do not stream are read by Spark")
+        name = ".".join(table)
+        files = sorted(Path(spec.location).glob("*.parquet"))
+        begin = counts.get(name, 0)
+        chosen = files[begin : begin + (spec.batch_files or len(files))]
+        rows = pa.concat_tables([pq.read_table(file) for file in chosen or files[:1]])
+        tables[table] = _weighted(rows if chosen else rows.slice(0, 0), spec)
+        counts[name] = begin + len(chosen)
+    return (tables, counts) if counts != dict(done) else ({}, counts)
+
+
+def _weighted(rows: pa.Table, spec: SourceSpec) -> pa.Table:
+    """Return the rows of a file with their weights."""
+    if spec.change == "weight":
+        return rows.append_column(WEIGHT, rows.column(spec.change_column).cast(pa.int64()))
+    if spec.change != "op":
+        return rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))
+    words = rows.column(spec.change_column).to_pylist()
+    weighted = rows.append_column(WEIGHT, pa.array([OPERATIONS[w] for w in words], pa.int64()))
+    if spec.upsert is None:
+        return weighted
+    return weighted.filter(pa.array([word not in PREIMAGES for word in words], pa.bool_()))
+
+
+def _of_origin(rows: pa.Table, origin: TableOrigin, event: EventSource | None) -> pa.Table:
+    """Return the columns that a branch reads, the weight, and the event time."""
+    names = {name.lower(): name for name in rows.column_names}
+    columns = {
+        f"c{i}": rows.column(names[name.lower()]).cast(to_arrow(type_))
+        for i, (name, type_) in enumerate(zip(origin.names, origin.types, strict=True))
+    }
+    columns[WEIGHT] = rows.column(WEIGHT)
+    if event is not None:
+        times, valid = instants(rows.column(event.column).combine_chunks())
+        columns[TIME] = pa.array(times, mask=~valid)
+    return pa.table(columns)
+
+
+def _stats(event: EventSource, tables: Mapping[Any, pa.Table]) -> EventTimeStats:
+    """Return the event times of a batch of a table."""
+    rows = tables.get(event.table)
+    if rows is None:
+        return EventTimeStats()
+    times, valid = instants(rows.column(event.column).combine_chunks())
+    known = times[valid]
+    if not len(known):
+        return EventTimeStats()
+    latest = () if event.rule.percent is None else tuple(map(int, known[-event.rule.events :]))
+    partitions: dict[str, int] | None = None
+    if event.rule.by:
+        partitions = {}
+        named = np.array(rows.column(event.rule.by).to_pylist(), dtype=object)[valid]
+        for name, instant in zip(named, known, strict=True):
+            text = "" if name is None else str(name)
+            partitions[text] = max(int(instant), partitions.get(text, int(instant)))
+    return EventTimeStats(len(known), int(known.max()), latest, partitions)
+
+
+def _written(checked: CheckedRun) -> dict[int, pa.Table]:
+    """Return the rows that are written in the plan, by operator."""
+    parts: dict[int, list[pa.Table]] = {}
+    for node in checked.flow.operators:
+        for branch in node.branches:
+            if isinstance(branch.origin, RowsOrigin):
+                rows = _rows_of(branch.origin)
+                parts.setdefault(node.id, []).append(
+                    branch_rows(node, branch, rows, _NEVER).prepared
+                )
+    return {node: pa.concat_tables(tables) for node, tables in parts.items()}
+
+
+def _rows_of(origin: RowsOrigin) -> pa.Table:
+    one = pa.table({"x": [True]})
+    schema = pa.schema([(f"c{i}", to_arrow(t)) for i, t in enumerate(origin.types)])
+    rows = [pa.table([evaluate(e, one) for e in row], schema=schema) for row in origin.rows]
+    return pa.concat_tables(rows) if rows else schema.empty_table()
