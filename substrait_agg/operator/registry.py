@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
-from substrait_agg.operator.common.spec import (
-    group_spec,
-    session_spec,
-    upsert_spec,
-)
+from substrait_agg.operator.common.spec import group_spec, session_spec, upsert_spec
+from substrait_agg.operator.join.spec import join_spec
+from substrait_agg.operator.join.step import JoinOperator
 from substrait_agg.operator.sessionize.step import SessionOperator
 from substrait_agg.operator.set_operation.operator import SetOperator
 from substrait_agg.operator.set_operation.spec import set_operation_spec
@@ -25,6 +24,7 @@ from substrait_agg.operator.upsert.step import UpsertOperator
 OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Aggregate: lambda node: GroupOperator(group_spec(node)),
     Distinct: lambda node: GroupOperator(group_spec(node)),
+    Join: lambda node: JoinOperator(join_spec(node)),
     SetOperation: lambda node: SetOperator(set_operation_spec(node)),
     Sessionize: lambda node: SessionOperator(session_spec(node)),
     TopK: lambda node: TopKOperator(top_k_spec(node)),

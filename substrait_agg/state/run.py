@@ -24,6 +24,7 @@ FORMAT = 1
 PAGE_ROWS = 131_072
 PAGE_BYTES = 1 << 26  # for long rows; a column of text holds at most 2 GiB
 PIECE_BYTES = 1 << 28  # maximal size of rows read at once
+SCAN_ROWS = 1 << 20  # rows that a scan reads at once
 COMPRESSED_ROWS = 1 << 16  # maximal rows of a compressed run, which is read completely
 COMPRESSED_BYTES = 1 << 24  # maximal size of such a run before compression
 _UNFOLDED = 2 * COMPRESSED_BYTES  # with the padding that Arrow adds between columns
@@ -209,6 +210,22 @@ def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
     if size <= PIECE_BYTES:  # everything fits; file sizes say little about rows if files are tiny
         return rows
     return max(1, min(rows, PIECE_BYTES * total // size))
+
+
+def scan_ranges(readers: Sequence[RunReader], low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of hashes that cover `low` to `high`, each of about `SCAN_ROWS` rows.
+
+    Yields:
+        The least and the greatest hash of each range; nothing without runs.
+    """
+    total = sum(reader.file.rows for reader in readers)
+    biggest = max(readers, key=lambda reader: reader.file.rows, default=None)
+    if biggest is None:
+        return
+    page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
+    step = max(1, rows_at_once(readers, SCAN_ROWS) // page_rows)
+    cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
+    yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
 
 
 _CACHE_RUNS = 256

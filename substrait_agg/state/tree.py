@@ -28,11 +28,11 @@ from substrait_agg.state.run import (
     RunWriter,
     open_run,
     rows_at_once,
+    scan_ranges,
 )
 from substrait_agg.state.storage import Storage
 
 KEYS_FROM = 2  # number of columns before the first key column
-SCAN_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class KeyedTree:
         dead: bool = False,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
-        """Yield the newest row of every key, ordered by hash, in tables of about `SCAN_ROWS` rows.
+        """Yield the newest row of every key, ordered by hash, in tables of about `state.run.SCAN_ROWS` rows.
 
         Args:
             low: least hash.
@@ -187,7 +187,7 @@ class KeyedTree:
             schema = pa.schema(
                 [*list(schema)[: KEYS_FROM + self._keys], *map(schema.field, columns)]
             )
-        for start, stop in self._intervals(low, high):
+        for start, stop in scan_ranges(self._runs, low, high):
             parts = [
                 run.rows_between(max(start, run.file.low), min(stop, run.file.high))
                 for run in self._runs
@@ -196,16 +196,6 @@ class KeyedTree:
             parts = [part.select(schema.names) for part in parts]
             rows = newest(pa.concat_tables([schema.empty_table(), *parts]), self._keys)
             yield rows if dead else rows.filter(pa.array(~dead_rows(rows)))
-
-    def _intervals(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        total = sum(run.file.rows for run in self._runs)
-        biggest = max(self._runs, key=lambda run: run.file.rows, default=None)
-        if biggest is None:
-            return
-        page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
-        step = max(1, rows_at_once(self._runs, SCAN_ROWS) // page_rows)
-        cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
-        yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
 
 
 def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

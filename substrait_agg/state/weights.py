@@ -43,6 +43,21 @@ def add_weights(parts: Sequence[Weights]) -> Weights:
     return _joined(high, np.sum([part & _LOW for part in parts], axis=0))
 
 
+def multiply_weights(left: Weights, right: Weights) -> Weights:
+    """Return the element-wise product of weights.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    product = left * right
+    if _largest(left) * _largest(right) >= 1 << 63:
+        # The high half decides: approximate it with floats, which err by less than one in 2^50.
+        lost = np.abs(left.astype(np.float64) * right.astype(np.float64)) >= 2.0**63
+        quotient = product // np.where(left == 0, 1, left)
+        _refuse(lost | ((left != 0) & (quotient != right)))
+    return product
+
+
 def _largest(weights: Weights) -> int:
     return max(abs(int(weights.max())), abs(int(weights.min()))) if len(weights) else 0
 
@@ -50,10 +65,14 @@ def _largest(weights: Weights) -> int:
 def _joined(high: Weights, low: Weights) -> Weights:
     high += low >> 32
     lost = (high < -(1 << 31)) | (high >= 1 << 31)
+    _refuse(lost)
+    return (high << 32) | (low & _LOW)
+
+
+def _refuse(lost: npt.NDArray[np.bool_]) -> None:
     if lost.any():
         raise RunFailed(
             "WEIGHT_OVERFLOW",
             f"{int(lost.sum())} values have a weight of more than 64 bits",
             help="check the weight column of the source: such large weights are usually a mistake",
         )
-    return (high << 32) | (low & _LOW)

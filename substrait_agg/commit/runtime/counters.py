@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+import pyarrow as pa
+
 from substrait_agg.operator.common.names import WEIGHT
-from substrait_agg.operator.common.protocol import OperatorResult
 from substrait_agg.state.run import RunFile, RunWriter
 
 COUNTERS = (
@@ -40,10 +41,9 @@ class TaskCounters(dict[str, int]):
         for name, count in counters.items():
             self[name] += count
 
-    def stepped(self, result: OperatorResult) -> None:
-        """Count the changes and the counters of a result."""
-        weights = result.changes.column(WEIGHT).to_numpy()
-        self.add(result.counters)
+    def changed(self, changes: pa.Table) -> None:
+        """Count the rows of changes."""
+        weights = changes.column(WEIGHT).to_numpy()
         self["retracted"] += int((weights < 0).sum())
         self["inserted"] += int((weights > 0).sum())
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from substrait_agg.commit.runtime.surrogates import Surrogates
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.common.names import PORT
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader, SumOverflow
+from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.rows import Hashes
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
@@ -85,7 +87,9 @@ class _Task:
         self._writers = {name: self._writer(name) for name in self._schema}
         self._keyed = cache(self._open_keyed)
         surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.watermark_pass)
-        self._state = StateReader(self._keyed, self._open_ordered, surrogates, plan.version)
+        self._state = StateReader(
+            self._keyed, self._open_ordered, self._open_arranged, surrogates, plan.version
+        )
 
     def _writer(self, tree: str) -> RunWriter:
         plan = self._plan
@@ -105,6 +109,12 @@ class _Task:
             raise TypeError(name)
         return OrderedTree(self._files, self._plan.state[name], layout, extra)
 
+    def _open_arranged(self, name: str) -> Arrangement:
+        layout = self._schema[name]
+        if not isinstance(layout, ArrangementLayout):
+            raise TypeError(name)
+        return Arrangement(self._files, self._plan.state[name], layout)
+
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         """Apply all rows, write and merge the trees, and return the result."""
         plan, operator = self._plan, self._operator
@@ -116,10 +126,10 @@ class _Task:
             for slice_ in self._slices(batches, stack):
                 with self._counters.timed("fold_us"):
                     result = operator.apply(self._ports(slice_), self._state, plan.emission)
-                changes.write(self._written(result))
+                self._write(result, changes)
             if not self._counters["partial_rows"]:  # only a pass without rows sees the whole state
                 for result in operator.advance(self._state, plan.emission, plan.low, plan.high):
-                    changes.write(self._written(result))
+                    self._write(result, changes)
             with self._counters.timed("write_us"):
                 own = changes.close()
                 change_files, joined = self._joined(own)
@@ -162,14 +172,16 @@ class _Task:
         port = pc.fill_null(slice_.column(PORT), 0)
         return tuple(slice_.filter(pc.equal(port, i)) for i in range(self._operator.ports))
 
-    def _written(self, result: OperatorResult) -> pa.Table:
-        """Write the rows that an operator adds to its trees. Return its changes."""
-        self._counters.stepped(result)
+    def _write(self, result: OperatorResult, changes: ChangeWriter) -> None:
+        """Write the rows that an operator adds to its trees, and its changes."""
+        self._counters.add(result.counters)
         with self._counters.timed("write_us"):
             for name, rows in result.trees.items():
                 if name in self._writers:
                     self._writers[name].write(rows)
-        return result.changes
+        for part in chain((result.changes,), result.more_changes):
+            self._counters.changed(part)
+            changes.write(part)
 
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []
@@ -253,6 +265,8 @@ class _Task:
         if isinstance(layout, KeyedLayout):
             tree = KeyedTree(self._files, span.files, layout.schema, layout.keys)
             tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
+        elif isinstance(layout, ArrangementLayout):
+            Arrangement(self._files, span.files, layout).merge(writer, span.low, span.high)
         else:
             OrderedTree(self._files, span.files, layout).merge(writer, span.low, span.high)
         return writer.close()

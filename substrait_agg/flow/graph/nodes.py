@@ -284,8 +284,8 @@ class Node:
 
 
 NodeKind = OneOf[
-    "aggregate", "distinct rows", "rows of the view", "set operation", "sessions", "upserts",
-    "top-k",
+    "aggregate", "distinct rows", "join", "rows of the view", "set operation", "sessions",
+    "upserts", "top-k",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from substrait_agg.bind.bound import (
     BoundSetOperation,
     BoundUnion,
 )
-from substrait_agg.bind.context import columns
+from substrait_agg.bind.context import Schema, columns
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.rewrite import StatefulRelation, renumber, selected_columns
@@ -29,11 +29,19 @@ from substrait_agg.flow.graph.graph import (
     RowsOrigin,
     TableOrigin,
 )
+from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node, Port
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
 from substrait_agg.flow.passes.hopping import row_keys
+from substrait_agg.flow.passes.joins import (
+    StoredSide,
+    Used,
+    columns_used,
+    passed_columns,
+    stored_side,
+)
 from substrait_agg.flow.passes.request import FlowRequest, Weights
 from substrait_agg.flow.passes.sessions import (
     is_session,
@@ -56,6 +64,7 @@ class _Lowering:
 
     weights: Weights
     early: EarlyRetraction
+    used: Used
     upserts: Upserts = field(default_factory=dict)
     operators: list[Node] = field(default_factory=list)
     operators_by_id: dict[int, Node] = field(default_factory=dict)
@@ -80,10 +89,11 @@ class _Lowering:
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
             case BoundJoin():
-                # Binding refuses them (`bind.plan.pending`).
-                raise TypeError(f"no operator for {type(relation).__name__}")
+                node = self.once(relation)
+                step = passed_columns(relation, self.used[id(relation)])
+                return (RawBranch(OperatorOrigin(node.id, node.types), (step,)),)
 
-    def once(self, relation: StatefulRelation | BoundFetch) -> Node:
+    def once(self, relation: StatefulRelation | BoundFetch | BoundJoin) -> Node:
         """Return the operator of a stateful relation, which several branches may read."""
         if id(relation) not in self.operators_by_id:
             match relation:
@@ -91,7 +101,9 @@ class _Lowering:
                     made = self.aggregate(relation)
                 case BoundFetch():
                     made = self.fetch(relation)
-                case _:
+                case BoundJoin():
+                    made = self.join(relation)
+                case BoundSetOperation():
                     made = self.set_operation(relation)
             self.operators_by_id[id(relation)] = made
         return self.operators_by_id[id(relation)]
@@ -165,15 +177,63 @@ class _Lowering:
         self.operators.append(node)
         return node
 
+    def join(self, relation: BoundJoin) -> Node:
+        """Add the operator of a join, after those that it reads."""
+        used = self.used[id(relation)]
+        sides = [stored_side(relation, port, used) for port in range(2)]
+        ports = tuple(self.side(side, port) for port, side in enumerate(sides))
+        width, (left, right) = len(relation.left.types), sides
+        place = {o: i for i, o in enumerate((*left.shown, *(width + o for o in right.shown)))}
+        if relation.kind == "mark":
+            place[width] = len(left.shown) + len(right.shown)
+        node = Join(
+            id=len(self.operators),
+            inputs=ports,
+            types=tuple(relation.types[o] for o in sorted(used)),
+            weight=self.weight_of(tuple(b for port in ports for b in port.branches)),
+            path=relation.path,
+            kind=relation.kind,
+            null_safe=tuple(key.null_safe for key in relation.keys),
+            residual=None if relation.residual is None else renumber(relation.residual, place),
+            columns_of_sides=(left.places, right.places),
+            chosen=tuple(place[o] for o in sorted(used)),
+        )
+        self.operators.append(node)
+        return node
+
+    def side(self, side: StoredSide, port: int) -> Port:
+        """Return a port of a join; under a policy for early retractions, its input as rows."""
+        ordinals = needed((*side.keys, *side.arguments))
+        inputs = self.inputs(side.relation, ordinals)
+        if self.policy(inputs) != "carry":
+            inputs = self.as_rows(side.relation, inputs, ordinals)
+        places = positions_of(ordinals)
+        return Port(
+            tuple(replace(branch, port=port) for branch in inputs),
+            tuple(renumber(key, places) for key in side.keys),
+            tuple((renumber(argument, places), None) for argument in side.arguments),
+        )
+
+    def as_rows(
+        self, relation: BoundRelation, inputs: tuple[Branch, ...], ordinals: tuple[int, ...]
+    ) -> tuple[Branch, ...]:
+        """Add an operator that keeps rows, so that early retractions are found; read it."""
+        node = self.distinct(inputs, tuple(relation.types[o] for o in ordinals), relation.path)
+        return (Branch(OperatorOrigin(node.id, node.types), ()),)
+
     def rows(self, root: BoundRelation) -> Node:
         """Add the operator that keeps the rows of the view with their weights."""
         inputs = self.inputs(root, tuple(range(len(root.types))))
+        return self.distinct(inputs, root.types, root.path)
+
+    def distinct(self, inputs: tuple[Branch, ...], types: Schema, path: str) -> Node:
+        """Add an operator that keeps rows with their weights."""
         node = Distinct(
             id=len(self.operators),
-            inputs=(Port(inputs, columns(root.types)),),
-            types=root.types,
+            inputs=(Port(inputs, columns(types)),),
+            types=types,
             weight=self.weight_of(inputs),
-            path=root.path,
+            path=path,
             early=self.policy(inputs),
         )
         self.operators.append(node)
@@ -236,7 +296,7 @@ def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
 def _lower(request: FlowRequest) -> Flow:
     plan = request.plan
     root = normal_form(plan.root)
-    lowering = _Lowering(request.weights, request.early, request.upserts)
+    lowering = _Lowering(request.weights, request.early, columns_used(root), request.upserts)
     selected = selected_columns(root)
     if selected is None:
         node = lowering.rows(root)

@@ -26,6 +26,7 @@ from substrait_agg.operator.common.names import (
 from substrait_agg.operator.common.protocol import (
     EstimatedWork,
     InitialGroups,
+    Layouts,
     OperatorResult,
     Runs,
     StatefulOperator,
@@ -54,7 +55,7 @@ class GroupOperator(StatefulOperator):
         """Return the spec: all groups can be rewritten."""
         return self.spec
 
-    def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
+    def state_schema(self, *, final: bool = True) -> Layouts:
         """Return the layouts of the group, pending, ordered and closed trees.
 
         Only the view and returning groups read closed groups.

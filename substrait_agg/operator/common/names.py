@@ -50,3 +50,8 @@ CLOSED = "closed"
 def entries_tree(ordinal: int) -> str:
     """Return the name of an ordered tree of entries of groups."""
     return f"tree{ordinal}"
+
+
+def arrangement_tree(port: int) -> str:
+    """Return the name of the arrangement of the rows that come in through a port."""
+    return f"rows{port}"

@@ -3,12 +3,12 @@
 An operator is a pure function of Arrow tables. The task (`commit.runtime.task`) handles files,
 merges, spilling and counters, and does not depend on the type of the operator. An operator keeps
 named trees. A tree whose rows are found by key has a `KeyedLayout`; an ordered tree has a
-`TreeLayout`.
+`TreeLayout`; weighted rows by key have an `ArrangementLayout`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import GROUP, entries_tree
 from substrait_agg.operator.common.spec import InputSpec, OperatorSpec
+from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import HASH_MAX, RunFile
@@ -26,6 +27,8 @@ from substrait_agg.state.tree import KeyedLayout, KeyedTree
 
 Int64s = npt.NDArray[np.int64]
 Runs = Sequence[RunFile]
+Layouts = Mapping[str, KeyedLayout | TreeLayout | ArrangementLayout]
+"""The layout of each named tree."""
 InitialGroups = Sequence[tuple[int, int]]
 """Initial groups, which exist from the first version on: (sort hash, index of the grouping set)."""
 
@@ -37,12 +40,14 @@ class StateReader:
     Attributes:
         open_keyed: opens a tree of rows by key, given its name.
         open_ordered: opens an ordered tree, given its name and further entries on top of it.
+        open_arranged: opens an arrangement, given its name.
         surrogates: returns this many surrogate keys that were never used before.
         version: the version that the batch makes.
     """
 
     open_keyed: Callable[[str], KeyedTree]
     open_ordered: Callable[[str, Entries | None], OrderedTree]
+    open_arranged: Callable[[str], Arrangement]
     surrogates: Callable[[int], Int64s]
     version: int = 0
 
@@ -59,11 +64,14 @@ class OperatorResult:
         trees: per tree name, the rows to add to the tree, ordered by hash.
         changes: output columns and ``__weight``; retractions come first.
         counters: counters by name (`commit.runtime.counters.COUNTERS`).
+        more_changes: further changes, computed while they are written, so that they need not fit
+            into memory.
     """
 
     trees: Mapping[str, pa.Table]
     changes: pa.Table
     counters: Mapping[str, int] = field(default_factory=dict)
+    more_changes: Iterable[pa.Table] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ class StatefulOperator(Protocol):
         """
         return 1
 
-    def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
+    def state_schema(self, *, final: bool = True) -> Layouts:
         """Return the layout of each named tree that the operator writes.
 
         Args:

@@ -37,20 +37,21 @@ from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.common.protocol import (
     EstimatedWork,
     InitialGroups,
+    Layouts,
     OperatorResult,
     Runs,
     StateReader,
 )
 from substrait_agg.operator.common.spec import SessionSpec
 from substrait_agg.operator.measures.row_partials import split_rows
-from substrait_agg.state.entries import Entries, TreeLayout
+from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys.keys import EncodedKeys, prefix_keys
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, as_mask, take
 from substrait_agg.state.merging import rows_in
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.row_ranges import GatheredEntries
 from substrait_agg.state.run import HASH_MAX
-from substrait_agg.state.tree import KeyedLayout, dead_rows, newest
+from substrait_agg.state.tree import dead_rows, newest
 from substrait_agg.state.weights import sum_runs_of_rows
 
 
@@ -63,7 +64,7 @@ class SessionOperator(GroupOperator):
 
     spec: SessionSpec
 
-    def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
+    def state_schema(self, *, final: bool = True) -> Layouts:
         """Return the layouts of the group tree and of the tree of rows."""
         schema = GroupOperator.state_schema(self, final=final)
         return {name: schema[name] for name in (GROUP, entries_tree(0))}

@@ -9,7 +9,7 @@ the same rows again changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,13 @@ from substrait_agg.operator.aggregate.groups import BatchGroups, collect_groups
 from substrait_agg.operator.aggregate.operator import with_key_types
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import GROUP, POSITION, WEIGHT
-from substrait_agg.operator.common.protocol import OperatorResult, StatefulOperator, StateReader
+from substrait_agg.operator.common.protocol import (
+    Layouts,
+    OperatorResult,
+    StatefulOperator,
+    StateReader,
+)
 from substrait_agg.operator.common.spec import THERE, UpsertSpec
-from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import before, encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask, rows_equal, take, whole
 from substrait_agg.state.tree import KeyedLayout, LookupResult
@@ -50,7 +54,7 @@ class UpsertOperator(StatefulOperator):
 
     spec: UpsertSpec
 
-    def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
+    def state_schema(self, *, final: bool = True) -> Layouts:
         """Return the layout of the only tree: one row per key."""
         return {GROUP: KeyedLayout(self.spec.stored, len(self.spec.keys))}
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.state.keys.variable_keys import variable_bytes
+from substrait_agg.state.keys.fixed_keys import fixed_parts, pack, width
+from substrait_agg.state.keys.variable_keys import byte_hashes, variable_bytes
 
 Hashes = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.int64]
@@ -134,3 +135,27 @@ def sortable(key: pa.Array) -> pa.Array:
 def nested_bytes(key: pa.Array) -> pa.Array:
     """Encode nested values as bytes with the same equality and order; null comes first."""
     return variable_bytes(key, nullable=True, descending=False, nulls_first=True, raw=False)
+
+
+_MULTIPLIER, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
+
+
+def row_hashes(columns: Sequence[pa.Array], seed: Hashes) -> Hashes:
+    """Hash rows to 64 bits. Equal rows (`equal`) have equal hashes.
+
+    Args:
+        columns: the columns of the rows.
+        seed: a number per row that enters its hash.
+    """
+    hashes = seed * _MULTIPLIER
+    for column in columns if len(seed) else ():
+        for words in _words(column):
+            hashes = (hashes ^ (hashes >> _SHIFT) ^ words) * _MULTIPLIER
+    return hashes ^ (hashes >> _SHIFT)
+
+
+def _words(column: pa.Array) -> Sequence[npt.NDArray[np.uint64]]:
+    if width(column.type) is not None:
+        return pack(fixed_parts(column, nullable=True), len(column))
+    form = {"nullable": True, "descending": False, "nulls_first": True}
+    return (byte_hashes(variable_bytes(column, raw=True, **form)),)

@@ -1,0 +1,91 @@
+"""The node of a join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from substrait_agg.bind.bound import Expr, JoinKind
+from substrait_agg.flow.graph.nodes import Node, NodeDescription
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.plan.types import Type
+
+KEPT_SIDES: Mapping[JoinKind, tuple[bool, bool]] = {
+    "inner": (False, False),
+    "left": (True, False),
+    "single": (True, False),
+    "full": (True, True),
+    "semi": (False, False),
+    "anti": (True, False),
+    "mark": (True, False),
+}
+"""Whether rows of the left and of the right side without a match are in the output of a join."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join(Node):
+    """The join of the rows of two ports by their keys.
+
+    The arguments of each port are the columns that are stored besides the keys.
+
+    Attributes:
+        kind: the kind of join.
+        null_safe: per key whether null equals null.
+        residual: a further condition over the columns of the left and then of the right side.
+        columns_of_sides: per column of the left and of the right side its position among the keys
+            and the arguments of its port.
+        chosen: per output column its ordinal among the columns of the left side, of the right side,
+            and the mark.
+    """
+
+    kind: JoinKind
+    null_safe: tuple[bool, ...]
+    residual: Expr | None
+    columns_of_sides: tuple[tuple[int, ...], tuple[int, ...]]
+    chosen: tuple[int, ...]
+
+    @property
+    def row_wise(self) -> bool:
+        """See `Node`."""
+        return True
+
+    @property
+    def key_types(self) -> tuple[Type, ...]:
+        """See `Node`."""
+        return tuple(key.type for key in self.keys)
+
+    @property
+    def stored_types(self) -> tuple[Type, ...]:
+        """See `Node`."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See `Node`: the keys are columns like all others."""
+        return tuple(f"v{i}" for i in range(len(self.types)))
+
+    @property
+    def can_forget(self) -> bool:
+        """See `Node`."""
+        return False
+
+    @property
+    def output_weight(self) -> WeightKind:
+        """See `Node`."""
+        return "any"
+
+    @property
+    def timed_by(self) -> tuple[Expr, ...]:
+        """Return no expression: a row may match a row of any time."""
+        return ()
+
+    def describe(self) -> NodeDescription:
+        """See `Node`."""
+        return NodeDescription(
+            "join", "rows", emits=f"{self.kind} join: changes of the joined rows"
+        )
+
+    def identity(self) -> tuple[object, ...]:
+        """See `Node`."""
+        parts = (self.kind, self.null_safe, self.residual, self.columns_of_sides, self.chosen)
+        return (False, (), ("Join", *parts), None)

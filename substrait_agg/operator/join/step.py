@@ -1,0 +1,338 @@
+"""One step of a join: the changes of both sides become changes of the joined rows.
+
+With L and R as the rows before the batch, dL and dR as the changes and R' = R + dR, the pairs
+change by ``dL * R' + L * dR``. A row of a side that is in the output depending on whether it has a
+match changes when it changes itself, and when the first match of its key comes or the last one
+goes. All sums are over weights, so rows, retractions and corrections in one batch need no order
+(Gupta and Mumick, *Maintenance of Materialized Views*, 1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.join import KEPT_SIDES
+from substrait_agg.operator.aggregate.operator import with_key_types
+from substrait_agg.operator.common.emission import Emission
+from substrait_agg.operator.common.names import WEIGHT, arrangement_tree
+from substrait_agg.operator.common.protocol import (
+    Layouts,
+    OperatorResult,
+    StatefulOperator,
+    StateReader,
+)
+from substrait_agg.operator.join.pairs import Pairs, ResidualFilter
+from substrait_agg.operator.join.spec import PAIRED, JoinSpec
+from substrait_agg.state.arrangement import (
+    Arrangement,
+    Matches,
+    arranged,
+    hash_ranges,
+    match_page,
+)
+from substrait_agg.state.keys.rows import Hashes, Mask, as_mask, group_rows, take, whole
+from substrait_agg.state.weights import add_weights, multiply_weights, sum_runs_of_rows
+
+Weights = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOperator(StatefulOperator):
+    """The operator that joins two relations by key."""
+
+    spec: JoinSpec
+
+    @property
+    def ports(self) -> int:
+        """Return 2: the left and the right side."""
+        return 2
+
+    def state_schema(self, *, final: bool = True) -> Layouts:
+        """Return one arrangement per side, by key."""
+        return {arrangement_tree(i): side.layout for i, side in enumerate(self.spec.sides)}
+
+    def receive(
+        self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
+    ) -> tuple[pa.RecordBatch, int]:
+        """Cast the keys to the types of the state; every row is one input row."""
+        return with_key_types(batch, self.spec), batch.num_rows
+
+    def rows_at_once(self, state: StateReader) -> int:
+        """See `StatefulOperator`: matching rows are read in pieces, however many there are."""
+        return self.spec.slice_rows
+
+    def apply(
+        self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
+    ) -> OperatorResult:
+        """Apply a slice; see the module."""
+        deltas = [_delta(self.spec, port, rows) for port, rows in enumerate(ports)]
+        names = [arrangement_tree(port) for port in range(2)]
+        step = _Step(self.spec, deltas, [state.open_arranged(name) for name in names])
+        trees = {
+            name: pa.Table.from_batches([delta.rows])
+            for name, delta in zip(names, deltas, strict=True)
+        }
+        return OperatorResult(
+            trees,
+            self.spec.changes.empty_table(),
+            {"touched": sum(delta.rows.num_rows for delta in deltas)},
+            step.changes(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    """The changes of one side.
+
+    Attributes:
+        rows: the columns of a run, by hash, each row once.
+        unmatched: the rows whose key has a null that matches nothing; they are not stored.
+    """
+
+    rows: pa.RecordBatch
+    unmatched: pa.RecordBatch
+
+    @property
+    def hashes(self) -> Hashes:
+        """Return the hash of each row, ascending."""
+        return np.asarray(self.rows.column(0).to_numpy())
+
+
+def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
+    layout = spec.sides[port].layout
+    keys = [whole(table, f"k{i}") for i in range(len(spec.keys))]
+    values = [
+        whole(table, name).cast(type_)
+        for name, type_ in zip(spec.arguments_of(port), layout.value_types, strict=True)
+    ]
+    weights = np.ones(table.num_rows, np.int64)
+    if WEIGHT in table.column_names:
+        weights = whole(table, WEIGHT).fill_null(1).to_numpy()
+    rows = arranged(layout, whole(table, "hash").to_numpy(), keys, values, weights)
+    nulls = [
+        as_mask(pc.is_null(whole(rows, f"k{i}")))
+        for i, safe in enumerate(spec.null_safe)
+        if not safe
+    ]
+    alone = reduce(np.logical_or, nulls, np.zeros(rows.num_rows, np.bool_))
+    if not alone.any():
+        return _Delta(_one(rows), _one(rows.slice(0, 0)))
+    return _Delta(_one(rows.filter(pa.array(~alone))), _one(rows.filter(pa.array(alone))))
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    """Return a table as one record batch."""
+    columns = [column.combine_chunks() for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+class _Step:
+    """The changes of a slice.
+
+    Args:
+        spec: the join.
+        deltas: the changes of each side.
+        old: the rows of each side before the batch.
+    """
+
+    def __init__(
+        self, spec: JoinSpec, deltas: Sequence[_Delta], old: Sequence[Arrangement]
+    ) -> None:
+        self._spec = spec
+        self._deltas = deltas
+        self._old = old
+        self._pairs = Pairs(spec)
+        self._residual = None if spec.residual is None else ResidualFilter(spec)
+
+    def changes(self) -> Iterator[pa.Table]:
+        """Yield the changes of the output."""
+        spec = self._spec
+        if spec.kind in PAIRED:
+            yield from self._paired()
+        if spec.kind == "single":
+            self._check_single()
+        for port in range(2):
+            if (spec.kind == "semi" and port == 0) or KEPT_SIDES[spec.kind][port]:
+                yield from self._by_match(port)
+
+    # --- pairs of matching rows ------------------------------------------------------------------
+
+    def _paired(self) -> Iterator[pa.Table]:
+        left, right = self._deltas
+        for matches in self._candidates(left.rows, 1, now=True):
+            yield from self._pair(_take(left.rows, matches.probes), matches.rows)
+        for matches in self._candidates(right.rows, 0):
+            yield from self._pair(matches.rows, _take(right.rows, matches.probes))
+
+    def _pair(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.Table]:
+        if self._residual is not None:
+            kept = pa.array(self._residual.holds(left, right))
+            left, right = left.filter(kept), right.filter(kept)
+        if left.num_rows:
+            weights = multiply_weights(_weights(left), _weights(right))
+            yield self._pairs.table(left, right, weights)
+
+    def _candidates(
+        self, rows: pa.RecordBatch, other: int, *, now: bool = False
+    ) -> Iterator[Matches]:
+        """Yield the rows of side `other` with the key of some rows: before the batch, or `now`."""
+        hashes = np.asarray(rows.column(0).to_numpy())
+        keys = self._keys(rows)
+        yield from self._old[other].probe(hashes, keys)
+        if now:
+            yield from self._new(hashes, keys, other)
+
+    def _new(self, hashes: Hashes, keys: Sequence[pa.Array], other: int) -> Iterator[Matches]:
+        """Yield the changed rows of side `other` that have the keys."""
+        delta = self._deltas[other]
+        yield from match_page(delta.rows, *hash_ranges(delta.hashes, hashes), keys)
+
+    def _keys(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        return list(rows.columns[2 : 2 + len(self._spec.keys)])
+
+    # --- rows of one side, depending on whether they have a match --------------------------------
+
+    def _by_match(self, port: int) -> Iterator[pa.Table]:
+        """Yield the changes of the rows of a side that depend on their matches."""
+        delta = self._deltas[port]
+        if delta.unmatched.num_rows and KEPT_SIDES[self._spec.kind][port]:
+            yield from self._shown(port, delta.unmatched, _weights(delta.unmatched), matched=False)
+        before, added = self._matches_of(port, delta.rows)
+        matched = add_weights([before, added]) > 0
+        for rows, flag in ((np.flatnonzero(matched), True), (np.flatnonzero(~matched), False)):
+            chosen = _take(delta.rows, rows)
+            yield from self._shown(port, chosen, _weights(chosen), matched=flag)
+        yield from self._flipped(port)
+
+    def _shown(
+        self, port: int, rows: pa.RecordBatch, weights: Weights, *, matched: bool
+    ) -> Iterator[pa.Table]:
+        """Yield rows of a side with the given weights if rows of this kind are in the output."""
+        kind = self._spec.kind
+        if rows.num_rows and (kind == "mark" or (kind == "semi") == matched):
+            yield self._pairs.alone(port, rows, weights, matched=matched)
+
+    def _flipped(self, port: int) -> Iterator[pa.Table]:
+        """Yield the changes of stored rows whose first match has come or whose last one is gone."""
+        hashes, keys = self._changed_keys(1 - port)
+        if self._residual is None:
+            hashes, keys, came = self._flipped_keys(1 - port, hashes, keys)
+            for matches in self._old[port].probe(hashes, keys):
+                yield from self._moved(port, matches.rows, came[matches.probes])
+            return
+        for matches in self._old[port].probe(hashes, keys):
+            before, added = self._matches_of(port, matches.rows)
+            was, now = before > 0, add_weights([before, added]) > 0
+            flips = np.flatnonzero(was != now)
+            yield from self._moved(port, _take(matches.rows, flips), now[flips])
+
+    def _moved(self, port: int, rows: pa.RecordBatch, came: Mask) -> Iterator[pa.Table]:
+        """Yield the changes of rows that have a match now (`came`), or had one before."""
+        weights = _weights(rows)
+        for matched, chosen in ((True, np.flatnonzero(came)), (False, np.flatnonzero(~came))):
+            part, weight = _take(rows, chosen), weights[chosen]
+            yield from self._shown(port, part, -weight, matched=not matched)
+            yield from self._shown(port, part, weight, matched=matched)
+
+    def _changed_keys(self, port: int) -> tuple[Hashes, list[pa.Array]]:
+        """Return the different keys of the changed rows of a side."""
+        delta = self._deltas[port]
+        keys = self._keys(delta.rows)
+        order, first = group_rows(delta.hashes, keys)
+        chosen = order[first]
+        return delta.hashes[chosen], take(keys, chosen)
+
+    def _flipped_keys(
+        self, port: int, hashes: Hashes, keys: list[pa.Array]
+    ) -> tuple[Hashes, list[pa.Array], Mask]:
+        """Return the keys that have rows on a side now or before but not both, and which have now."""
+        before = _total(self._old[port].probe(hashes, keys), len(hashes))
+        now = add_weights([before, _total(self._new(hashes, keys, port), len(hashes))]) > 0
+        flips = np.flatnonzero((before > 0) != now)
+        return hashes[flips], take(keys, flips), now[flips]
+
+    def _matches_of(self, port: int, rows: pa.RecordBatch) -> tuple[Weights, Weights]:
+        """Return the weight of the matches of rows of a side before the batch, and its change."""
+        hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
+        before = self._holding(port, rows, self._old[1 - port].probe(hashes, keys))
+        added = self._holding(port, rows, self._new(hashes, keys, 1 - port))
+        return _total(before, rows.num_rows), _total(added, rows.num_rows)
+
+    def _holding(
+        self, port: int, rows: pa.RecordBatch, parts: Iterator[Matches]
+    ) -> Iterator[Matches]:
+        """Yield the matches for which the residual condition holds."""
+        for matches in parts:
+            if self._residual is None:
+                yield matches
+                continue
+            sides = [_take(rows, matches.probes), matches.rows]
+            kept = self._residual.holds(sides[port], sides[1 - port])
+            yield Matches(matches.probes[kept], matches.rows.filter(pa.array(kept)))
+
+    def _check_single(self) -> None:
+        """Check that no row of the left side has several matches.
+
+        Raises:
+            RunFailed: SINGLE_JOIN_MATCHES.
+        """
+        left = self._deltas[0].rows
+        parts = [left, *(m.rows for m in self._old[0].probe(*self._changed_keys(1)))]
+        for rows in parts:
+            before, added = self._matches_of(0, rows)
+            many = np.flatnonzero(add_weights([before, added]) > 1)
+            if len(many) and self._is_live(_take(rows, many)):
+                raise RunFailed(
+                    "SINGLE_JOIN_MATCHES",
+                    f"{self._spec.label} expects at most one match, and a row has several",
+                    help="make the right side unique by the key, for example with an aggregate",
+                )
+
+    def _is_live(self, rows: pa.RecordBatch) -> bool:
+        """Return whether any of some rows of the left side is there after the batch."""
+        hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
+        found = [
+            *(m.rows for m in self._old[0].probe(hashes, keys)),
+            *(m.rows for m in self._new(hashes, keys, 0)),
+        ]
+        if not found:
+            return False
+        layout = self._spec.sides[0].layout
+        together = pa.Table.from_batches(found).combine_chunks()
+        columns = [column.combine_chunks() for column in together.columns]
+        count = 2 + len(self._spec.keys)
+        live = arranged(
+            layout, columns[0].to_numpy(), columns[2:count], columns[count:], columns[1].to_numpy()
+        )
+        return bool((live.column(1).to_numpy() > 0).any())
+
+
+def _total(parts: Iterator[Matches], probes: int) -> Weights:
+    """Return the sum of the weights of the matches of each probe.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    total = np.zeros(probes, np.int64)
+    for matches in parts:
+        starts = np.flatnonzero(np.diff(matches.probes, prepend=-1))
+        sums = np.zeros(probes, np.int64)
+        sums[matches.probes[starts]] = sum_runs_of_rows(matches.weights, starts)
+        total = add_weights([total, sums])
+    return total
+
+
+def _weights(rows: pa.RecordBatch) -> Weights:
+    return np.asarray(rows.column(1).to_numpy())
+
+
+def _take(rows: pa.RecordBatch, at: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    return rows.take(pa.array(at))

@@ -1,0 +1,247 @@
+"""An arrangement: the weighted rows of a relation, sorted by the hash of a key.
+
+A run has the columns ``hash`` (uint64, of the key), ``weight`` (int64, not 0), the key columns
+``k0``, ``k1``, ..., and the other columns ``v0``, ``v1``, ... of the row. The content of an
+arrangement is the sum of its runs: a row may be in several runs, and its weight is the sum of its
+weights there. So a batch adds a run and reads nothing (McSherry et al., *Shared Arrangements*,
+VLDB 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.state.keys.canonical import canonical
+from substrait_agg.state.keys.rows import (
+    Hashes,
+    Indices,
+    group_rows,
+    row_hashes,
+    rows_equal,
+    take,
+)
+from substrait_agg.state.run import (
+    HASH_MAX,
+    RunFile,
+    RunReader,
+    RunWriter,
+    open_run,
+    rows_at_once,
+    scan_ranges,
+)
+from substrait_agg.state.storage import Storage
+from substrait_agg.state.weights import sum_runs_of_rows
+
+HASH, WEIGHT = "hash", "weight"
+MATCHES_AT_ONCE = 1 << 18
+"""Maximal number of pairs of a probe and a row in memory at once."""
+
+Weights = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrangementLayout:
+    """The columns of an arrangement.
+
+    Attributes:
+        key_types: types of the key columns.
+        value_types: types of the other columns.
+    """
+
+    key_types: tuple[pa.DataType, ...]
+    value_types: tuple[pa.DataType, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns of a run."""
+        return pa.schema(
+            [
+                pa.field(HASH, pa.uint64()),
+                pa.field(WEIGHT, pa.int64()),
+                *(pa.field(f"k{i}", t) for i, t in enumerate(self.key_types)),
+                *(pa.field(f"v{i}", t) for i, t in enumerate(self.value_types)),
+            ]
+        )
+
+    @staticmethod
+    def of_run(schema: pa.Schema) -> ArrangementLayout:
+        """Return the layout of a run with this schema."""
+        fields = list(schema)[2:]
+        keys = (field.type for field in fields if field.name.startswith("k"))
+        values = (field.type for field in fields if field.name.startswith("v"))
+        return ArrangementLayout(tuple(keys), tuple(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Pairs of a probe and a row with the same key.
+
+    Attributes:
+        probes: ordinals of the probes, one per pair.
+        rows: the row of each pair, as in a run.
+    """
+
+    probes: Indices
+    rows: pa.RecordBatch
+
+    @property
+    def weights(self) -> Weights:
+        """Return the weight of the row of each pair."""
+        return np.asarray(self.rows.column(1).to_numpy())
+
+
+class Arrangement:
+    """Read view of an arrangement of a snapshot.
+
+    Args:
+        storage: the storage of the runs.
+        files: its runs.
+        layout: its columns.
+    """
+
+    def __init__(
+        self, storage: Storage, files: Sequence[RunFile], layout: ArrangementLayout
+    ) -> None:
+        self.layout = layout
+        self._runs = [open_run(storage, file) for file in files]
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def count(self, hashes: Hashes) -> int:
+        """Return how many rows of all runs have one of the hashes, which are ascending."""
+        parts = (lengths for run in self._runs for _, _, lengths in _ranges(run, hashes))
+        return sum(int(lengths.sum()) for lengths in parts)
+
+    def probe(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Iterator[Matches]:
+        """Yield the rows of all runs that have the key of a probe.
+
+        Args:
+            hashes: hash of each probe, ascending.
+            keys: key columns of the probes.
+
+        Yields:
+            At most about `MATCHES_AT_ONCE` pairs at once, however many rows a key has. The weights
+            of equal rows of several runs are not added up.
+        """
+        for run in self._runs:
+            for page, low, lengths in _ranges(run, hashes):
+                yield from match_page(run.pages[page], low, lengths, keys)
+
+    def scan(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
+        """Yield the rows with hashes from `low` to `high`, by hash, each once with its weight.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        schema = self.layout.schema
+        for start, stop in scan_ranges(self._runs, low, high):
+            parts = [
+                run.rows_between(max(start, run.file.low), min(stop, run.file.high))
+                for run in self._runs
+                if run.file.low <= stop and run.file.high >= start
+            ]
+            yield consolidate_rows(pa.concat_tables([schema.empty_table(), *parts]), self.layout)
+
+    def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
+        """Write the rows with hashes from `low` to `high`, each once with its weight.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        for rows in self.scan(low, high):
+            writer.write(rows)
+
+    def rows_at_once(self, rows: int) -> int:
+        """Return how many rows to read at once: `rows`, or fewer if they are long."""
+        return rows_at_once(self._runs, rows)
+
+
+def _ranges(run: RunReader, hashes: Hashes) -> Iterator[tuple[int, Indices, Indices]]:
+    """Yield, per page with candidates, its ordinal and the first row and number of rows per probe."""
+    start = int(np.searchsorted(hashes, np.uint64(run.file.low), "left"))
+    stop = int(np.searchsorted(hashes, np.uint64(run.file.high), "right"))
+    if start == stop:
+        return
+    for p in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
+        low, lengths = hash_ranges(run.hashes[p], hashes[start:stop])
+        if lengths.any():
+            before, after = np.zeros(start, np.int64), np.zeros(len(hashes) - stop, np.int64)
+            yield p, np.concatenate([before, low, after]), np.concatenate([before, lengths, after])
+
+
+def hash_ranges(stored: Hashes, hashes: Hashes) -> tuple[Indices, Indices]:
+    """Return the first position of each hash in ascending `stored` hashes, and how often it occurs."""
+    low = np.searchsorted(stored, hashes, "left")
+    return low, np.searchsorted(stored, hashes, "right") - low
+
+
+def match_page(
+    page: pa.RecordBatch, low: Indices, lengths: Indices, keys: Sequence[pa.Array]
+) -> Iterator[Matches]:
+    """Yield the pairs of probes and rows of a page whose keys are equal.
+
+    Args:
+        page: rows ordered by hash, with the columns of a run.
+        low: position of the first row with the hash of each probe.
+        lengths: number of rows with the hash of each probe.
+        keys: key columns of the probes.
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    for first in range(0, total, MATCHES_AT_ONCE):
+        pairs = np.arange(first, min(first + MATCHES_AT_ONCE, total))
+        probes = np.searchsorted(ends, pairs, "right")
+        at = low[probes] + pairs - (ends[probes] - lengths[probes])
+        rows = page.take(pa.array(at))
+        same = rows_equal(rows.columns[2 : 2 + len(keys)], take(keys, probes), len(at))
+        if same.all():
+            yield Matches(probes, rows)
+        elif same.any():
+            yield Matches(probes[same], rows.filter(pa.array(same)))
+
+
+def consolidate_rows(rows: pa.Table, layout: ArrangementLayout) -> pa.Table:
+    """Return the rows by hash, with the weights of equal rows added up and without weight 0.
+
+    Args:
+        rows: the columns of a run, in any order.
+        layout: the columns.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    if not rows.num_rows:
+        return rows
+    whole = rows.combine_chunks()
+    hashes, weights = whole.column(0).to_numpy(), whole.column(1).to_numpy()
+    columns = [column.combine_chunks() for column in whole.columns[2:]]
+    order, first = group_rows(row_hashes(columns, hashes), columns)
+    starts = np.flatnonzero(first)
+    sums = sum_runs_of_rows(weights[order], starts)
+    kept = sums != 0
+    chosen, sums = order[starts[kept]], sums[kept]
+    by_hash = np.argsort(hashes[chosen], kind="stable")
+    taken = whole.take(pa.array(chosen[by_hash]))
+    return taken.set_column(1, layout.schema.field(1), pa.array(sums[by_hash]))
+
+
+def arranged(
+    layout: ArrangementLayout,
+    hashes: Hashes,
+    keys: Sequence[pa.Array],
+    values: Sequence[pa.Array],
+    weights: Weights,
+) -> pa.Table:
+    """Return rows as a run has them: consolidated, ordered by hash, equal values in one form.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    columns = [pa.array(hashes), pa.array(weights), *keys, *map(canonical, values)]
+    return consolidate_rows(pa.Table.from_arrays(columns, schema=layout.schema), layout)

@@ -1,0 +1,197 @@
+"""The join operator against joins of counted rows by nested loops, batch by batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from substrait_agg.bind.bound import Call, Column, Expr, JoinKind
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.errors import RunFailed
+from substrait_agg.operator.common.names import PORT, WEIGHT
+from substrait_agg.operator.join.spec import JoinSide, JoinSpec
+from substrait_agg.operator.join.step import JoinOperator
+from substrait_agg.plan.types import BOOL, Type
+from substrait_agg.state import arrangement
+from substrait_agg.state.arrangement import ArrangementLayout
+from substrait_agg.state.run import HASH_MAX
+
+Row = tuple[int | None, str]
+Batch = Sequence[tuple[int, Row, int]]
+"""Changes: side, row (key, value), weight."""
+
+I64, TEXT = Type("i64", nullable=True), Type("string", nullable=True)
+KINDS: tuple[JoinKind, ...] = ("inner", "left", "full", "semi", "anti", "mark")
+DIFFERENT = Call(BOOL, "not_equal", (Column(TEXT, 1), Column(TEXT, 3)))
+"""A residual condition: the values of both sides differ."""
+
+
+def spec(kind: JoinKind, residual: Expr | None = None, *, null_safe: bool = False) -> JoinSpec:
+    """Return a join of two sides with a key and a value each; all columns are in the output."""
+    width = {"semi": 2, "anti": 2, "mark": 3}.get(kind, 4)
+    types = (pa.int64(), pa.string(), pa.int64(), pa.string())
+    needs_value = residual is not None or width == 4
+    left = JoinSide(ArrangementLayout((pa.int64(),), (pa.string(),)), (0, 1))
+    value = (pa.string(),) if needs_value else ()
+    right = JoinSide(ArrangementLayout((pa.int64(),), value), (0, 1) if needs_value else ())
+    mark = len(left.columns) + len(right.columns)
+    chosen = {2: (0, 1), 3: (0, 1, mark), 4: (0, 1, 2, 3)}[width]
+    out = (*types[:2], pa.bool_()) if width == 3 else types[:width]
+    return JoinSpec(
+        kind, (pa.int64(),), (null_safe,), (left, right), residual, chosen, out, "the join", "any"
+    )
+
+
+def rows_of(batch: Batch, join: JoinSpec, hashes: int) -> list[pa.RecordBatch]:
+    """Return the changes as the exchange gives them; few hashes force collisions."""
+    keys = [row[0] for _, row, _ in batch]
+    values = [row[1] for _, row, _ in batch]
+    ports = [side for side, _, _ in batch]
+    columns: dict[str, Any] = {
+        "__m": np.zeros(len(batch), np.int32),
+        "__x": np.array([0 if k is None else 1 + k % hashes for k in keys], np.int32),
+        "k0": pa.array(keys, pa.int64()),
+        "x0": pa.array(
+            [v if p == 0 else None for v, p in zip(values, ports, strict=True)], pa.string()
+        ),
+        PORT: np.array(ports, np.int8),
+        WEIGHT: np.array([w for _, _, w in batch], np.int64),
+    }
+    if join.sides[1].layout.value_types:
+        other = [v if p == 1 else None for v, p in zip(values, ports, strict=True)]
+        columns["x1"] = pa.array(other, pa.string())
+    return [pa.RecordBatch.from_pydict(columns)]
+
+
+class Run:
+    """Runs a join batch by batch, and keeps the sum of its changes."""
+
+    def __init__(self, folder: Path, join: JoinSpec, hashes: int) -> None:
+        self.folder, self.join, self.hashes = folder, join, hashes
+        self.state, self.version = OperatorState(), 0
+        self.output: Counter[tuple[Any, ...]] = Counter()
+        for name in ("state", "changes"):
+            (folder / name).mkdir()
+
+    def batch(self, batch: Batch) -> None:
+        names = tuple((f"v{i}", f"c{i}") for i in range(len(self.join.types)))
+        self.version += 1
+        plan = TaskPlan(
+            checkpoint=str(self.folder), node=0, operator=JoinOperator(self.join), low=0, high=HASH_MAX,
+            state=self.state, version=self.version, columns=names, final=False, unaggregated=True,
+        )  # fmt: skip
+        done = run_task(plan, rows_of(batch, self.join, self.hashes))
+        self.state = done.state
+        for file in done.changes:
+            table = pq.read_table(self.folder / "changes" / file.name)
+            for *row, weight in zip(*(c.to_pylist() for c in table.columns), strict=True):
+                self.output[tuple(row)] += weight
+        self.output = Counter({row: n for row, n in self.output.items() if n})
+
+
+def matches(left: Row, right: Row, *, null_safe: bool, differ: bool) -> bool:
+    """Return whether a pair of rows matches."""
+    same = left[0] == right[0] and (null_safe or left[0] is not None)
+    return same and (not differ or left[1] != right[1])
+
+
+def expected(
+    kind: JoinKind, sides: Sequence[Counter[Row]], *, null_safe: bool, differ: bool
+) -> Counter[tuple[Any, ...]]:
+    """Return the join of counted rows."""
+    left, right = sides
+    pairs: Counter[tuple[Any, ...]] = Counter()
+    met: tuple[Counter[Row], Counter[Row]] = (Counter(), Counter())
+    for (a, m), (b, n) in product(left.items(), right.items()):
+        if matches(a, b, null_safe=null_safe, differ=differ):
+            met[0][a] += n
+            met[1][b] += m
+            pairs[(*a, *b)] += m * n
+    matched = [(a, m, met[0][a] > 0) for a, m in left.items()]
+    alone = {(*a, None, None): m for a, m, flag in matched if not flag}
+    other = {(None, None, *b): n for b, n in right.items() if met[1][b] <= 0}
+    results: Mapping[JoinKind, Sequence[Mapping[tuple[Any, ...], int]]] = {
+        "inner": [pairs],
+        "left": [pairs, alone],
+        "full": [pairs, alone, other],
+        "semi": [{a: m for a, m, flag in matched if flag}],
+        "anti": [{a: m for a, m, flag in matched if not flag}],
+        "mark": [{(*a, flag): m for a, m, flag in matched}],
+    }
+    total: Counter[tuple[Any, ...]] = Counter()
+    for part in results[kind]:
+        total.update(part)
+    return Counter({row: n for row, n in total.items() if n})
+
+
+ROWS = st.tuples(st.sampled_from([None, 0, 1, 2, 3]), st.sampled_from(["a", "b", "c"]))
+CHANGES = st.lists(
+    st.tuples(st.sampled_from([0, 1]), ROWS, st.sampled_from([1, 1, 2, -1, -2])), max_size=12
+)
+
+
+@given(
+    batches=st.lists(CHANGES, min_size=1, max_size=12),
+    kind=st.sampled_from(KINDS),
+    null_safe=st.booleans(),
+    differ=st.booleans(),
+    hashes=st.sampled_from([1, 2, 100]),
+    at_once=st.sampled_from([1, 3, 1000]),
+)
+def test_every_version_is_the_join_of_the_rows_so_far(
+    batches: list[Batch], kind: JoinKind, null_safe: bool, differ: bool, hashes: int, at_once: int
+) -> None:
+    """Nulls, retractions, weights above 1, negative sums, collisions, hot keys cut into pieces."""
+    with TemporaryDirectory() as folder, patch.object(arrangement, "MATCHES_AT_ONCE", at_once):
+        join = spec(kind, DIFFERENT if differ else None, null_safe=null_safe)
+        run = Run(Path(folder), join, hashes)
+        sides: tuple[Counter[Row], Counter[Row]] = (Counter(), Counter())
+        for batch in batches:
+            for side, row, weight in batch:
+                sides[side][row] += weight
+            run.batch(batch)
+            assert run.output == expected(kind, sides, null_safe=null_safe, differ=differ)
+
+
+def test_an_arrangement_has_each_row_once_after_a_merge(tmp_path: Path) -> None:
+    run = Run(tmp_path, spec("inner"), 2)
+    for _ in range(8):  # as many small runs as start a merge
+        run.batch([(0, (1, "a"), 1), (0, (2, "b"), 1), (0, (2, "b"), -1)])
+    (file,) = run.state["rows0"]
+    assert file.rows == 1
+
+
+def test_a_single_join_refuses_a_second_match(tmp_path: Path) -> None:
+    run = Run(tmp_path, spec("single"), 2)
+    run.batch([(0, (1, "a"), 1), (1, (1, "x"), 1), (1, (2, "y"), 2)])
+    assert run.output == Counter({(1, "a", 1, "x"): 1})
+    run.batch([(1, (1, "x"), -1), (1, (1, "z"), 1)])
+    assert run.output == Counter({(1, "a", 1, "z"): 1})
+    run.batch([(0, (1, "a"), -1), (0, (3, "c"), 1), (1, (1, "x"), 1)])
+    assert run.output == Counter({(3, "c", None, None): 1})
+    with pytest.raises(RunFailed, match="at most one match") as failure:
+        run.batch([(0, (2, "b"), 1)])
+    assert failure.value.code == "SINGLE_JOIN_MATCHES"
+
+
+def test_products_of_weights_beyond_64_bits_fail(tmp_path: Path) -> None:
+    run = Run(tmp_path, spec("inner"), 2)
+    run.batch([(0, (1, "a"), 1 << 40), (1, (1, "b"), 1 << 22)])
+    assert run.output == Counter({(1, "a", 1, "b"): 1 << 62})
+    with pytest.raises(RunFailed) as failure:
+        run.batch([(1, (1, "c"), 1 << 23)])
+    assert failure.value.code == "WEIGHT_OVERFLOW"
