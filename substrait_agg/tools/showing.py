@@ -20,6 +20,7 @@ from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.errors import UsageError
 from substrait_agg.explanation.tree import OperatorColumns
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING
+from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.rows import Mask, equal
 from substrait_agg.state.ordered import OrderedTree
@@ -32,6 +33,7 @@ from substrait_agg.tools.checks.trees import (
     component_names,
     named,
     numbers_of,
+    tree_form,
     value_columns,
 )
 
@@ -72,8 +74,10 @@ class Showing:
             StateRefused: STATE_DAMAGED.
             UsageError: KEY_INVALID.
         """
-        if name not in (GROUP, PENDING, CLOSED):
+        if tree_form(name) == "entries":
             return self._entries(name, key, any_key=any_key)
+        if tree_form(name) == "rows":
+            return self._arranged(name, key, any_key=any_key)
         rows = self._rows(name, key, any_key=any_key)
         made = {GROUP: self._groups, PENDING: self._pending, CLOSED: self._closed}[name](rows)
         names = unique_names([column for column, _ in made])
@@ -183,6 +187,26 @@ class Showing:
         made.append(("weight", rows.column("weight")))
         titles = unique_names([title for title, _ in made])
         return pa.table(dict(zip(titles, (values for _, values in made), strict=True)))
+
+    def _arranged(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
+        """Return weighted rows by key, each once."""
+        runs = self._state[name]
+        if not runs:
+            return pa.table({"weight": pa.array([], pa.int64())})
+        schema = open_run(self._storage, runs[0]).schema
+        columns = key_columns(schema)
+        parts = Arrangement(self._storage, runs, ArrangementLayout.of_run(schema)).scan()
+        if not any_key:
+            types = [schema.field(column).type for column in columns]
+            wanted = wanted_values(key, self._key_names(columns), types)
+            parts = (part.filter(pa.array(_has(part, columns, wanted))) for part in parts)
+        rows = pa.concat_tables([schema.empty_table(), *_first(parts, self._limit)])
+        values = value_columns(schema)
+        names = named(values, component_names(self._shape, name))
+        made = [*self._keys(rows), *zip(names, map(rows.column, values), strict=True)]
+        made.append(("weight", rows.column("weight")))
+        titles = unique_names([title for title, _ in made])
+        return pa.table(dict(zip(titles, (column for _, column in made), strict=True)))
 
     def _groups_of(self, entries: pa.Table) -> pa.Table:
         """Return the key columns of the group of each entry, with null for an unknown group."""

@@ -10,9 +10,14 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import parse_retention
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location
-from substrait_agg.operator.common.names import GROUP
 from substrait_agg.tools.checks.findings import Verdict
-from substrait_agg.tools.checks.trees import chosen_operator, chosen_tree, shape_of, trees_of
+from substrait_agg.tools.checks.trees import (
+    chosen_operator,
+    chosen_tree,
+    main_trees,
+    shape_of,
+    trees_of,
+)
 from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.rollback.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
@@ -93,7 +98,7 @@ class State:
         state, any_key = snapshot.operators[ordinal], key is ANY
         shape = shape_of(self._checkpoint.document_of(snapshot.plan), ordinal)
         showing = Showing(self._checkpoint.state, state, shape, limit)
-        names = [GROUP] if tree is None else [chosen_tree(state, shape, tree)]
+        names = main_trees(state, shape) if tree is None else [chosen_tree(state, shape, tree)]
         if tree is None and not any_key:
             names = [found.name for found in trees_of(ordinal, state)]
         try:

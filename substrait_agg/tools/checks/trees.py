@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal as OneOf
 
 import pyarrow as pa
 
@@ -12,10 +13,27 @@ from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import PlanDocument
 from substrait_agg.errors import UsageError
 from substrait_agg.explanation.tree import NumberColumns, OperatorColumns, TreeColumns
-from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
+from substrait_agg.operator.common.names import (
+    CLOSED,
+    GROUP,
+    PENDING,
+    arrangement_tree,
+    entries_tree,
+)
 from substrait_agg.state.run import RunFile
 
 _ORDERED = re.compile(r"tree(\d+)")
+_ARRANGED = re.compile(r"rows(\d+)")
+
+TreeForm = OneOf["groups", "entries", "rows"]
+"""What a tree contains: rows by key, entries of groups in order, or weighted rows by key."""
+
+
+def tree_form(name: str) -> TreeForm:
+    """Return what the tree with this name contains."""
+    if _ORDERED.fullmatch(name):
+        return "entries"
+    return "rows" if _ARRANGED.fullmatch(name) else "groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +42,7 @@ class TreeRuns:
 
     Attributes:
         operator: ordinal of its operator.
-        name: ``group``, ``pending``, ``tree0``, ..., ``closed``.
+        name: ``group``, ``pending``, ``tree0``, ..., ``closed``; ``rows0``, ... of a join.
         runs: its runs.
     """
 
@@ -33,9 +51,9 @@ class TreeRuns:
     runs: tuple[RunFile, ...]
 
     @property
-    def ordered(self) -> bool:
-        """Whether it has entries instead of groups."""
-        return _ORDERED.fullmatch(self.name) is not None
+    def form(self) -> TreeForm:
+        """Return what it contains."""
+        return tree_form(self.name)
 
 
 def trees_of(ordinal: int, state: OperatorState) -> Iterator[TreeRuns]:
@@ -45,9 +63,13 @@ def trees_of(ordinal: int, state: OperatorState) -> Iterator[TreeRuns]:
 
 
 def _place(name: str) -> tuple[int, int]:
-    """Return the sort key of a tree: groups, pending groups, entries, closed groups."""
-    found = _ORDERED.fullmatch(name)
+    """Return the sort key of a tree: groups, pending groups, entries or rows, closed groups."""
+    found = _numbered_tree(name)
     return (2, int(found[1])) if found else ({GROUP: 0, PENDING: 1}.get(name, 3), 0)
+
+
+def _numbered_tree(name: str) -> re.Match[str] | None:
+    return _ORDERED.fullmatch(name) or _ARRANGED.fullmatch(name)
 
 
 def all_trees(snapshot: Snapshot) -> Iterator[TreeRuns]:
@@ -75,14 +97,28 @@ def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
     )
 
 
+def _known_trees(state: OperatorState, shape: OperatorColumns | None) -> list[str]:
+    """Return the names of the trees of an operator, also of those without runs."""
+    numbers = range(0 if shape is None else len(shape.trees))
+    if shape is not None and shape.kind == "join":
+        return list(map(arrangement_tree, numbers))
+    entries = map(entries_tree, numbers)
+    return sorted({GROUP, PENDING, *entries, CLOSED, *state.trees}, key=_place)
+
+
+def main_trees(state: OperatorState, shape: OperatorColumns | None) -> list[str]:
+    """Return the trees that are shown if none is chosen: the groups, or the rows of a join."""
+    known = _known_trees(state, shape)
+    return [GROUP] if GROUP in known else known
+
+
 def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) -> str:
     """Check the name of a tree of an operator. The tree may be without runs.
 
     Raises:
         UsageError: TREE_UNKNOWN.
     """
-    entries = map(entries_tree, range(0 if shape is None else len(shape.trees)))
-    known = sorted({GROUP, PENDING, *entries, CLOSED, *state.trees}, key=_place)
+    known = _known_trees(state, shape)
     if name in known:
         return name
     raise UsageError(
@@ -126,11 +162,11 @@ def describe_tree(shape: OperatorColumns | None, name: str) -> str:
         PENDING: "groups that wait to be emitted",
         CLOSED: "groups that are closed",
     }
-    found = _ORDERED.fullmatch(name)
+    found = _numbered_tree(name)
     if found is None:
         return words[name]
     tree = _tree_shape(shape, int(found[1]))
-    return "entries" if tree is None else tree.what
+    return tree_form(name) if tree is None else tree.what
 
 
 def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeColumns | None:
@@ -138,8 +174,8 @@ def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeColumns | No
 
 
 def component_names(shape: OperatorColumns | None, name: str) -> tuple[str, ...] | None:
-    """Return the names of the components of an ordered tree, None if they are unknown."""
-    found = _ORDERED.fullmatch(name)
+    """Return the names of the values of an ordered tree or of rows, None if they are unknown."""
+    found = _numbered_tree(name)
     tree = None if found is None else _tree_shape(shape, int(found[1]))
     return None if tree is None else tree.values
 

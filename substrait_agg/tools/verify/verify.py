@@ -236,7 +236,7 @@ class _Verification:
                 if self._is_whole(self._checkpoint.state, run, where):
                     with self._found.caught("RUN_DAMAGED", where):
                         self._checked["rows"] += check_run(
-                            self._checkpoint.state, run, where, self._found, ordered=tree.ordered
+                            self._checkpoint.state, run, where, self._found, tree.form
                         )
 
     def _whole(self, document: PlanDocument | None, snapshots: list[Snapshot]) -> None:

@@ -1,0 +1,165 @@
+"""Runs a whole flow in this process: linear steps on Arrow, one task per operator, no Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task_plan import TaskPlan
+from substrait_agg.evaluation.expressions import evaluate
+from substrait_agg.evaluation.steps import apply_steps, whole
+from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
+from substrait_agg.flow.graph.nodes import Flow, Node, Port
+from substrait_agg.operator.common.names import PORT, POSITION, WEIGHT
+from substrait_agg.operator.registry import operator_of
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.state.keys.canonical import canonical
+from substrait_agg.state.keys.rows import row_hashes
+from substrait_agg.state.run import HASH_MAX
+
+Row = tuple[Any, ...]
+Changes = Mapping[str, pa.Table]
+"""Per table its changed rows: its columns by name, and ``__weight``."""
+
+GLOBAL = ((0, 0),)
+
+
+class LocalFlow:
+    """A flow and its state.
+
+    Attributes:
+        view: the rows of the view with their weights: the sum of all changes so far.
+    """
+
+    def __init__(self, flow: Flow, folder: Path) -> None:
+        self.flow, self.folder = flow, folder
+        self.operators = [operator_of(node) for node in flow.operators]
+        self.states = [OperatorState() for _ in flow.operators]
+        self.version = -1
+        self.view: Counter[Row] = Counter()
+        for name in ("state", "changes"):
+            (folder / name).mkdir(exist_ok=True)
+
+    def batch(self, changes: Changes) -> None:
+        """Apply the changes of some tables; the first version also inserts the plan's own rows."""
+        self.version += 1
+        made: list[pa.Table | None] = []
+        for node in self.flow.operators:
+            made.append(self._run(node, changes, made))
+        last = made[-1]
+        if last is not None:
+            for *row, weight in _rows(last):
+                self.view[tuple(row)] += weight
+        self.view = Counter({row: n for row, n in self.view.items() if n})
+
+    def _run(
+        self, node: Node, changes: Changes, made: Sequence[pa.Table | None]
+    ) -> pa.Table | None:
+        final = node is self.flow.operators[-1]
+        chosen = self.flow.output if final else range(len(node.types))
+        operator = self.operators[node.id]
+        spec = operator.spec
+        plan = TaskPlan(
+            checkpoint=str(self.folder),
+            node=node.id,
+            operator=operator,
+            low=0,
+            high=HASH_MAX,
+            state=self.states[node.id],
+            version=self.version,
+            columns=tuple((node.columns[o], f"c{i}") for i, o in enumerate(chosen)),
+            final=final,
+            unaggregated=True,
+            initial_groups=GLOBAL if spec.is_global and self.version == 0 else (),
+        )
+        rows = self._input(node, changes, made)
+        done = run_task(plan, [] if rows is None else rows.to_batches())
+        assert not done.misplaced
+        self.states[node.id] = done.state
+        if not done.changes:
+            return None
+        names = [*(f"c{i}" for i in range(len(chosen))), WEIGHT]
+        tables = [pq.read_table(self.folder / "changes" / f.name) for f in done.changes]
+        return pa.concat_tables(tables).select(names)
+
+    def _input(
+        self, node: Node, changes: Changes, made: Sequence[pa.Table | None]
+    ) -> pa.Table | None:
+        parts, before = [], 0
+        for number, port in enumerate(node.inputs):
+            for branch in port.branches:
+                assert branch.port == number
+                rows = self._origin(branch, changes, made)
+                if rows is not None and rows.num_rows:
+                    rows = apply_steps(rows, branch.steps, carried=(WEIGHT,))
+                    parts.append(_prepared(node, port, number, before, rows))
+            before += len(port.arguments)
+        if not parts:
+            return None
+        return pa.concat_tables(parts, promote_options="default").combine_chunks()
+
+    def _origin(
+        self, branch: Branch, changes: Changes, made: Sequence[pa.Table | None]
+    ) -> pa.Table | None:
+        origin = branch.origin
+        if isinstance(origin, OperatorOrigin):
+            return made[origin.operator]
+        if isinstance(origin, RowsOrigin):
+            return _written(origin) if self.version == 0 else None
+        table = changes.get(".".join(origin.table))
+        return None if table is None else _read(table, origin)
+
+
+def _read(table: pa.Table, origin: TableOrigin) -> pa.Table:
+    columns = [
+        whole(table.column(name)).cast(to_arrow(type_))
+        for name, type_ in zip(origin.names, origin.types, strict=True)
+    ]
+    names = [f"c{i}" for i in range(len(columns))]
+    return pa.table([*columns, table.column(WEIGHT)], [*names, WEIGHT])
+
+
+def _written(origin: RowsOrigin) -> pa.Table:
+    one = pa.table({"one": [True]})
+    rows = [[evaluate(e, [whole(one.column(0))], 1) for e in row] for row in origin.rows]
+    columns = [pa.concat_arrays(column) for column in zip(*rows, strict=True)]
+    weights = pa.array([1] * len(rows), pa.int64())
+    return pa.table([*columns, weights], [*(f"c{i}" for i in range(len(columns))), WEIGHT])
+
+
+def _prepared(node: Node, port: Port, number: int, before: int, rows: pa.Table) -> pa.Table:
+    """Return rows as the exchange gives them."""
+    count = rows.num_rows
+    columns = [whole(rows.column(i)) for i in range(rows.num_columns - 1)]
+    weights = whole(rows.column(WEIGHT))
+    keys = [canonical(evaluate(key, columns, count)) for key in port.keys]
+    hashes = row_hashes(keys, np.zeros(count, np.uint64)) if keys else np.zeros(count, np.uint64)
+    made: dict[str, Any] = {
+        "__m": (hashes >> np.uint64(33)).astype(np.int32),
+        "__x": (hashes & np.uint64(0x7FFFFFFF)).astype(np.int32),
+        **{f"k{i}": key for i, key in enumerate(keys)},
+    }
+    for i, (value, condition) in enumerate(port.arguments, before):
+        column = pa.array(np.ones(count, np.bool_)) if value is None else evaluate(value, columns, count)
+        if condition is not None:
+            mask = evaluate(condition, columns, count).fill_null(False)
+            column = column.take(pa.array(np.arange(count), mask=~np.asarray(mask)))
+        made[f"x{i}"] = column
+    if node.weight != "one":
+        made[WEIGHT] = weights
+    made[POSITION] = pa.array(np.arange(count))
+    if len(node.inputs) > 1:
+        made[PORT] = pa.array(np.full(count, number, np.int8))
+    return pa.table(made)
+
+
+def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
