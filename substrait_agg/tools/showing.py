@@ -198,7 +198,7 @@ class Showing:
         parts = Arrangement(self._storage, runs, ArrangementLayout.of_run(schema)).scan()
         if not any_key:
             types = [schema.field(column).type for column in columns]
-            wanted = wanted_values(key, self._key_names(columns), types)
+            wanted = key_values(key, self._key_names(columns), types)
             parts = (part.filter(pa.array(_has(part, columns, wanted))) for part in parts)
         rows = pa.concat_tables([schema.empty_table(), *_first(parts, self._limit)])
         values = value_columns(schema)

@@ -40,7 +40,7 @@ from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures import moments, ranks
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
-from substrait_agg.state import merging, ordered, tree
+from substrait_agg.state import merging, ordered, run
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
@@ -376,7 +376,7 @@ def small_parts(rows: int) -> Iterator[None]:
     """Everything that is cut into parts of many rows is cut into parts of a few."""
     with ExitStack() as stack:
         for module, name in (
-            (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (tree, "SCAN_ROWS"), (ordered, "FIRST_ROWS"),
+            (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (run, "SCAN_ROWS"), (ordered, "FIRST_ROWS"),
             (moments, "CHUNK"), (ranks, "CHUNK"), (values, "LARGE"), (values, "READ_ENTRIES"),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, rows))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import StateRefused
-from substrait_agg.state import tree as trees
+from substrait_agg.state import run as run_files
 from substrait_agg.state.keys.rows import group_rows
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import KeyedTree, newest
@@ -95,7 +95,7 @@ def test_the_newest_row_of_a_key_counts(
 ) -> None:
     """Lookups of keys that are and are not there, scans and merges, whatever the pages and collisions."""
     model: dict[tuple[Any, ...], tuple[bool, int]] = {}
-    with TemporaryDirectory() as folder, patch.object(trees, "SCAN_ROWS", scan_rows):
+    with TemporaryDirectory() as folder, patch.object(run_files, "SCAN_ROWS", scan_rows):
         files = FolderFiles(folder)
         runs: list[RunFile] = []
         for b, batch in enumerate(batches):

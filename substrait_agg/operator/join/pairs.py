@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.evaluation.expressions import evaluate
 from substrait_agg.operator.join.spec import JoinSide, JoinSpec
 from substrait_agg.state.keys.rows import Mask, as_mask
@@ -63,12 +64,13 @@ class Pairs:
 class ResidualFilter:
     """The residual condition of a join."""
 
-    def __init__(self, spec: JoinSpec) -> None:
+    def __init__(self, spec: JoinSpec, condition: Expr) -> None:
         self._spec = spec
+        self._condition = condition
 
     def holds(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Mask:
         """Return a mask of the pairs for which the condition is true."""
         sides = zip(self._spec.sides, (left, right), strict=True)
         columns = [column for side, rows in sides for column in columns_of(side, rows)]
-        result = evaluate(self._spec.residual, columns, left.num_rows)
+        result = evaluate(self._condition, columns, left.num_rows)
         return as_mask(pc.fill_null(result, False))

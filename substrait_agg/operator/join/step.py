@@ -150,7 +150,7 @@ class _Step:
         self._deltas = deltas
         self._old = old
         self._pairs = Pairs(spec)
-        self._residual = None if spec.residual is None else ResidualFilter(spec)
+        self._residual = None if spec.residual is None else ResidualFilter(spec, spec.residual)
 
     def changes(self) -> Iterator[pa.Table]:
         """Yield the changes of the output."""
