@@ -90,10 +90,7 @@ def _operator(
     node: Node, names: Sequence[NodeNames], below: Sequence[GroupCount], *, by_policy: bool
 ) -> ExplainedOperator:
     inputs, output = names[node.id].inputs, names[node.id].output
-    keys = tuple(
-        ExplainedKey(shown(name), say(key, inputs), str(key.type), key.type.nullable)
-        for key, name in zip(node.keys, output, strict=False)
-    )
+    keys = _keys(node, names[node.id])
     measured = output[len(keys) :]
     outputs = [n.output for n in names]
     several = len(node.inputs) > 1
@@ -113,7 +110,7 @@ def _operator(
             for i, ordinals in enumerate(node.sets)
         ),
         measures=tuple(_measure(node, i, inputs, measured[i]) for i in range(len(node.measures))),
-        state=state_of(node, inputs, output),
+        state=state_of(node, names[node.id]),
         output=_columns(output, node.types),
         inputs=branches,
         weights=WEIGHTS[node.weight],
@@ -121,6 +118,23 @@ def _operator(
         row_multiple=node.rows_per_row,
         groups=groups_of(node, inputs, below),
         steps=steps_of(node, keys, branches, by_policy=by_policy),
+    )
+
+
+def _keys(node: Node, names: NodeNames) -> tuple[ExplainedKey, ...]:
+    if not node.port_columns:
+        texts = [
+            (name, say(k, names.inputs)) for k, name in zip(node.keys, names.output, strict=False)
+        ]
+    else:
+        sides = zip(*(port.keys for port in node.inputs), strict=True)
+        texts = [
+            2 * (" = ".join(say(k, n) for k, n in zip(key, names.ports, strict=True)),)
+            for key in sides
+        ]
+    return tuple(
+        ExplainedKey(shown(name), text, str(key.type), key.type.nullable)
+        for key, (name, text) in zip(node.keys, texts, strict=False)
     )
 
 
@@ -207,6 +221,13 @@ TASKS: tuple[Template, ...] = (
 )
 """Steps in the tasks of an operator. A step without text is left out."""
 
+JOIN_TASKS: tuple[Template, ...] = (
+    ("probe", "operator", "read the rows of each input that match changed rows of the other"),
+    ("emit", "operator", "{emit}"),
+    ("save", "operator", "write the changed rows as new sorted runs; merge some older runs"),
+)
+"""Steps in the tasks of an operator whose state consists of the rows of its inputs."""
+
 EARLY: dict[str, str] = {
     "carry": "",
     "refuse": "fail the batch where a row is retracted more often than inserted",
@@ -235,9 +256,10 @@ def steps_of(
             that the view shows.
     """
     words = _words(node, keys, by_policy=by_policy)
+    tasks = JOIN_TASKS if node.port_columns else TASKS
     steps = (
         RunStep(name, place, text.format_map(words))
-        for name, place, text in (*(ROW_WISE if node.row_wise else SUMMED), *TASKS)
+        for name, place, text in (*(ROW_WISE if node.row_wise else SUMMED), *tasks)
     )
     return (*_prepared(node, inputs), *(step for step in steps if step.what))
 
@@ -315,6 +337,8 @@ def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCo
         inputs: names of its input columns.
         below: the results for the operators before it.
     """
+    if node.port_columns:
+        return GroupCount(0, None, "one row per pair of rows that match")
     if not node.key_types:
         return GroupCount(1, 1, "one group for all rows")
     least = sum(not ordinals for ordinals in node.sets)

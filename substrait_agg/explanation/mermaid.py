@@ -131,8 +131,9 @@ def _operator(operator: ExplainedOperator, drawing: _Drawing) -> Iterator[str]:
     yield drawing.node(f"{me}_exchange", _on_spark(operator), "spark", "hexagon")
     yield f'  subgraph {me}["{drawing.label([f"operator {operator.id}, {operator.kind}"])}"]'
     yield drawing.node(f"{me}_group", _group(operator), "operator")
-    yield drawing.node(f"{me}_state", _state(operator.state), "state", "store")
-    yield f"  {me}_group -.- {me}_state"
+    if operator.state.group_bytes:
+        yield drawing.node(f"{me}_state", _state(operator.state), "state", "store")
+        yield f"  {me}_group -.- {me}_state"
     for tree in operator.state.trees:
         lines = (f"tree {tree.ordinal}", tree_text(tree), entry_text(tree))
         yield drawing.node(f"{me}_tree{tree.ordinal}", lines, "state", "store")
@@ -185,7 +186,8 @@ def _group(operator: ExplainedOperator) -> Iterator[str]:
         yield f"from {readings_text(measure)}"
         if measure.filter is not None:
             yield f"FILTER {measure.filter}"
-    yield f"groups {groups_text(operator.groups)}"
+    if operator.state.group_bytes:
+        yield f"groups {groups_text(operator.groups)}"
     yield f"output {columns_text(operator.output) or 'no columns'}"
     yield from (f"{s.name} {s.what}" for s in operator.steps if s.name in ("guard", "emit"))
 

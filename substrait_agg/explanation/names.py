@@ -34,10 +34,17 @@ EMPTY = '""'
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """Names of the columns of the first input port and of the output columns of an operator."""
+    """Names of the input columns and of the output columns of an operator.
+
+    Attributes:
+        inputs: of the input columns of the first port.
+        output: of the output columns.
+        ports: of the input columns of each port.
+    """
 
     inputs: Names
     output: Names
+    ports: tuple[Names, ...]
 
 
 def clean(text: str) -> str:
@@ -99,19 +106,29 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
     made: list[NodeNames] = []
     for node in flow.operators:
         outputs = [n.output for n in made]
-        inputs = input_names(node, outputs)
-        found = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
-        found += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
-        found += [
-            short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)
-        ]
-        made.append(NodeNames(inputs, (*found, *(["grouping set"] if node.sets else []))))
+        ports = tuple(
+            merged_names([branch_names(branch, outputs)[-1] for branch in port.branches])
+            for port in node.inputs
+        )
+        made.append(NodeNames(ports[0], _output_names(node, ports), ports))
     return tuple(made)
 
 
-def input_names(node: Node, outputs: Sequence[Names]) -> Names:
-    """Return the names of the columns of the first port; the ordinal where branches disagree."""
-    found = [branch_names(branch, outputs)[-1] for branch in node.inputs[0].branches]
+def _output_names(node: Node, ports: Sequence[Names]) -> Names:
+    if node.port_columns:
+        return tuple(
+            "mark" if e is None else _named(e, ports[port], f"op{node.id}.v{i}")
+            for i, (port, e) in enumerate(node.port_columns)
+        )
+    inputs = ports[0]
+    found = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
+    found += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
+    found += [short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)]
+    return (*found, *(["grouping set"] if node.sets else []))
+
+
+def merged_names(found: Sequence[Names]) -> Names:
+    """Return the names of columns that come in on several ways; the ordinal where they disagree."""
     columns = zip(*found, strict=True)
     return tuple(c[0] if len(set(c)) == 1 else f"{PLACE}#{i}" for i, c in enumerate(columns))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from substrait_agg.explanation.names import Names, shown, written
+from substrait_agg.explanation.names import Names, NodeNames, say, shown, written
 from substrait_agg.explanation.tree import (
     ExplainedAccumulator,
     ExplainedState,
@@ -24,7 +24,7 @@ from substrait_agg.flow.graph.graph import (
     TreeComponent,
     ValueTree,
 )
-from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.functions.aggregates import accumulators
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.plan.types import BOOL, I64, Type
@@ -62,22 +62,46 @@ def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
         yield MeasureInput(f"tree {read.tree}", "live entries, in order")
 
 
-def state_of(node: Node, inputs: Names, output: Names) -> ExplainedState:
+def state_of(node: Node, names: NodeNames) -> ExplainedState:
     """Describe the state of an operator.
 
     Args:
         node: the operator.
-        inputs: names of its input columns.
-        output: names of its output columns.
+        names: names of its columns.
     """
-    size = group_size(node, [shown(n) for n in output])
+    if node.port_columns:
+        ports = range(len(node.inputs))
+        return ExplainedState(0, (), (), tuple(_arrangement(i, node, names) for i in ports))
+    size = group_size(node, [shown(n) for n in names.output])
     return ExplainedState(
         group_bytes=size.bytes,
         varies=size.varies,
         accumulators=tuple(
-            _accumulator(a, i, node, inputs) for i, a in enumerate(node.accumulators)
+            _accumulator(a, i, node, names.inputs) for i, a in enumerate(node.accumulators)
         ),
-        trees=tuple(_tree(i, node, inputs) for i in range(len(node.trees))),
+        trees=tuple(_tree(i, node, names.inputs) for i in range(len(node.trees))),
+    )
+
+
+def stored_names(port: Port, names: Names) -> tuple[str, ...]:
+    """Return the names of the columns that an operator stores of the rows of a port, as text."""
+    return tuple("rows" if value is None else say(value, names) for value, _ in port.arguments)
+
+
+def _arrangement(ordinal: int, node: Node, names: NodeNames) -> ExplainedTree:
+    port, columns = node.inputs[ordinal], names.ports[ordinal]
+    keys = [say(key, columns) for key in port.keys]
+    values = stored_names(port, columns)
+    size = row_size(port, [*keys, *values])
+    by = f" by {', '.join(keys)}" if keys else ""
+    return ExplainedTree(
+        ordinal=ordinal,
+        what=f"rows of input {ordinal}{by}: {', '.join(values) or 'keys only'}",
+        use=node.describe().tree_uses[ordinal],
+        measures=(),
+        entry_bytes=size.bytes,
+        varies=size.varies,
+        ends_alone=False,
     )
 
 
@@ -222,6 +246,20 @@ def group_size(node: Node, names: Sequence[str]) -> Size:
         bits += sum(map(type_bits, types))
         if not all(map(is_fixed, types)):
             varies.append(f"{side} entry of tree {ordinal}")
+    return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
+
+
+def row_size(port: Port, names: Sequence[str]) -> Size:
+    """Return the size of a row in a run of the rows of a port: hash, weight, keys and arguments.
+
+    Args:
+        port: the port.
+        names: names of its keys and arguments.
+    """
+    types = [key.type for key in port.keys]
+    types += [BOOL if value is None else value.type for value, _ in port.arguments]
+    varies = tuple(n for n, t in zip(names, types, strict=True) if not is_fixed(t))
+    bits = HASH_BITS + WEIGHT_BITS + sum(map(type_bits, types))
     return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
 
 

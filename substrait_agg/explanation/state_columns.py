@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.explanation.names import Names, names_of, shown
-from substrait_agg.explanation.state import argument_text, state_of
+from substrait_agg.explanation.names import NodeNames, names_of, say, shown
+from substrait_agg.explanation.state import argument_text, state_of, stored_names
 from substrait_agg.explanation.tree import NumberColumns, OperatorColumns, TreeColumns
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.functions.aggregates.accumulators import Accumulator
@@ -20,19 +20,13 @@ def state_columns(flow: Flow) -> tuple[OperatorColumns, ...]:
 
 
 def _columns_of_flow(flow: Flow) -> tuple[OperatorColumns, ...]:
-    names = names_of(flow)
-    return tuple(
-        _operator_columns(node, names[node.id].inputs, names[node.id].output)
-        for node in flow.operators
-    )
+    pairs = zip(flow.operators, names_of(flow), strict=True)
+    return tuple(_operator_columns(node, names) for node, names in pairs)
 
 
-def _operator_columns(node: Node, inputs: Names, output: Names) -> OperatorColumns:
-    state = state_of(node, inputs, output)
-    columns = [shown(name) for name in output]
-    keys, values = columns[: len(node.keys)], columns[len(node.keys) :]
-    if node.sets:  # the set index is the last output column, and the last state key
-        keys, values = [*keys, values[-1]], values[:-1]
+def _operator_columns(node: Node, names: NodeNames) -> OperatorColumns:
+    state = state_of(node, names)
+    keys, values = _key_and_value_names(node, names)
     return OperatorColumns(
         kind=node.describe().kind,
         keys=tuple(keys),
@@ -44,12 +38,29 @@ def _operator_columns(node: Node, inputs: Names, output: Names) -> OperatorColum
             for described, a in zip(state.accumulators, node.accumulators, strict=True)
         ),
         trees=tuple(
-            TreeColumns(
-                described.what,
-                tuple(argument_text(c.argument, node, inputs) for c in tree.components),
-            )
-            for described, tree in zip(state.trees, node.trees, strict=True)
+            TreeColumns(described.what, values)
+            for described, values in zip(state.trees, _tree_columns(node, names), strict=True)
         ),
+    )
+
+
+def _key_and_value_names(node: Node, names: NodeNames) -> tuple[list[str], list[str]]:
+    columns = [shown(name) for name in names.output]
+    if node.port_columns:
+        return [say(key, names.inputs) for key in node.keys], columns
+    keys, values = columns[: len(node.keys)], columns[len(node.keys) :]
+    if node.sets:  # the set index is the last output column, and the last state key
+        return [*keys, values[-1]], values[:-1]
+    return keys, values
+
+
+def _tree_columns(node: Node, names: NodeNames) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the values of every tree."""
+    if node.port_columns:
+        return tuple(map(stored_names, node.inputs, names.ports))
+    return tuple(
+        tuple(argument_text(c.argument, node, names.inputs) for c in tree.components)
+        for tree in node.trees
     )
 
 

@@ -105,6 +105,8 @@ def key_text(key: ExplainedKey) -> str:
 
 def no_keys(operator: ExplainedOperator) -> str:
     """Return the text for an operator without keys."""
+    if operator.kind == "join":
+        return "none (every row of one input matches every row of the other)"
     return f"none (one {'group per grouping set' if operator.sets else 'global group'})"
 
 
@@ -133,9 +135,10 @@ def readings_text(measure: ExplainedMeasure) -> str:
 
 
 def _state(state: ExplainedState, groups: GroupCount) -> Iterator[str]:
-    yield f"  groups: {groups_text(groups)}"
-    yield f"  state per group: {size_text(state.group_bytes, state.varies)}"
-    yield f"    {stored_extras_text(state)}"
+    if state.group_bytes:
+        yield f"  groups: {groups_text(groups)}"
+        yield f"  state per group: {size_text(state.group_bytes, state.varies)}"
+        yield f"    {stored_extras_text(state)}"
     yield from (f"    {accumulator_text(a)}" for a in accumulators(state))
     for tree in state.trees:
         yield f"  tree {tree.ordinal}: {tree_text(tree)}"

@@ -148,12 +148,14 @@ def _prepared(node: Node, port: Port, number: int, before: int, rows: pa.Table) 
         **{f"k{i}": key for i, key in enumerate(keys)},
     }
     for i, (value, condition) in enumerate(port.arguments, before):
-        column = pa.array(np.ones(count, np.bool_)) if value is None else evaluate(value, columns, count)
+        column = (
+            pa.array(np.ones(count, np.bool_)) if value is None else evaluate(value, columns, count)
+        )
         if condition is not None:
             mask = evaluate(condition, columns, count).fill_null(False)
             column = column.take(pa.array(np.arange(count), mask=~np.asarray(mask)))
         made[f"x{i}"] = column
-    if node.weight != "one":
+    if node.weight != "append_only":
         made[WEIGHT] = weights
     made[POSITION] = pa.array(np.arange(count))
     if len(node.inputs) > 1:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,16 @@ def generate(folder: Path, scale: float = 0.01) -> dict[str, pa.Table]:
     program = Path(sys.executable).with_name("tpchgen-cli")
     command = [str(program), "parquet", "-s", str(scale), "--output-dir", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
-    return {name: pq.read_table(folder / f"{name}.parquet") for name in KEYS}
+    return {name: _plain(pq.read_table(folder / f"{name}.parquet")) for name in KEYS}
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return a table with texts as plain strings, and nullable columns."""
+    fields = [
+        pa.field(field.name, pa.string() if pa.types.is_string_view(field.type) else field.type)
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 @dataclass
@@ -141,16 +150,16 @@ class Tables:
         with duckdb.connect() as connection:
             for name, rows in self.rows.items():
                 connection.register(name, rows)
-            return connection.execute(sql(query)).fetchall()
+            found: list[tuple[Any, ...]] = connection.execute(sql(query)).fetchall()
+        return found
 
 
 def _weighted(rows: pa.Table, weight: int) -> pa.Table:
     return rows.append_column(WEIGHT, pa.array([weight] * len(rows), pa.int64()))
 
 
-@cache
 def _is_number(kind: type) -> bool:
-    return kind.__name__ in ("int", "float", "Decimal")
+    return issubclass(kind, int | float | Decimal)
 
 
 def same_rows(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
@@ -163,9 +172,8 @@ def same_rows(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> boo
 
 def _sort_key(row: tuple[Any, ...]) -> tuple[list[str], list[float]]:
     """Order rows by what is exact first: texts, dates, whole numbers."""
-    rough = ("float", "Decimal")
-    exact = [str(value) for value in row if type(value).__name__ not in rough]
-    return exact, [round(float(v), 1) for v in row if type(v).__name__ in rough]
+    exact = [str(value) for value in row if not isinstance(value, float | Decimal)]
+    return exact, [round(float(v), 1) for v in row if isinstance(v, float | Decimal)]
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -52,7 +52,15 @@ def spec(kind: JoinKind, residual: Expr | None = None, *, null_safe: bool = Fals
     chosen = {2: (0, 1), 3: (0, 1, mark), 4: (0, 1, 2, 3)}[width]
     out = (*types[:2], pa.bool_()) if width == 3 else types[:width]
     return JoinSpec(
-        kind, (pa.int64(),), (null_safe,), (left, right), residual, chosen, out, "the join", "any"
+        kind,
+        (pa.int64(),),
+        (null_safe,),
+        (left, right),
+        residual,
+        chosen,
+        out,
+        "the join",
+        "weighted",
     )
 
 

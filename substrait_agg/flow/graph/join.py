@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr, JoinKind
-from substrait_agg.flow.graph.nodes import Node, NodeDescription
+from substrait_agg.flow.graph.nodes import Node, NodeDescription, Port
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.plan.types import Type
 
@@ -72,20 +72,41 @@ class Join(Node):
     @property
     def output_weight(self) -> WeightKind:
         """See `Node`."""
-        return "any"
+        return "weighted"
 
     @property
     def timed_by(self) -> tuple[Expr, ...]:
         """Return no expression: a row may match a row of any time."""
         return ()
 
+    @property
+    def port_columns(self) -> tuple[tuple[int, Expr | None], ...]:
+        """See `Node`: the mark is no column of a port."""
+        sides = [
+            [(number, _stored(port, place)) for place in places]
+            for number, (port, places) in enumerate(
+                zip(self.inputs, self.columns_of_sides, strict=True)
+            )
+        ]
+        columns: list[tuple[int, Expr | None]] = [*sides[0], *sides[1], (0, None)]
+        return tuple(columns[ordinal] for ordinal in self.chosen)
+
     def describe(self) -> NodeDescription:
         """See `Node`."""
         return NodeDescription(
-            "join", "rows", emits=f"{self.kind} join: changes of the joined rows"
+            "join",
+            "rows",
+            ("to find the rows that match",) * 2,
+            emits=f"the changes of the {self.kind} join: matches of the changed rows",
         )
 
     def identity(self) -> tuple[object, ...]:
         """See `Node`."""
         parts = (self.kind, self.null_safe, self.residual, self.columns_of_sides, self.chosen)
-        return (False, (), ("Join", *parts), None)
+        return (False, (), None, ("Join", *parts))
+
+
+def _stored(port: Port, place: int) -> Expr | None:
+    """Return the expression of a stored column: a key, or an argument."""
+    count = len(port.keys)
+    return port.keys[place] if place < count else port.arguments[place - count][0]

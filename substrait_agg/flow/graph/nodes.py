@@ -213,6 +213,15 @@ class Node:
         return ()
 
     @property
+    def port_columns(self) -> tuple[tuple[int, Expr | None], ...]:
+        """Return the port and the expression over its rows that each output column shows.
+
+        They are empty if the output consists of keys, of `passed_on` and of measures. Otherwise the
+        state consists of the rows of each port, by its keys.
+        """
+        return ()
+
+    @property
     def output_weight(self) -> WeightKind:
         """Return what is known about the weights of its changes."""
         return "changelog"

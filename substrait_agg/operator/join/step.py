@@ -108,6 +108,9 @@ class _Delta:
 
 def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     layout = spec.sides[port].layout
+    if not table.num_rows:  # then the columns of this side may be missing
+        none = _one(layout.schema.empty_table())
+        return _Delta(none, none)
     keys = [whole(table, f"k{i}") for i in range(len(spec.keys))]
     values = [
         whole(table, name).cast(type_)
@@ -130,7 +133,7 @@ def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
 
 def _one(table: pa.Table) -> pa.RecordBatch:
     """Return a table as one record batch."""
-    columns = [column.combine_chunks() for column in table.columns]
+    columns = [whole(table, name) for name in table.column_names]
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 

@@ -362,9 +362,10 @@ def _facts(operator: ExplainedOperator, limits: PageLimits) -> Iterator[tuple[st
         "grouping sets",
         f'<ul class="plain">{sets}</ul>{limits.more(operator.sets)}' if sets else "",
     )
-    yield "groups", limits.text(groups_text(operator.groups))
     state = operator.state
-    yield "bytes per group", limits.text(size_text(state.group_bytes, state.varies))
+    if state.group_bytes:
+        yield "groups", limits.text(groups_text(operator.groups))
+        yield "bytes per group", limits.text(size_text(state.group_bytes, state.varies))
     if operator.row_multiple > 1:
         yield "input rows", f"times {operator.row_multiple}, once per grouping set or window"
     written = [i.rows for i in operator.inputs if i.rows is not None]
@@ -391,8 +392,10 @@ def _measure(measure: ExplainedMeasure, limits: PageLimits) -> Iterator[str]:
 
 def _state_title(operator: ExplainedOperator) -> str:
     state = operator.state
-    numbers = counted(len(accumulators(state)), "accumulator")
-    return f"State: {numbers}, {counted(len(state.trees), 'tree')}"
+    trees = counted(len(state.trees), "tree")
+    if not state.group_bytes:
+        return f"State: {trees}"
+    return f"State: {counted(len(accumulators(state)), 'accumulator')}, {trees}"
 
 
 def _state(operator: ExplainedOperator, limits: PageLimits) -> str:
@@ -404,6 +407,8 @@ def _state(operator: ExplainedOperator, limits: PageLimits) -> str:
     trees = limits.table(
         ("tree", "what", "use", "bytes per entry"), state.trees, lambda t: _tree(t, limits)
     )
+    if not state.group_bytes:
+        return trees
     return (
         f"<p>Of every group: {stored_extras_text(state)}{'; and these numbers' if entries else ''}.</p>"
         f"{numbers if entries else ''}{trees if state.trees else ''}"

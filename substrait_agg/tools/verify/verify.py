@@ -7,7 +7,7 @@ trees of a version have to agree with each other and with its counters.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -36,7 +36,7 @@ from substrait_agg.operator.numeric.delta import unpack_fixed
 from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.keys import EncodedKeys, before
-from substrait_agg.state.keys.rows import group_rows
+from substrait_agg.state.keys.rows import group_rows, row_hashes
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import HASH_MAX, RunFile, open_pages, open_run
 from substrait_agg.state.storage import Storage
@@ -44,7 +44,7 @@ from substrait_agg.state.tree import key_columns, tree_of
 from substrait_agg.tools.checks.findings import Finding, FindingCollector, Verdict
 from substrait_agg.tools.checks.orphan_files import report_orphan_files
 from substrait_agg.tools.checks.spark_logs import check_logs
-from substrait_agg.tools.checks.trees import all_trees, shape_of
+from substrait_agg.tools.checks.trees import TreeForm, all_trees, shape_of
 from substrait_agg.tools.rollback.sinks import check_records
 from substrait_agg.tools.verify.view import check_view
 
@@ -392,13 +392,16 @@ def check_levels(
             found.fault("COUNTS_DIFFER", path, message)
 
 
-GROUPS = ("hash", "dead")
-ENTRIES = ("hash", "chain")
-"""First columns of a run of groups, and of a run of entries."""
+FIRST_COLUMNS: dict[TreeForm, tuple[str, str]] = {
+    "groups": ("hash", "dead"),
+    "entries": ("hash", "chain"),
+    "rows": ("hash", "weight"),
+}
+"""First columns of a run, by the content of its tree."""
 
 
 def check_run(
-    storage: FolderFiles, file: RunFile, path: str, found: FindingCollector, *, ordered: bool
+    storage: FolderFiles, file: RunFile, path: str, found: FindingCollector, form: TreeForm
 ) -> int:
     """Check a run whose checksum is right. Return its number of rows.
 
@@ -407,12 +410,12 @@ def check_run(
         file: as the snapshot names it.
         path: of the run, for findings.
         found: takes the findings.
-        ordered: whether it has entries instead of groups.
+        form: what its tree contains.
     """
     reader, _ = open_pages(storage.map(file.name))
     with reader:
         schema = reader.schema
-        wanted = ENTRIES if ordered else GROUPS
+        wanted = FIRST_COLUMNS[form]
         if tuple(schema.names[:2]) != wanted:
             message = (
                 f"it has the columns {', '.join(schema.names[:4])}, ..., but should have "
@@ -430,8 +433,7 @@ def check_run(
         return rows
     for page in pages:
         page.validate(full=True)
-    check = _check_entry_order if ordered else _check_groups
-    check(pages, path, found)
+    _CHECKS[form](pages, path, found)
     return rows
 
 
@@ -473,6 +475,28 @@ def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: FindingCol
             message = f"the running sum of weights is wrong in {int(wrong.sum())} places"
             found.fault("RUNNING_SUM_WRONG", path, message)
             return
+
+
+def _check_rows(pages: list[pa.RecordBatch], path: str, found: FindingCollector) -> None:
+    for rows in _joined(pages):
+        hashes, weights = rows.column("hash").to_numpy(), rows.column("weight")
+        if (hashes[1:] < hashes[:-1]).any():
+            found.fault("RUN_ORDER_WRONG", path, "its rows are not in order of their hash")
+            return
+        if weights.null_count or not weights.to_numpy().all():
+            found.fault("RUN_DAMAGED", path, "rows of it have no weight")
+        columns = [column.combine_chunks() for column in rows.columns[2:]]
+        _, first = group_rows(row_hashes(columns, hashes), columns)
+        if not first.all():
+            found.fault("KEY_REPEATED", path, f"{int((~first).sum())} rows are in it twice")
+
+
+_CHECKS: dict[TreeForm, Callable[[list[pa.RecordBatch], str, FindingCollector], None]] = {
+    "groups": _check_groups,
+    "entries": _check_entry_order,
+    "rows": _check_rows,
+}
+"""The check of the rows of a run, by the content of its tree."""
 
 
 def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
