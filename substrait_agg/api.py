@@ -146,6 +146,7 @@ class Plan:
 
 def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None) -> Checked:
     from substrait_agg.bind import bind
+    from substrait_agg.evaluation.conditions import check_conditions
     from substrait_agg.plan import decode
     from substrait_agg.report.places.order import in_plan_order
 
@@ -156,6 +157,8 @@ def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None
         found = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
         return Checked(None, None, in_plan_order(_of_no_plan(content, found)))
     bound = bind(decoded, problems, source_schemas)
+    if bound is not None:
+        check_conditions(bound.root, problems)
     return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.items))
 
 

@@ -68,6 +68,14 @@ JOINS: tuple[ProblemKind, ...] = kinds(
          "(specification, Join Types). Only marks that are true or false are computed."),
     ),
     (
+        "JOIN_CONDITION_NOT_SUPPORTED", "error", "error",
+        "the join tests the condition {condition} on every pair of rows, and it uses a function that the join does not compute",
+        "compute the function in a projection below the join, and compare its result in the condition of the join",
+        ("A limit of this program: the operators of outer, semi, anti, mark and single joins evaluate their conditions "
+         "themselves, with the comparisons, arithmetic and functions that give exactly Spark's results on Arrow columns. "
+         "The condition of an inner join is a filter after the join and can use every function."),
+    ),
+    (
         "JOIN_NOT_IN_UNCLEAR", "error", "error",
         ("{producer} writes NOT IN and NOT EXISTS as the same anti join; its condition can be null, and then they give "
          "different rows"),

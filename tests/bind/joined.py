@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from substrait_agg.bind import BoundPlan, bind
-from substrait_agg.bind.plan import pending
 from substrait_agg.plan import decode
 from substrait_agg.problems import Mode, Problem, Problems
 
@@ -138,22 +133,13 @@ def plan(root: Json, width: int, *, producer: str = "hand", minor: int = 106) ->
     }
 
 
-@contextmanager
-def supported() -> Iterator[None]:
-    """As if every relation that is bound had an operator."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pending, "NOT_RUN", frozenset())
-        yield
-
-
 def bound_with(
     given: Json | bytes, mode: Mode = "lenient"
 ) -> tuple[BoundPlan | None, list[Problem]]:
     """The bound plan and the problems of it."""
     problems = Problems(mode)
     content = given if isinstance(given, bytes) else json.dumps(given).encode()
-    with supported():
-        made = bind(decode(content, problems), problems)
+    made = bind(decode(content, problems), problems)
     return made, list(problems.items)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-import substrait_agg
 from substrait_agg.bind.bound import (
     BoundFilter,
     BoundJoin,
@@ -414,10 +412,3 @@ def test_joins_are_told_apart_by_their_fingerprints() -> None:
         plan(join("INNER", read("c", MUST, TEXT), RIGHT, ON), 5),
     ]
     assert len({bound(p).fingerprint for p in plans}) == len(plans)
-
-
-def test_a_join_is_refused_while_it_has_no_operator() -> None:
-    report = substrait_agg.validate(json.dumps(plan(join("INNER", LEFT, RIGHT, ON), 5)))
-    assert [(p.code, p.path) for p in report.problems] == [
-        ("RELATION_NOT_SUPPORTED", f"{ROOT}.join")
-    ]

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import substrait_agg
-from substrait_agg.bind.plan.pending import NOT_RUN
 from substrait_agg.functions.aggregates.registry import UserMeasure, register, unregister
 from substrait_agg.plan.types import Type
 from substrait_agg.problem_kinds import KINDS, MODES, Mode
@@ -35,13 +34,6 @@ ALSO: dict[str, frozenset[str]] = {
     "TOO_MANY_PROBLEMS": frozenset({"NULLABILITY_MISSING"}),
 }
 """Codes that the example of a code raises besides."""
-
-# While joins have no operator, their examples are refused for that as well.
-ALSO |= {
-    code: frozenset({"RELATION_NOT_SUPPORTED"})
-    for code in KINDS
-    if code.startswith(("JOIN_", "MERGE_JOIN_")) and NOT_RUN
-}
 
 LARGEST = 2_500
 """Bytes of an example: more is not minimal."""

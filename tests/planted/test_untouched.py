@@ -49,12 +49,6 @@ FOLDERS: dict[str, str] = {
 }  # fmt: skip
 """Folder of samples -> who wrote them."""
 
-NOT_RUN: dict[str, set[str]] = {
-    "samples/datafusion/join_agg.bin": {"RELATION_NOT_SUPPORTED"},
-    "samples/datafusion/tpch_q13.bin": {"RELATION_NOT_SUPPORTED"},
-}
-"""Samples that cannot be run, which have joins, and the codes of their errors."""
-
 WRITTEN: dict[str, set[str]] = {
     "select sum(m) filter (where x<>x), count(*) filter (where null) from t": {"MEASURE_FILTER_CONSTANT"},
 }  # fmt: skip
@@ -96,10 +90,8 @@ def made(queried: dict[str, bytes]) -> dict[str, list[tuple[str, bytes]]]:
 def test_untouched_plans_have_no_errors(
     producer: str, made: dict[str, list[tuple[str, bytes]]]
 ) -> None:
-    """But for the samples that cannot be run."""
     errors = {name: _codes(content, "error") for name, content in made[producer]}
-    found = {name: codes for name, codes in errors.items() if codes}
-    assert found == {name: codes for name, codes in NOT_RUN.items() if name in errors}
+    assert {name: codes for name, codes in errors.items() if codes} == {}
 
 
 @pytest.mark.parametrize("producer", DEVIATIONS)

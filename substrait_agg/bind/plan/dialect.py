@@ -17,7 +17,6 @@ from substrait_agg.bind.aggregates.order import DIRECTIONS
 from substrait_agg.bind.context import FRACTIONAL, KEYABLE, MAX_TIME_DIGITS, READABLE
 from substrait_agg.bind.expressions.conversions import fits_decimal
 from substrait_agg.bind.plan.dialect_support import AS_CONSTANTS, Support, support_of
-from substrait_agg.bind.plan.pending import NOT_RUN
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES
 from substrait_agg.functions.listing.catalogue_json import part, phases, urn_of
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
@@ -131,8 +130,7 @@ def dialect(version: str) -> Entry:
 
 
 def _relations() -> list[Entry]:
-    entries = [entry for kind in _members(model.Relation) for entry in RELATIONS[kind]]
-    return [entry for entry in entries if entry["relation"].lower() not in NOT_RUN]
+    return [entry for kind in _members(model.Relation) for entry in RELATIONS[kind]]
 
 
 def _members(union: Any) -> tuple[type, ...]:

@@ -43,7 +43,6 @@ from substrait_agg.bind.plan.ordering import (
     order_key,
     projected,
 )
-from substrait_agg.bind.plan.pending import refuse_pending
 from substrait_agg.bind.plan.virtual_tables import bind_rows
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
@@ -353,7 +352,6 @@ def _join(node: model.JoinRel, context: BindContext) -> Ordered:
     else:
         left, right = (drop_order(ordered, context) for ordered in inputs)
     ordered = Ordered(bind_join(node, left, right, context))
-    refuse_pending(node.form, node.path, context)
     if node.post_filter is not None:
         check_post_filter(node, context)
         ordered = _filtered(ordered, node.post_filter, node.path, context)
@@ -365,7 +363,6 @@ def _fetch(node: model.FetchRel, context: BindContext) -> Ordered:
     if node.form == "top_n":
         ordered = _sorted(drop_order(ordered, context), node.sorts, node.path, context)
     ordered = bind_fetch(node, ordered, context)
-    refuse_pending(node.form, node.path, context)
     return _emit(ordered, node.emit, node.path, context)
 
 

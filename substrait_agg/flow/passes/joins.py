@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
+    BoundFetch,
     BoundFilter,
     BoundJoin,
     BoundProject,
     BoundRelation,
+    BoundSetOperation,
     BoundUnion,
     Call,
     Column,
@@ -19,7 +21,7 @@ from substrait_agg.bind.bound import (
     JoinKey,
 )
 from substrait_agg.bind.context import columns
-from substrait_agg.bind.rewrite import columns_in
+from substrait_agg.bind.rewrite import columns_in, inputs_of
 from substrait_agg.flow.graph.graph import ProjectStep
 from substrait_agg.flow.graph.join import KEPT_SIDES
 from substrait_agg.plan.types import BOOL
@@ -75,6 +77,9 @@ def _inputs(
             yield from ((source, wanted) for source in inputs)
         case BoundAggregate(input=source, keys=keys, measures=measures):
             yield source, _read([*keys, *(e for m in measures for e in m.expressions)])
+        case BoundSetOperation() | BoundFetch():
+            # Which rows are equal, and which come first, depends on all columns.
+            yield from ((i, frozenset(range(len(i.types)))) for i in inputs_of(relation))
         case BoundJoin():
             for port, source in enumerate((relation.left, relation.right)):
                 keys = tuple(side_of(key, port) for key in relation.keys)
