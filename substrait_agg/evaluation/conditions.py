@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from substrait_agg.bind.bound import BoundJoin, BoundRelation
+from substrait_agg.bind.bound import BoundJoin, BoundRelation, Expr
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.rewrite import inputs_of
 from substrait_agg.bind.show import show
-from substrait_agg.evaluation.expressions import supports
 from substrait_agg.problems import Problems
 
 
@@ -19,18 +18,22 @@ def check_conditions(root: BoundRelation, problems: Problems) -> None:
     A join operator tests the residual of every join except an inner one, which is a filter above
     the join in the normal form.
     """
-    for join in deep_call(_unsupported, root):
-        condition = "" if join.residual is None else show(join.residual)
-        problems.add("JOIN_CONDITION_NOT_SUPPORTED", join.path, condition=condition)
+    conditions = deep_call(_residuals, root)
+    if not conditions:
+        return
+    # Plans without such conditions are validated without Arrow.
+    from substrait_agg.evaluation.expressions import supports
+
+    for path, condition in conditions:
+        if not supports(condition):
+            problems.add("JOIN_CONDITION_NOT_SUPPORTED", path, condition=show(condition))
 
 
-def _unsupported(root: BoundRelation) -> tuple[BoundJoin, ...]:
+def _residuals(root: BoundRelation) -> tuple[tuple[str, Expr], ...]:
     return tuple(
-        relation
+        (relation.path, relation.residual)
         for relation in _relations(normal_form(root))
-        if isinstance(relation, BoundJoin)
-        and relation.residual is not None
-        and not supports(relation.residual)
+        if isinstance(relation, BoundJoin) and relation.residual is not None
     )
 
 

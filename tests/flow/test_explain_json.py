@@ -59,7 +59,15 @@ INPUT = {
 }
 OPERATOR = {
     "id": NUMBER,
-    "kind": {"aggregate", "distinct rows", "rows of the view", "sessions", "set operation"},
+    "kind": {
+        "aggregate",
+        "distinct rows",
+        "join",
+        "rows of the view",
+        "sessions",
+        "set operation",
+        "top-k",
+    },
     "path": TEXT,
     "keys": [{"name": TEXT, "expression": TEXT, "type": TEXT, "nullable": FLAG}],
     "sets": [{"index": NUMBER, "keys": TEXTS, "always_shown": FLAG}],

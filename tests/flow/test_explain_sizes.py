@@ -10,8 +10,10 @@ import pytest
 
 from substrait_agg.bind import bind
 from substrait_agg.explanation import explain_flow
+from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.operator.join.spec import join_spec
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import MeasureCall, SortField
 from substrait_agg.plan.types import BOOL, DATE, FP32, I8, I64, STRING, Type, decimal
@@ -72,6 +74,11 @@ def check(flow: Flow) -> int:
     """Compare every operator; how many trees were compared."""
     trees = 0
     for node, told in zip(flow.operators, explain_flow(flow).operators, strict=True):
+        if isinstance(node, Join):
+            for side, said in zip(join_spec(node).sides, told.state.trees, strict=True):
+                trees += 1
+                assert said.entry_bytes == wide(side.layout.schema)[0]
+            continue
         spec = operator_spec(node)
         size, varying = wide(spec.layout.schema)
         assert told.state.group_bytes == size

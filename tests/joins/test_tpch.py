@@ -14,9 +14,6 @@ from tests.joins import tpch
 from tests.joins.local_flow import LocalFlow
 from tests.sampling import examples
 
-FETCH = (2, 3, 10, 18, 21)
-"""Queries with LIMIT."""
-
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, pa.Table]:
@@ -25,7 +22,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, pa.Table
 
 
 @pytest.mark.parametrize("release", tpch.RELEASES)
-@pytest.mark.parametrize("query", [q for q in tpch.QUERIES if q not in FETCH])
+@pytest.mark.parametrize("query", tpch.QUERIES)
 def test_a_query_follows_refreshes_and_changes_in_every_table(
     query: int, release: int, generated: Mapping[str, pa.Table], tmp_path: Path
 ) -> None:
