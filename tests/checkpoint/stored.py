@@ -1,6 +1,7 @@
 """Checkpoints that an earlier build wrote, and what it takes to go on with them.
 
-``python -m tests.checkpoint.stored FOLDER`` writes them. It was run once, at commit d016621, and the files stay as they are: what is
+``python -m tests.checkpoint.stored FOLDER`` writes them. It was run once, at commit d016621 (``ranked``: when fetches
+were new), and the files stay as they are: what is
 written there has to be readable as long as no format number is raised.
 """
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from tests import windowed
 from tests.crash.scenario import FIRST, World, quick_batches, run
-from tests.crash.settings import Setting, chained, evolving, timed
+from tests.crash.settings import Setting, chained, evolving, ranked, timed
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
 
@@ -32,6 +33,7 @@ FOLDER = Path(__file__).parents[1] / "data" / "checkpoints"
 SETTINGS: dict[str, Callable[[], Setting]] = {
     "chained": chained,
     "evolving": evolving,
+    "ranked": ranked,
     "timed": timed,
 }
 """Checkpoints of local runs, which ended after `FIRST` batches."""
