@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.execution.job import JobResult, OperatorJob
+from substrait_agg.spark.executors.executor import BranchInput
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.query import start
 
@@ -54,9 +55,14 @@ class WatchedExecutor(SparkExecutor):
         super().__init__(session, driver)
         self._watch = watch
 
-    def run(self, job: OperatorJob, inputs: Sequence[DataFrame]) -> JobResult:
+    def run(
+        self,
+        job: OperatorJob,
+        inputs: Sequence[DataFrame],
+        changes: Sequence[BranchInput[DataFrame]] = (),
+    ) -> JobResult:
         """Run an operator, and call the function."""
-        result = super().run(job, inputs)
+        result = super().run(job, inputs, changes)
         self._watch(self, job, result)
         return result
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.evaluation.columns import INTEGERS_OF, Numbers, numbers
+from substrait_agg.evaluation.columns import INTEGERS_OF, Numbers, numbers, per_value
 
 Words = npt.NDArray[np.uint32]
 Longs = npt.NDArray[np.uint64]
@@ -90,6 +90,19 @@ def xxhash64(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
     return found
 
 
+def normalised(column: pa.Array) -> pa.Array:
+    """Return the column with one representation for all NaN and for both zeros."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return per_value(_normal, column.type, column)
+
+
+def _normal(values: Numbers) -> Numbers:
+    plain: Numbers = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+    plain += np.array(0, values.dtype)
+    return plain
+
+
 def _chained(family: _Family, columns: Sequence[pa.Array], hashes: Any) -> Any:
     for column in columns:
         found = _hashed(family, column, hashes)
@@ -122,8 +135,7 @@ def _bits(column: pa.Array) -> Numbers:
     values = numbers(column)
     if not pa.types.is_floating(column.type):
         return values
-    plain = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
-    bits: Numbers = (plain + np.array(0, values.dtype)).view(f"i{values.dtype.itemsize}")
+    bits: Numbers = _normal(values).view(f"i{values.dtype.itemsize}")
     return bits
 
 

@@ -33,7 +33,7 @@ from substrait_agg.flow.graph.graph import Branch, ProjectStep
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.spark.execution.job import JobResult, OperatorJob
-from substrait_agg.spark.executors.executor import Executor
+from substrait_agg.spark.executors.executor import BranchInput, Executor
 from substrait_agg.spark.executors.local_executor import LocalExecutor
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.offsets.planned_files import forget_unplanned
@@ -97,13 +97,18 @@ class PlainSteps:
 class WorkerErrors(LocalExecutor):
     """A local executor that reports system errors of tasks with rows as Spark reports those of its workers."""
 
-    def run(self, job: OperatorJob, inputs: Sequence[pa.Table]) -> JobResult:
+    def run(
+        self,
+        job: OperatorJob,
+        inputs: Sequence[pa.Table],
+        changes: Sequence[BranchInput[pa.Table]] = (),
+    ) -> JobResult:
         """Run an operator."""
         try:
-            return super().run(job, inputs)
+            return super().run(job, inputs, changes)
         except Exception as error:
             cause = error.__cause__ if isinstance(error, SubstraitAggError) else error
-            if not inputs or cause is None or isinstance(cause, SubstraitAggError):
+            if not (inputs or changes) or cause is None or isinstance(cause, SubstraitAggError):
                 raise
             raise RunFailed("BATCH_FAILED", str(cause)) from cause
 

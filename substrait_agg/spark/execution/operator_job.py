@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -72,6 +72,43 @@ def run_job(
     done = {result.low for result in results}
     left = tuple(t for t in tasks if t.low not in done and acts_alone(t))
     results += _without_rows(spark, left, driver)
+    return job.finished(results), next_strategy(job.spec, results, strategy)
+
+
+def run_rows(
+    spark: SparkSession,
+    job: OperatorJob,
+    size: int,
+    rows: Callable[[], list[pa.RecordBatch] | None],
+    strategy: BatchStrategy,
+    driver: Driver,
+) -> tuple[JobResult, BatchStrategy] | None:
+    """Run the operator over rows that need no Spark job, as `run_job` does on the driver.
+
+    Args:
+        spark: session of the run.
+        job: the operator in the batch.
+        size: bytes of the rows.
+        rows: returns the rows with the hashes of their keys, or None if Spark has to compute them.
+        strategy: the batch strategy that earlier batches have led to.
+        driver: what the driver computes itself.
+
+    Returns:
+        As `run_job`; None if the driver does not compute the batch.
+
+    Raises:
+        RunFailed: a value does not fit.
+    """
+    strategy = replace(
+        strategy, skip_preaggregation=strategy.skip_preaggregation or job.spec.row_wise
+    ).of_size(size)
+    several = job.watermark_pass and len(job.tasks(raw=True)) > 1  # as in `_with_rows`
+    if several or not driver.takes_rows(spark, size, job.state):
+        return None
+    batches = rows()
+    if batches is None:
+        return None
+    results = [run_here(job.whole_task(raw=True), batches)]
     return job.finished(results), next_strategy(job.spec, results, strategy)
 
 

@@ -61,12 +61,19 @@ class Executor(Protocol[Rows]):
             lateness: the tests for rows that are late for `node`.
         """
 
-    def run(self, job: OperatorJob, inputs: Sequence[Rows]) -> JobResult:
+    def run(
+        self,
+        job: OperatorJob,
+        inputs: Sequence[Rows],
+        changes: Sequence[BranchInput[Rows]] = (),
+    ) -> JobResult:
         """Run an operator over the prepared rows of a batch.
 
         Args:
             job: the operator in the batch.
-            inputs: the rows; none if the operator only emits or evicts groups.
+            inputs: rows of tables.
+            changes: changes of other operators. Without rows and changes the operator only emits or
+                evicts groups.
 
         Raises:
             RunFailed: a value does not fit, or the engine could not compute the batch.

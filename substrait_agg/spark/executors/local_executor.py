@@ -84,12 +84,18 @@ class LocalExecutor:
         """Return the changes of another operator in this batch as input rows of `node`."""
         return self._steps.changes(below, node, branch, paths, lateness)
 
-    def run(self, job: OperatorJob, inputs: Sequence[pa.Table]) -> JobResult:
+    def run(
+        self,
+        job: OperatorJob,
+        inputs: Sequence[pa.Table],
+        changes: Sequence[BranchInput[pa.Table]] = (),
+    ) -> JobResult:
         """Run an operator over the prepared rows of a batch, one task per hash range.
 
         Raises:
             RunFailed: a value does not fit.
         """
+        inputs = [*inputs, *(part.prepared for part in changes)]
         tasks = job.tasks(raw=True)
         if not inputs:
             return job.finished([run_here(task) for task in tasks if acts_alone(task)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -13,18 +14,21 @@ from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.errors import RunFailed
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.consolidation import consolidate
 from substrait_agg.spark.execution.driver import Driver
-from substrait_agg.spark.execution.job import JobResult, OperatorJob
-from substrait_agg.spark.execution.operator_job import run_job
+from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
+from substrait_agg.spark.execution.operator_job import run_job, run_rows
 from substrait_agg.spark.execution.strategy import BatchStrategy
-from substrait_agg.spark.execution.task_runner import run_on_partitions
-from substrait_agg.spark.inputs.inputs import operator_changes
-from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
+from substrait_agg.spark.execution.task_runner import HANDED_OVER, run_on_partitions
+from substrait_agg.spark.executors.executor import BranchInput
+from substrait_agg.spark.executors.operator_changes import OperatorChanges
+from substrait_agg.spark.inputs.arrow_inputs import with_hashes
+from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
 from substrait_agg.spark.types.cached_transform import TransformCache
@@ -48,6 +52,7 @@ class SparkExecutor:
         self.strategies: dict[int, BatchStrategy] = {}
         self.driver = driver
         self._recipes: dict[int, TransformCache] = {}
+        self._written: dict[int, dict[str, int]] = {}
 
     def initial_groups(self, spec: InputSpec) -> tuple[tuple[int, int], ...]:
         """Return (sort hash, grouping set index) of every group that always exists.
@@ -75,24 +80,62 @@ class SparkExecutor:
         branch: Branch,
         paths: Sequence[Location],
         lateness: Lateness,
-    ) -> BranchRows:
+    ) -> OperatorChanges:
         """Return the changes of another operator in this batch as input rows of `node`."""
-        return operator_changes(self.session, below, node, branch, paths, lateness)
+        return OperatorChanges(self.session, below, node, branch, paths, lateness)
 
-    def run(self, job: OperatorJob, inputs: Sequence[DataFrame]) -> JobResult:
+    def run(
+        self,
+        job: OperatorJob,
+        inputs: Sequence[DataFrame],
+        changes: Sequence[BranchInput[DataFrame]] = (),
+    ) -> JobResult:
         """Run an operator over the prepared rows of a batch.
 
         Raises:
             RunFailed: a value does not fit, or Spark could not compute the batch.
         """
         node = job.node.id
-        frame = union_all(inputs) if inputs else None
         strategy = self.strategies.get(node, BatchStrategy())
-        cache = self._recipes.setdefault(node, TransformCache())
-        result, following = run_job(self.session, job, frame, strategy, cache, self.driver)
+        done = None if inputs else self._run_changes(job, changes, strategy)
+        if done is None:
+            frames = [*inputs, *(part.prepared for part in changes)]
+            frame = union_all(frames) if frames else None
+            cache = self._recipes.setdefault(node, TransformCache())
+            done = run_job(self.session, job, frame, strategy, cache, self.driver)
+        result, following = done
         if not job.watermark_pass:
             self.strategies[node] = following
+        self._written[node] = {file.name: file.bytes for file in changes_of([result])}
         return result
+
+    def _run_changes(
+        self,
+        job: OperatorJob,
+        changes: Sequence[BranchInput[DataFrame]],
+        strategy: BatchStrategy,
+    ) -> tuple[JobResult, BatchStrategy] | None:
+        """Run an operator over few changes of other operators without a Spark job.
+
+        Returns:
+            The result and the next strategy; None if Spark has to compute the rows.
+        """
+        parts = [part for part in changes if isinstance(part, OperatorChanges)]
+        written = {name: size for files in self._written.values() for name, size in files.items()}
+        sizes = [part.size(written) for part in parts]
+        known = [size for size in sizes if size is not None]
+        fits = all(part.fits_arrow(job.spec) for part in parts)
+        if not parts or len(known) < len(changes) or not fits:
+            return None
+
+        def rows() -> list[pa.RecordBatch] | None:
+            try:
+                tables = [part.arrow_rows() for part in parts]
+            except (RunFailed, OSError):
+                return None  # Spark decides whether the batch fails, and reports it
+            return list(with_hashes(tables, job.spec).to_batches(HANDED_OVER))
+
+        return run_rows(self.session, job, sum(known), rows, strategy, self.driver)
 
     def consolidate(self, work: Consolidation, partitions: int) -> Consolidated | None:
         """Consolidate the changes of a version; None if no two rows are equal.

@@ -102,7 +102,7 @@ class Run:
         output_workers.begin(self._unread)
         # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
-        self._batches = MicroBatches(
+        self._batches: MicroBatches[DataFrame] = MicroBatches(
             checked.flow, checked.store, executor, partitions, self._committed, self._options.emit_policy,
             checked.events, retention=self._options.retention,
         )  # fmt: skip

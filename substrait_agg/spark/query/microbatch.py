@@ -389,6 +389,7 @@ class MicroBatches(Generic[Rows]):
     ) -> JobResult:
         node = job.node
         inputs = [rows[node.id]] if node.id in rows else []
+        changes = []
         for branch in node.branches:
             if isinstance(branch.origin, OperatorOrigin):
                 files = changes_of([results[branch.origin.operator]])
@@ -398,10 +399,10 @@ class MicroBatches(Generic[Rows]):
                     late = self._lateness[node.id]
                     part = self._executor.changes(below, node, branch, paths, late)
                     self._parts.append(part)
-                    inputs.append(part.prepared)
+                    changes.append(part)
         if job.version == 0 and not job.watermark_pass:
             job = replace(job, initial_groups=self._executor.initial_groups(job.spec))
-        return self._executor.run(job, inputs)
+        return self._executor.run(job, inputs, changes)
 
     def _job(
         self, node: Node, emission: Emission, passed: Sequence[JobResult] | None

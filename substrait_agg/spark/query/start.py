@@ -25,6 +25,7 @@ from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.worker_python import check_worker_python
+from substrait_agg.spark.executors.executor import Executor
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_time_setup import (
     check_times,
@@ -118,8 +119,9 @@ def _start(
     warm_workers(session, partitions, first_bytes(checked.sources.values()))
     since = _version(store)
     if checked.evolves:
+        executor: Executor[DataFrame] = SparkExecutor(session)
         evolve_to(
-            checked.document, SparkExecutor(session), checked.flow, store, partitions,
+            checked.document, executor, checked.flow, store, partitions,
             inputs=checked.source_locations, retention=options.retention,
         )  # fmt: skip
     work = closing.enter_context(open_query_checkpoint(store))

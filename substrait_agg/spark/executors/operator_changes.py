@@ -1,0 +1,92 @@
+"""The changes of an operator as input rows of another one: on Arrow, or as a DataFrame of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from substrait_agg.files.locations import Location
+from substrait_agg.flow.graph.graph import Branch
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows, read_changes
+from substrait_agg.spark.inputs.inputs import operator_changes
+from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
+
+
+class OperatorChanges:
+    """The changes that one branch brings to an operator in one batch.
+
+    Spark reads them only if their rows are asked for as a DataFrame.
+
+    Args:
+        session: the session of the batch.
+        below: the operator that made the changes.
+        node: the operator that reads them.
+        branch: the branch from `below` to `node`.
+        paths: the change files.
+        lateness: the tests for rows that are late for `node`.
+
+    Attributes:
+        table: the table that late rows come from; empty as long as no row is late.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        below: Node,
+        node: Node,
+        branch: Branch,
+        paths: Sequence[Location],
+        lateness: Lateness,
+    ) -> None:
+        self._session = session
+        self._below, self._node, self._branch = below, node, branch
+        self._paths, self._lateness = paths, lateness
+        self._spark: BranchRows | None = None
+        self.table = ""
+
+    @property
+    def prepared(self) -> DataFrame:
+        """Return the input rows of the operator as a DataFrame."""
+        return self._rows.prepared
+
+    def count(self) -> int:
+        """Return the number of late rows, after the batch has been computed."""
+        return 0 if self._spark is None else self._spark.count()
+
+    def rows(self) -> DataFrame:
+        """Return the late rows."""
+        return self._rows.rows()
+
+    @property
+    def _rows(self) -> BranchRows:
+        if self._spark is None:
+            self._spark = operator_changes(
+                self._session, self._below, self._node, self._branch, self._paths, self._lateness
+            )
+            self.table = self._spark.table
+        return self._spark
+
+    def size(self, written: Mapping[str, int]) -> int | None:
+        """Return the bytes of the files, given those of files by name; None if one is missing."""
+        sizes = [written.get(path.name) for path in self._paths]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    def fits_arrow(self, spec: InputSpec) -> bool:
+        """Return whether `arrow_rows` gives the rows of `prepared`."""
+        # Only changes of upserts can be late.
+        late = self._below.is_source and self._lateness != Lateness()
+        return not late and can_prepare(self._below, self._node, self._branch, spec)
+
+    def arrow_rows(self) -> pa.Table:
+        """Return the input rows of the operator as Arrow.
+
+        Raises:
+            RunFailed: a value cannot be computed, or Spark might fail to compute it.
+            OSError: a file cannot be read.
+        """
+        changes = read_changes(self._below, self._paths)
+        return prepared_rows(changes, self._below, self._node, self._branch)

@@ -1,0 +1,149 @@
+"""Prepare the changes of an operator as input rows of the next one on Arrow, without a Spark job.
+
+The rows are those of `linear_steps.prepare` with the hashes of `partial_aggregation.unplaced_rows`,
+for operators whose expressions `evaluation` supports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.runtime.task import MURMUR, OTHER
+from substrait_agg.evaluation.columns import null_unless
+from substrait_agg.evaluation.expressions import evaluate, supports
+from substrait_agg.evaluation.hashes import LOW_31_BITS, can_hash, murmur3, normalised, xxhash64
+from substrait_agg.evaluation.steps import apply_steps, supports_steps, whole
+from substrait_agg.evaluation.times import DAY
+from substrait_agg.files.locations import Location
+from substrait_agg.flow.graph.graph import Branch
+from substrait_agg.flow.graph.nodes import Argument, Node
+from substrait_agg.operator.common.names import PORT, TIME, WEIGHT
+from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.inputs.linear_steps import FOREVER
+from substrait_agg.spark.types.schema import column_name
+
+
+def can_prepare(below: Node, node: Node, branch: Branch, spec: InputSpec) -> bool:
+    """Return whether `prepared_rows` gives the rows that Spark would give.
+
+    Args:
+        below: the operator that the changes are of.
+        node: the operator that reads them.
+        branch: the branch from `below` to `node`.
+        spec: the input of `node`.
+    """
+    port = node.inputs[branch.port]
+    expressions = [
+        *port.keys,
+        *(e for argument in port.arguments for e in argument if e is not None),
+    ]
+    types = [to_arrow(t) for t in (*below.types, *(e.type for e in expressions))]
+    return (
+        # Spark numbers the rows of a batch by partition.
+        not spec.by_arrival
+        and not any(map(pa.types.is_nested, types))
+        and all(can_hash(to_arrow(key.type)) for key in port.keys)
+        and supports_steps(branch.steps)
+        and all(map(supports, expressions))
+    )
+
+
+def read_changes(below: Node, paths: Sequence[Location]) -> pa.Table:
+    """Read change files: columns ``c0``, ``c1``, ... and the weight.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    names = [column_name(i) for i in range(len(below.types))]
+    fields = [pa.field(n, to_arrow(t)) for n, t in zip(names, below.types, strict=True)]
+    schema = pa.schema([*fields, (WEIGHT, pa.int64())])
+    tables = []
+    for path in paths:
+        with pq.ParquetFile(FolderFiles(path.parent).map(path.name)) as file:
+            tables.append(file.read(columns=schema.names).cast(schema))
+    return pa.concat_tables(tables)
+
+
+def prepared_rows(changes: pa.Table, below: Node, node: Node, branch: Branch) -> pa.Table:
+    """Return changes as input rows of an operator, for which `can_prepare` is true.
+
+    Raises:
+        RunFailed: a value cannot be computed, or Spark might fail to compute it.
+    """
+    if below.time is not None:
+        time = _micros(changes.column(below.time), below.types[below.time])
+        changes = changes.append_column(TIME, time)
+    rows = apply_steps(changes, branch.steps, carried=(WEIGHT, TIME))
+    port, count = node.inputs[branch.port], rows.num_rows
+    columns = [whole(rows.column(n)) for n in rows.column_names if n not in (WEIGHT, TIME)]
+    first = sum(len(other.arguments) for other in node.inputs[: branch.port])
+    made = {f"k{i}": evaluate(key, columns, count) for i, key in enumerate(port.keys)}
+    for i, argument in enumerate(port.arguments, first):
+        made[f"x{i}"] = _argument(argument, columns, count)
+    if node.weight != "append_only":
+        made[WEIGHT] = whole(rows.column(WEIGHT))
+    if node.timed:
+        made[TIME] = _time(rows)
+    if len(node.inputs) > 1:
+        made[PORT] = pa.repeat(pa.scalar(branch.port, pa.int8()), count)
+    table = pa.table(made or {"x": pa.repeat(pa.scalar(True), count)})
+    return _of_sets(table, node) if node.sets else table
+
+
+def _argument(argument: Argument, columns: Sequence[pa.Array], rows: int) -> pa.Array:
+    value, condition = argument
+    result = pa.repeat(pa.scalar(True), rows) if value is None else evaluate(value, columns, rows)
+    if condition is None:
+        return result
+    return null_unless(pc.fill_null(evaluate(condition, columns, rows), False), result)
+
+
+def _micros(column: pa.ChunkedArray, type_: Type) -> pa.Array:
+    """Return dates and timestamps as microseconds since 1970."""
+    if type_.kind == "date":
+        days = pc.cast(whole(column).view(pa.int32()), pa.int64())
+        return pc.multiply_checked(days, pa.scalar(DAY, pa.int64()))
+    return whole(column).view(pa.int64())
+
+
+def _time(rows: pa.Table) -> pa.Array:
+    forever = pa.scalar(FOREVER, pa.int64())
+    if TIME not in rows.column_names:
+        return pa.repeat(forever, rows.num_rows)
+    return pc.fill_null(whole(rows.column(TIME)), forever)
+
+
+def _of_sets(rows: pa.Table, node: Node) -> pa.Table:
+    """Return the rows once per grouping set, with null in the keys outside of the set."""
+    names, parts = [f"k{i}" for i in range(len(node.keys))], []
+    for index, inside in enumerate(node.sets):
+        part = rows
+        for i, name in enumerate(names):
+            if i not in inside:
+                place = part.column_names.index(name)
+                part = part.set_column(place, name, pa.nulls(part.num_rows, part.field(name).type))
+        number = pa.repeat(pa.scalar(index, pa.int32()), part.num_rows)
+        parts.append(part.add_column(len(names), f"k{len(names)}", number))
+    return pa.concat_tables(parts)
+
+
+def with_hashes(tables: Sequence[pa.Table], spec: InputSpec) -> pa.Table:
+    """Return prepared rows with their keys in normal form and the two hashes of the keys."""
+    rows = pa.concat_tables(tables, promote_options="default").combine_chunks()
+    count = rows.num_rows
+    names = [f"k{i}" for i in range(len(spec.keys))]
+    keys = [normalised(whole(rows.column(name))) for name in names]
+    for name, key in zip(names, keys, strict=True):
+        rows = rows.set_column(rows.column_names.index(name), name, key)
+    first = murmur3(keys, count) if keys else np.zeros(count, np.int32)
+    other = xxhash64(keys, count) & LOW_31_BITS if keys else np.zeros(count, np.int64)
+    rows = rows.append_column(MURMUR, pa.array(first, pa.int32()))
+    return rows.append_column(OTHER, pa.array(other.astype(np.int32)))
