@@ -185,10 +185,13 @@ def as_type(value: Fraction | None, type_: Type, overflow: str, mode: str = "") 
 
 
 def square_root(value: Fraction) -> Fraction:
-    """The root to 300 bits and more."""
+    """The root to 300 bits and more; halfway between two of those where it is not exact, so that it rounds as the root."""
     shift = max(0, value.denominator.bit_length() - value.numerator.bit_length()) + 600
     shift += shift & 1
-    return Fraction(math.isqrt((value.numerator << shift) // value.denominator), 1 << (shift // 2))
+    scaled = value.numerator << shift
+    root = math.isqrt(scaled // value.denominator)
+    inexact = root * root * value.denominator != scaled
+    return Fraction(2 * root + inexact, 1 << (shift // 2 + 1))
 
 
 def between(low: Any, high: Any, part: Fraction) -> Any:
