@@ -166,7 +166,7 @@ def test_options_have_the_names_of_spark() -> None:
     assert parse_spec(f"csv:in/?{options}").options == (
         ("nullValue", "NA"), ("dateFormat", "d"), ("fs.s3a.Endpoint", "x")
     )  # fmt: skip
-    assert parse_spec("orc:in/?any=1").options == (("weighted", "1"),)
+    assert parse_spec("orc:in/?any=1").options == (("any", "1"),)
     assert parse_spec("kafka:t?startingoffsets=earliest").options == (
         ("startingoffsets", "earliest"),
     )
