@@ -81,7 +81,7 @@ def sides(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
-    """An S3 server on this machine, and a folder for what is kept of it."""
+    """An S3 server on this machine, and a folder for its local copies."""
     from tests.stores.emulator import emulator
 
     with pytest.MonkeyPatch.context() as patched, emulator() as server:

@@ -166,7 +166,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def read_spent(path: Path) -> dict[FilePart, Spent]:
-    """What one process wrote; nothing where it ended before."""
+    """Return the durations that one process wrote; nothing if it ended before."""
     rows: list[Any] = json.loads(path.read_text() or "[]")
     return {FilePart(kind, file): Spent(wall, used) for kind, file, wall, used in rows}
 

@@ -1,4 +1,4 @@
-"""The benchmarks themselves: what they measure is what they say, without measuring anything."""
+"""The benchmarks themselves, without measurements: workloads, engines and reports are consistent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GENERATORS: dict[Generator, Mapping[str, Any]] = {
 
 @pytest.mark.parametrize("generator", GENERATORS, ids=lambda g: g.__name__)
 def test_the_same_parameters_give_the_same_rows(generator: Generator, tmp_path: Path) -> None:
-    """Else a run over kept files could not be compared with one that made them."""
+    """Otherwise a run over stored files could not be compared with the run that wrote them."""
     parameters = GENERATORS[generator]
     first, second = (
         make(generator.__name__, generator, parameters, tmp_path / name) for name in ("a", "b")
@@ -160,7 +160,7 @@ JOBS = Jobs(1.0, (JobStage(0.4, 0.8, 0.2, maps=True), JobStage(0.5, 1.0, 0.0, ma
 
 
 def test_phases_add_up_to_the_batch() -> None:
-    """Whatever is not told apart is the driver's; nothing is counted twice."""
+    """The rest of a batch is counted as driver time, and no time is counted twice."""
     before = _progress(0.0)
     after = _progress(0.1)
     spark = {"triggerExecution": 2.0, "walCommit": 0.1, "commitOffsets": 0.2, "latestOffset": 0.1}

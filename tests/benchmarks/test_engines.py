@@ -1,4 +1,4 @@
-"""The engines of the benchmarks run what they are asked for, over one Spark, and tell of every batch."""
+"""The engines of the benchmarks run the requested workloads on one Spark and report every batch."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_others_tell_of_their_batches(spark: SparkSession, tmp_path: Path, engin
 def test_spark_streams_what_is_compared_with_it(
     spark: SparkSession, tmp_path: Path, query: str
 ) -> None:
-    """Each text is one that Spark's streaming aggregation takes; the others say why it does not."""
+    """Spark's streaming aggregation accepts each query; the other queries state why it does not."""
     data = _data(query, tmp_path)
     job = _job(query, data, tmp_path, spark=True)
     assert len(_others()["default"]().run(job)) == len(data.files)

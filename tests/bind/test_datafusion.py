@@ -1,4 +1,4 @@
-"""Plans that DataFusion makes of SQL: what it derives and what is derived here have to be the same."""
+"""Plans that DataFusion writes from SQL: the types derived there and here are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every function of the standard that is supported, called exactly as its declaration says: nothing to report, strict or not.
+"""Every supported function of the standard, called exactly as declared, has no problems in any mode.
 
 Result types are not those of this program: the evaluator of type expressions in ``substrait`` derives them.
 """
@@ -152,7 +152,7 @@ def column(ordinal: int) -> Json:
 
 
 def plan_of(support: Support, call: Json, columns: list[Json], *, aggregate: bool) -> Json:
-    """The call under anchors that are 0, beside declarations that nothing uses."""
+    """The call under anchors that are 0, with other unused declarations."""
     signature = support.signature
     struct = {"types": [*columns, {"i64": {"nullability": REQUIRED}}], "nullability": REQUIRED}
     schema = {"names": [f"c{i}" for i in range(len(columns) + 1)], "struct": struct}
@@ -187,7 +187,7 @@ def plan_of(support: Support, call: Json, columns: list[Json], *, aggregate: boo
 
 
 def choices(support: Support) -> Iterator[list[Json]]:
-    """No option, and each accepted value of each in other letters, behind a preference that nobody supports."""
+    """No option, and each accepted value of each option in another case, after an unsupported preference."""
     yield []
     for name, values in support.options.items():
         for value in values:

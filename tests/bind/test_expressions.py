@@ -229,7 +229,7 @@ def test_constants_count_where_nullability_is_mirrored(
 
 
 def test_a_constant_that_is_there_settles_a_choice() -> None:
-    """Whatever its type says: coalesce is null only where every argument is."""
+    """Regardless of its declared type, coalesce is null only if every argument is null."""
     chosen = call("coalesce", col("big"), lit(1, I64), output=None)
     assert str(bind_one(chosen).type) == "i64"
     chosen = call("coalesce", col("big"), lit(None, I64), output=None)
@@ -237,7 +237,7 @@ def test_a_constant_that_is_there_settles_a_choice() -> None:
 
 
 def test_an_escape_character_that_is_null_is_none() -> None:
-    """DataFusion writes it so; it says nothing about the result."""
+    """DataFusion writes it, and it does not affect the result."""
     given = call("like", at(0), fixed("a%", STRING), lit(None, STRING), output=None)
     made = bound(project(given, source=read(REQUIRED_COLUMNS)), "e").root
     assert str(made.types[0]) == "bool"

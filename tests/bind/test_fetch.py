@@ -1,4 +1,4 @@
-"""Fetches: the rows that they take, in which order, and what is refused."""
+"""Fetches: the rows that they return, their order, and refused plans."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_nested_fetches_have_one_order() -> None:
 
 
 def test_a_fetch_goes_by_keys_that_a_projection_leaves_out() -> None:
-    """The projection keeps rows and their order, so it is applied to the rows that are taken."""
+    """The projection preserves rows and their order, so it is applied to the rows of the fetch."""
     made = bound(plan(fetch(project(SORTED, lit("1"), **emit(0, 3)), **TEN), 2))
     assert isinstance(made.root, BoundProject)
     assert isinstance(made.root.input, BoundFetch)

@@ -209,7 +209,7 @@ def test_a_type_and_its_nullability_are_two_mistakes(declared: Json, codes: list
 
 
 def test_nothing_is_said_of_a_function_that_is_not_known() -> None:
-    """Its arguments, its order and its options are whatever its own extension says."""
+    """The extension of the function defines its arguments, order and options."""
     given = plan(measure(SUM, S, output=STRING, sorts=[by(col("x"))], invocation=2))
     given["extensionUrns"][0]["urn"] = "extension:acme:stats"
     assert [code for code, _ in found(given)] == ["FUNCTION_URN_UNKNOWN"]

@@ -199,7 +199,7 @@ def test_all_that_is_wrong_with_a_measure_is_reported_at_once() -> None:
 
 
 def test_one_mistake_is_reported_once() -> None:
-    """A reference out of range makes the filter, the argument and the type unknown, and nothing else wrong."""
+    """A reference out of range makes the filter, the argument and the type unknown, without further problems."""
     given = measure("sum", call("add", col("big"), replace(col("big"), steps=(99,)), output=I64))
     assert [code for code, _ in errors(given)] == ["FIELD_OUT_OF_RANGE"]
 

@@ -332,7 +332,7 @@ def test_an_option_may_be_written_twice_with_one_value() -> None:
 
 
 def test_a_decimal_that_may_not_fit_is_nullable() -> None:
-    """Under SILENT what does not fit is null, also in a function that is null of nothing else."""
+    """With SILENT a value that does not fit is null, also for a function that is otherwise never null."""
     for value, nullable in (("SILENT", True), ("SATURATE", False)):
         given = measure("sum0", col("money"), options=(option("overflow", value),))
         assert bind_one(given).type.nullable is nullable
@@ -360,7 +360,7 @@ def test_a_product_of_nothing_is_null_in_plans_of_duckdb() -> None:
 
 
 def test_refused_arguments_are_said_as_they_were_written() -> None:
-    """In their order, types and words among them, so that they can be compared with what is taken."""
+    """In their order, including types and words, so that they can be compared with the accepted arguments."""
     for arguments, said in (
         ((col("x"), word("SAMPLE")), "(fp64?, SAMPLE)"),
         ((col("x"), TypeArgument(STRING, MEASURE)), "(fp64?, type string?)"),
@@ -376,7 +376,7 @@ def test_a_value_that_is_constant_stays_a_value() -> None:
 
 
 def test_a_declared_list_keeps_the_nulls_that_are_in_it() -> None:
-    """A declared element type without nulls cannot take away those that array_agg keeps."""
+    """A declared element type without nulls cannot remove the nulls that array_agg keeps."""
     declared = Type("list", children=(I64.as_nullable(False),))
     made = bind_one(measure("array_agg", col("big"), output=declared))
     assert str(made.type) == "list?<i64?>"

@@ -1,4 +1,4 @@
-"""Every problem has a minimal plan that raises it, at a stated place and nothing else with it."""
+"""Every problem has a minimal plan that raises it, at a stated place and without other problems."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_every_code_has_one_example() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("code", KINDS)
 def test_the_example_raises_its_code(code: str, mode: Mode) -> None:
-    """With the level of the mode, at its place, and nothing else."""
+    """With the level of the mode, at its place, and without other problems."""
     found = found_in(code, mode)
     mine = [p for p in found if p.code == code]
     assert [(p.level, p.path) for p in mine] == [(KINDS[code].level(mode), PLACES[code])]
@@ -170,7 +170,7 @@ def test_the_example_is_minimal(code: str) -> None:
 
 
 def test_examples_are_told_apart_by_what_they_raise() -> None:
-    """An example that was copied and not changed would say nothing about its own code."""
+    """An unchanged copy of another example would not document its own code."""
     texts = {code: example(code) for code in example_codes() - set(PREPARED)}
     assert len(set(texts.values())) == len(texts)
 

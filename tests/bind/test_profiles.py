@@ -1,4 +1,4 @@
-"""What producers are known to leave out or to write otherwise: named, with what is assumed; in strict mode an error."""
+"""Known deviations of producers are reported with the assumption; in strict mode they are errors."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_an_option_that_a_producer_decides_is_named_unless_it_is_set() -> None:
 
 
 def test_the_layout_of_grouping_sets_is_named() -> None:
-    """Read by the specification, what stands above would take keys for measures."""
+    """Read by the specification, the relations above would read keys as measures."""
     counted = measure("count", output=I64.as_nullable(False))
     sets = ((0, 1), (0,))
     root = aggregate(read(), (col("name"), col("day")), (counted,), sets)

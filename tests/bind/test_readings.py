@@ -39,7 +39,7 @@ def read_plan(
     mode: Mode = "lenient",
     others: tuple[Relation, ...] = (),
 ) -> tuple[BoundPlan | None, dict[str, str]]:
-    """The plan as it is bound, and code -> level of what is said about it, but for the names of functions."""
+    """The bound plan, and code -> level of its problems, except those about names of functions."""
     given = replace(plan(root, *names, producer=producer), version=(0, minor, 0), others=others)
     problems = Problems(mode)
     made = bind(given, problems)
@@ -133,7 +133,7 @@ def test_a_project_that_no_result_depends_on_is_not_unclear() -> None:
 
 
 def test_one_reading_holds_for_the_whole_plan() -> None:
-    """A plan is of one release: what its root tells also holds for a project below, which would fit both."""
+    """A plan has one release: the reading of its root also applies to a project below that would fit both."""
     inner = aggregate(project(read(TABLE), product(0, 0)), (), (total(0),))
     made, said = read_plan(project(inner, at(0)), "s", producer="duckdb", minor=53)
     assert types_of(made) == ["i64?"]

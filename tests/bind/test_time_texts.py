@@ -45,7 +45,7 @@ def bind_one(expression: Expression) -> Expr:
 
 
 def found(expression: Expression, mode: Mode = "lenient") -> list[Problem]:
-    """What is said about texts; functions of these plans have no extension, which is said too."""
+    """The problems of texts. Functions of these plans have no extension, which is reported too."""
     return [p for p in problems_of(project(expression), "e", mode=mode) if p.code in SAID]
 
 

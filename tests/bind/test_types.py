@@ -1,4 +1,4 @@
-"""Types of columns, literals and conversions: what is accepted, what is kept, what is refused."""
+"""Types of columns, literals and conversions: accepted, stored and refused ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_types_are_keys_and_columns(type_: Type) -> None:
 
 
 def test_a_struct_without_fields_is_no_column() -> None:
-    """No file can hold it; a column of a table that nothing reads may have it."""
+    """No file can store it, but an unread column of a table may have it."""
     empty = Type("struct", children=())
     for type_ in (empty, Type("list", children=(empty,))):
         source = read({"a": I64, "k": type_})

@@ -209,7 +209,7 @@ def test_hopping_windows_stand_nowhere_else(where: str) -> None:
 
 
 def test_a_window_in_a_projection_below_is_moved_up() -> None:
-    """Through filters and other projections, as long as nothing else reads it."""
+    """Through filters and other projections, if nothing else reads it."""
     windows = Windows()
     inner = projected(windows.read(), column(2), hop(windows), column(0))
     positive = {

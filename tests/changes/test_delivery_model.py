@@ -1,4 +1,4 @@
-"""Random faults and restarts: whatever fails at whatever moment, every output has every version, in order, as often as it promises."""
+"""Random faults and restarts: every output receives every version, in order, as often as it guarantees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delivery in the background: an output that is slow, fails or hangs costs nobody else anything, and loses nothing itself."""
+"""Delivery in the background: a slow, failing or hanging output does not delay others, and loses no version."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class GrowingView:
 
 @dataclass(eq=False)
 class RecordingSink(Sink):
-    """Notes the versions that it takes, after doing what the test says."""
+    """Records the versions that it receives, after an action of the test."""
 
     takes_changes = True
     before: Callable[[int], None] = lambda _version: None
@@ -364,7 +364,7 @@ def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
 
 
 def test_a_display_that_fails_is_behind(tmp_path: Path) -> None:
-    """It has nothing to deliver, so its lag is that of what it shows."""
+    """It has nothing to deliver, so its lag is the lag of the version that it shows."""
     broken = RecordingScreen(before=failing_at(2, 1000))
     with rig(tmp_path, broken) as run:
         run.commit(1)
@@ -411,7 +411,7 @@ def test_outputs_on_one_stream_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_a_closed_pipe_ends_the_run(tmp_path: Path) -> None:
-    """Nobody will ever read what comes: `| head` is the end of the command, and no failure to be mended."""
+    """After `| head` no reader is left: the command ends, and this is not a failure to retry."""
     with rig(tmp_path, RecordingSink(before=failing_at(1, 1, BrokenPipeError()))) as run:
         run.commit(2)
         until(lambda: run.fatal)
@@ -420,7 +420,7 @@ def test_a_closed_pipe_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_outputs_at_the_same_version_read_it_once() -> None:
-    """Unless nobody holds it any more: what was read does not stay in memory."""
+    """Data that is no longer referenced does not stay in memory."""
     reads: list[int | None] = []
 
     @dataclass

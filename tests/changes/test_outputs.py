@@ -1,4 +1,4 @@
-"""Outputs of a run: what they hold after it, after a crash, and after a crash at the worst moment."""
+"""Outputs of a run: their content after it, after a crash, and after a crash at the worst moment."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Killed(BaseException):
 
 
 def test_on_changes_misses_no_version_that_a_kill_cut_off(tmp_path: Path) -> None:
-    """The version under way comes again, later runs go on behind the last that was taken."""
+    """The version in delivery is delivered again, later runs continue after the last delivered version."""
     seen: list[int] = []
 
     def note(_changes: Any, version: int) -> None:

@@ -73,7 +73,7 @@ class Made:
         self.commit(last.batch + 1)
 
     def commit(self, batch: int) -> None:
-        """Publish what the operator has; its first version has nothing."""
+        """Publish the state of the operator; its first version is empty."""
         now, results = self.world.now, self.world.results
         snapshot = Snapshot(
             version=now.number,
@@ -95,12 +95,12 @@ class Made:
 
 
 def note_done(folder: Path, batch: int) -> None:
-    """What Spark's logs say of a batch that is done."""
+    """Write the log entries of Spark for a finished batch."""
     (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
 def note_planned(folder: Path, batch: int, files: int = 1) -> None:
-    """What Spark's logs say of a batch of new files that is planned; all batches before had as many."""
+    """Write the log entries of Spark for a planned batch of new files; all earlier batches had as many."""
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     if not (folder / "metadata").exists():

@@ -1,4 +1,4 @@
-"""Checkpoints that an earlier build wrote, and what it takes to go on with them.
+"""Checkpoints of an earlier build, and the runs that continue them.
 
 ``python -m tests.checkpoint.stored FOLDER`` writes them. It was run once, at commit d016621 (``ranked``: when fetches
 were new), and the files stay as they are: what is

@@ -21,7 +21,7 @@ from substrait_agg.commit.log.retention import Retention
 def test_files_bytes_and_memory_stay_bounded(
     tmp_path: Path, batches: int, rows: int, keys: int
 ) -> None:
-    """The last tenth has no more than the third, give or take where merges stand; nothing is at fault in the end."""
+    """The last tenth has no more files than the third, apart from pending merges, and the checkpoint has no faults."""
     stream = BatchStream(tmp_path / "ckpt", rows, keys, 2, Retention(4), stay=batches // 20)
     tenths = list(measured(stream, batches))
     early, late = tenths[2], tenths[-1]

@@ -45,7 +45,7 @@ def folder(whole: Path, tmp_path: Path) -> Path:
 
 @contextmanager
 def soon() -> Iterator[None]:
-    """What takes longer than half a minute waits for something that does not come."""
+    """An operation of more than half a minute waits for an event that never happens."""
 
     def late(*_: object) -> None:
         raise AssertionError("nobody should be kept waiting")
@@ -270,7 +270,7 @@ def test_logs_of_spark_without_an_end_of_brackets_are_damage(folder: Path, name:
 
 
 def test_a_run_that_has_grown_is_not_read_to_its_end(folder: Path) -> None:
-    """Its size tells already; a terabyte of nothing takes hours to add up."""
+    """The size is sufficient to refuse it; a checksum of a sparse terabyte takes hours."""
     run = Checkpoint(folder).snapshot(6).operators[0].runs[0]
     change = Checkpoint(folder).snapshot(6).changes[0]
     os.truncate(folder / "state" / run.name, 1 << 40)

@@ -1,4 +1,4 @@
-"""Retention and vacuum: what is kept is whole, everything else goes, whatever is killed when."""
+"""Retention and vacuum: kept versions are complete and all other files are deleted, also after kills."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_version_that_was_swept_is_told_from_damage(tmp_path: Path) -> None:
 
 
 def test_vacuum_deletes_what_is_not_needed(tmp_path: Path) -> None:
-    """State of old versions, leftovers of any version, drafts; a dry run tells the same and deletes nothing."""
+    """State of old versions, orphan files of any version, drafts; a dry run reports the same and deletes nothing."""
     folder = filled(tmp_path / "ckpt", 6).folder
     for name in (f"group-0-{3:012d}-{'0' * 32}.arrow", f"tree0-0-{99:012d}-{'0' * 32}.arrow"):
         (folder / "state" / name).write_text("left over")
@@ -168,7 +168,7 @@ def test_vacuum_deletes_what_is_not_needed(tmp_path: Path) -> None:
 
 
 def test_vacuum_of_changes_waits_for_outputs(tmp_path: Path) -> None:
-    """What an output has not had stays; then old versions go, and what is asked of them is refused."""
+    """Undelivered versions stay; then old versions are deleted, and reading them is refused."""
     folder = filled(tmp_path / "ckpt", 8).folder
     lines = tmp_path / "lines.jsonl"
     delivery = Delivery([f"stream-json={lines}"], checkpoint=folder)
@@ -196,7 +196,7 @@ def test_vacuum_of_changes_waits_for_outputs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["kept.json", "settings.json"])
 def test_a_lost_note_is_no_matter(tmp_path: Path, name: str) -> None:
-    """What it said is found out again, or as it is without it."""
+    """Its content is derived again, or has its default."""
     made = filled(tmp_path / "ckpt", 8)
     sa.open_state(made.folder).rescale(4)
     sa.open_state(made.folder).vacuum(keep=2, changes=True)

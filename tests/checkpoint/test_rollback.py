@@ -76,7 +76,7 @@ def _interval(compacted: list[int]) -> int:
 
 @pytest.mark.parametrize("to", [24, 23, 20, 19, 12, 11])
 def test_everything_ends_at_the_version(folder: Path, to: int) -> None:
-    """View, changes, Spark's batches and files; nothing is at fault, and nothing is left over."""
+    """View, changes, batches and files of Spark are checked; there are no faults and no orphan files."""
     view = sa.open_view(folder)
     wanted, changes = bag(view.to_arrow(to)), view.changes(until=to)
     done = sa.open_state(folder).rollback(to)
@@ -98,7 +98,7 @@ def test_everything_ends_at_the_version(folder: Path, to: int) -> None:
 def test_entries_that_spark_has_deleted_are_made_again(
     folder: Path, kept: tuple[str, ...], to: int
 ) -> None:
-    """After a compaction the older entries go; the compacted one holds what they said."""
+    """After a compaction the older entries are deleted; the compacted entry has their content."""
     log = folder / "spark" / "sources" / "0"
     for path in log.iterdir():
         if path.name.lstrip(".").removesuffix(".crc") not in (*kept, "20", "21", "22", "23"):
@@ -110,7 +110,7 @@ def test_entries_that_spark_has_deleted_are_made_again(
 
 
 def test_batches_that_spark_forgot_are_refused(folder: Path) -> None:
-    """It keeps the newest hundred; nothing is changed."""
+    """Spark keeps the newest hundred entries; the rollback changes nothing."""
     for name in ("offsets", "commits"):
         (folder / "spark" / name / "14").unlink()
     before = contents(folder)
@@ -134,7 +134,7 @@ def test_a_version_whose_state_is_gone_is_refused(folder: Path) -> None:
 
 
 def test_back_to_the_first_version_reads_everything_again(tmp_path: Path) -> None:
-    """Spark keeps nothing but the id of the query, and what other sources noted for themselves when they began."""
+    """Spark keeps only the id of the query, and the start records of other sources."""
     made = filled(tmp_path / "ckpt", 3)
     kafka = made.folder / "spark" / "sources" / "1" / "0"
     kafka.parent.mkdir()
@@ -258,7 +258,7 @@ def test_a_file_that_the_record_does_not_tell_of_is_no_stranger(
 def test_a_table_that_may_have_had_the_next_version_is_given_it_under_another_name(
     folder: Path,
 ) -> None:
-    """Delta passes over a transaction that it knows; whether it knows the one behind the record, only the table can tell."""
+    """Delta skips a known transaction; only the table knows whether it has the transaction after the record."""
     target = Record.of(folder, "spark=delta", Path("/t"))
     record = Record(target.path, "spark=delta:/t")
     name = folder / "outputs" / target.path.with_suffix(".id").name
@@ -321,7 +321,7 @@ def _killed_at(step: int) -> Any:
 def test_a_rollback_that_is_killed_is_finished_by_running_it_again(
     folder: Path, tmp_path: Path, steps: Sequence[int]
 ) -> None:
-    """At whatever change of a file: nothing begins in between, and the end is the same."""
+    """A kill at any change of a file: no run starts in between, and the result is the same."""
     _deliver(folder, tmp_path / "out", [])
     log = folder / "spark" / "sources" / "0"
     for number in range(10, 19):
@@ -364,7 +364,7 @@ def test_a_rollback_that_is_killed_is_finished_by_running_it_again(
 
 
 def test_a_rollback_beside_a_run_is_refused(folder: Path) -> None:
-    """Nothing is changed; when the run has ended, it goes."""
+    """The refused command changes nothing; after the end of the run it works."""
     lock = lock_for_run(folder)
     tools: tuple[Callable[[State], object], ...] = (
         lambda state: state.rollback(20),

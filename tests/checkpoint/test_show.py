@@ -1,4 +1,4 @@
-"""Listing and showing: what a checkpoint says of its groups is what was put in, exactly."""
+"""Listing and showing: the shown state of groups equals the input exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.operator.measures_build import gone, measure, row
 
 
 def test_the_list_names_every_version_and_tree(tmp_path: Path) -> None:
-    """Rows in, bytes, which state is kept, what the trees hold."""
+    """Input rows, bytes, kept state, and the content of trees."""
     found = sa.open_state(filled(tmp_path / "ckpt", 13).folder).ls(limit=4)
     assert [v.version for v in found.versions] == [10, 11, 12, 13]
     assert found.total == 14

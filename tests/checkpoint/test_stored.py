@@ -54,7 +54,7 @@ def test_its_files_are_what_they_were(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_it_is_continued(name: str, tmp_path: Path) -> None:
-    """A run that goes on with it ends as one that was never stopped; one setting goes on with another plan."""
+    """A run that continues it ends like an uninterrupted one; in one setting it continues with another plan."""
     setting = SETTINGS[name]()
     stored, whole = (local_world(tmp_path / place, setting) for place in ("stored", "whole"))
     unpacked(name, stored.folder)

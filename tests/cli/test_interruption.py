@@ -1,4 +1,4 @@
-"""The real command with a Spark of its own: what it prints, and being stopped by a signal."""
+"""The real command with its own Spark: its output, and stopping it by a signal."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def stop(process: subprocess.Popen[str]) -> None:
 def test_ctrl_c_ends_an_endless_run_cleanly_and_the_next_run_goes_on(
     good_plan: Path, tmp_path: Path
 ) -> None:
-    """stderr holds our lines only: nothing of the JVM, of log4j or of workers."""
+    """stderr has only our lines, none of the JVM, of log4j or of workers."""
     (tmp_path / "t").mkdir()
     for i in range(2):
         pq.write_table(

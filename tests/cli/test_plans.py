@@ -107,7 +107,7 @@ def test_explain_and_run_count_warnings_where_there_are_several(good_plan: Path)
 
 
 def test_of_random_bytes_only_that_they_are_no_plan_is_said(tmp_path: Path) -> None:
-    """What a broken plan seems to hold before reading stops is no help to anybody."""
+    """The readable part of a damaged plan is not shown."""
     path = tmp_path / "broken.bin"
     path.write_bytes(b"\xa8\x01\x01\xb0\x01\x02\x0c")
     more: dict[str, list[Any]] = {

@@ -1,4 +1,4 @@
-"""The command as a process of its own: status, streams, pipes, and what it does not load."""
+"""The command in a separate process: status, streams, pipes, and modules that it does not load."""
 
 from __future__ import annotations
 

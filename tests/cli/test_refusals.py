@@ -56,7 +56,7 @@ def is_one_message(result: Result, code: str) -> None:
 
 
 def test_a_run_and_its_repetition(good_plan: Path, rows: Path, tmp_path: Path) -> None:
-    """What the refusals are compared with: the same call with nothing wrong works, and works again."""
+    """The reference for the refusals: the same call without a mistake works, and works again."""
     table = "k | n\n--+--\n1 | 2\n2 | 1\n(2 rows)\n"
     for _ in range(2):
         result = run(good_plan, f"parquet:{rows}", tmp_path / "ck")

@@ -1,4 +1,4 @@
-"""run: what is refused before Spark starts, what is passed on, progress and interruption. Spark itself is replaced."""
+"""run: refusals before Spark starts, passed arguments, progress and interruption. Spark itself is replaced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROGRESS = Progress(
 
 @dataclass
 class FakeRun:
-    """A run whose wait does what the test says."""
+    """A run whose `wait` calls a function of the test."""
 
     waiting: Callable[[], None] = lambda: None
     stopped: bool = False

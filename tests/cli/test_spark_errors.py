@@ -90,7 +90,7 @@ def test_every_wrapper_has_an_example() -> None:
 @pytest.mark.parametrize("outer", list(WRAPPED))
 @pytest.mark.parametrize("inner", [None, *WRAPPED])
 def test_a_wrapper_never_hides_the_cause(inner: str | None, outer: str) -> None:
-    """In its message, behind it as Java prints causes, or beside it; one in another."""
+    """In its message, after it as Java prints causes, or next to it, also nested."""
     from substrait_agg.spark.session.errors import reason_of
 
     begins = WRAPPED[outer]
@@ -193,7 +193,7 @@ def test_notes_that_spark_may_not_write_are_told_as_that(told: str, code: str) -
 
 
 def test_a_jvm_that_is_gone_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its exceptions say that a connection was refused, or nothing at all; where it answers, they are failures of the batch."""
+    """Its exceptions report a refused connection or have no message; if the JVM answers, they are failures of the batch."""
     from py4j.protocol import Py4JError, Py4JNetworkError
 
     from substrait_agg.spark.session import errors

@@ -50,7 +50,7 @@ def b64(schema: pa.Schema) -> str:
 
 @dataclass
 class FullCheckpoint:
-    """The checkpoint, and what goes on with it.
+    """The checkpoint, and the run that continues it.
 
     Attributes:
         folder: of the checkpoint.
@@ -206,7 +206,7 @@ def questions(full: FullCheckpoint) -> dict[str, Any]:
 
 
 def went_on(full: FullCheckpoint) -> tuple[Any, ...]:
-    """What one more batch leads to; it is taken back afterwards."""
+    """Return the result of one more batch, which is undone afterwards."""
     before = {p for p in full.folder.rglob("*") if p.is_file()}
     try:
         full.load()

@@ -1,4 +1,4 @@
-"""What tasks count is what they did."""
+"""The counters of tasks are correct."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from substrait_agg.state.merging import SMALL_WIDTH
 
 
 def test_all_that_is_written_is_counted(tmp_path: Path) -> None:
-    """Runs of the group tree and of ordered trees, and changes: what a first batch leaves behind is what it wrote."""
+    """Runs of the group tree and of ordered trees, and changes: the files of a first batch match the counters."""
     stream = BatchStream(
         tmp_path / "checkpoint", rows=100, keys=50, partitions=2, retention=Retention()
     )

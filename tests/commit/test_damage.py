@@ -130,7 +130,7 @@ def test_the_checkpoint_has_everything(full: FullCheckpoint, right: dict[str, An
 def test_a_file_that_is_not_there_or_not_whole(
     full: FullCheckpoint, right: dict[str, Any], way: str
 ) -> None:
-    """Of every kind; what reads it refuses and names it, what does not read it answers as before."""
+    """Damage of every kind of file: readers of the file report its name, other commands work as before."""
     refused = 0
     newest = sorted((full.folder / "snapshots").iterdir())[-1]
     for path in kinds(full):

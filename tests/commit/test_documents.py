@@ -66,7 +66,7 @@ class Renamed:
 
 
 def test_a_renamed_field_keeps_its_key() -> None:
-    """In what is written and in what is read."""
+    """In written and in read documents."""
     body = {"parts": {"a": [1, 2]}, "before": "x"}
     document = Renamed({"a": (1, 2)}, "x")
     assert encoded(document) == body
@@ -84,7 +84,7 @@ class StoredForm:
 
 
 def test_a_value_keeps_its_stored_form() -> None:
-    """In what is written and in what is read; the form in memory is not read."""
+    """In written and in read documents; the in-memory form is not accepted."""
     body = {"tree": -1, "words": ["one", "any"]}
     document = StoredForm(None, ("append_only", "any"))
     assert encoded(document) == body
@@ -119,7 +119,7 @@ def test_a_document_of_another_format_is_refused(tmp_path: Path, name: str, form
 
 @pytest.mark.parametrize("name", ["plan.json", "kept.json", "settings.json"])
 def test_any_flipped_byte_of_a_document_is_noticed(tmp_path: Path, name: str) -> None:
-    """A flipped digit in what is kept would let a sweep delete what is needed."""
+    """A changed digit in the retention record would make a sweep delete needed files."""
     made(tmp_path)
     content = (tmp_path / name).read_bytes()
     for place in range(len(content)):

@@ -68,7 +68,7 @@ def with_forged(body: Any, path: tuple[Any, ...], forged: Any) -> Any:
 
 
 def test_every_field_of_a_snapshot_is_of_its_type(store: Checkpoint) -> None:
-    """Whatever is put in its place is refused, or is a value of the same type; what is read is what would be written."""
+    """A replaced value is refused, or has the same type; a read document equals its written form."""
     name = snapshot_name(5)
     body = body_of(store.snapshots.read(name))
     refused = 0
@@ -90,7 +90,7 @@ def test_every_field_of_a_snapshot_is_of_its_type(store: Checkpoint) -> None:
 def test_fields_that_are_too_many_or_lacking_are_refused(
     store: Checkpoint, more: dict[str, int]
 ) -> None:
-    """A document that says more than is understood here was written by something else."""
+    """A document with unknown fields was written by another program."""
     body = body_of(store.snapshots.read(snapshot_name(5)))
     if not more:
         del body["operators"]
@@ -112,7 +112,7 @@ def test_partitions_that_no_range_fits_are_refused(store: Checkpoint, partitions
 @pytest.mark.parametrize("field", ["state_from", "changes_from", "swept"])
 @pytest.mark.parametrize("value", [-2, "1", 0.5, True, float("inf"), None])
 def test_versions_that_are_kept_are_numbers(store: Checkpoint, field: str, value: Any) -> None:
-    """Of the document that says what sweeps have left."""
+    """For the retention document."""
     body = {"state_from": 0, "changes_from": 0, "swept": -1, field: value}
     store.root.replace("kept.json", seal(body, format=1, checkpoint=store.identity))
     with pytest.raises(StateRefused) as refused:
@@ -145,7 +145,7 @@ def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint
     ],
 )
 def test_what_a_rollback_is_about_to_do_is_sealed(store: Checkpoint, content: bytes) -> None:
-    """It says what is cut off files outside of the checkpoint: nothing is done that was not written here."""
+    """It states the truncation of files outside of the checkpoint, so a forged one has no effect."""
     (Path(str(store.folder)) / "rollback.json").write_bytes(content)
     with pytest.raises(StateRefused) as refused:
         sa.open_state(str(store.folder)).rollback(0)

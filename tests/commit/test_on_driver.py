@@ -25,7 +25,7 @@ class FullDisk(FileSystem):
 
 
 def test_a_full_disk_under_a_batch_in_this_process(tmp_path: Path) -> None:
-    """Nothing is committed, and the code says what is to be done."""
+    """Nothing is committed, and the code identifies the remedy."""
     with using(FullDisk()), pytest.raises(RunFailed) as refused:
         run(World(tmp_path, delivers=False, executor=lambda: LocalExecutor(PlainSteps())))
     assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"

@@ -1,4 +1,4 @@
-"""An operator with two input ports and trees of its own, run by a task that knows nothing of it."""
+"""An operator with two input ports and its own trees, run by the generic task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing whose outcome is not told: settled by reading, and nothing is ever taken back."""
+"""A publication with an unknown outcome is resolved by reading, and is never undone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Link = Callable[[Path, Path], None]
 
 
 class Linking(FileSystem):
-    """Links as a test says; what it reads may be refused."""
+    """Links as the test defines; reads may be refused."""
 
     def __init__(self, link: Link, *, readable: bool = True) -> None:
         self._link = link
@@ -60,7 +60,7 @@ def another_was_first(draft: Path, target: Path) -> None:
 
 @pytest.mark.parametrize("link", [done_and_fails, done_twice])
 def test_an_error_after_the_link_is_a_success(tmp_path: Path, link: Link) -> None:
-    """What is there is what was to be published, so it is ours."""
+    """The file has the published content, so it is ours."""
     files = FolderFiles(tmp_path)
     with using(Linking(link)):
         assert files.publish("a", b"ours")
@@ -85,7 +85,7 @@ def test_an_error_before_the_link_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [fails, done_and_fails])
 def test_what_cannot_be_read_stays_unknown(tmp_path: Path, link: Link) -> None:
-    """Nothing is taken back: it may be there."""
+    """Nothing is undone, because the file may exist."""
     files = FolderFiles(tmp_path)
     with using(Linking(link, readable=False)), pytest.raises(OutcomeUnknown):
         files.publish("a", b"ours")

@@ -1,4 +1,4 @@
-"""The changes of both passes of a version put together: equal rows add up, whatever their types; nothing else changes."""
+"""The changes of both passes of a version are combined: equal rows of any type add up, other rows stay."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _maintain(
 def _difference(
     plan: AggregatePlan, number: int, case: Case, rows: dict[int, tuple[Any, ...]]
 ) -> str:
-    """What is wrong with the row of a case, or nothing."""
+    """Return the error in the row of a case, or an empty text."""
     expected = case.expected.value
     if not isinstance(expected, Literal):
         return ""

@@ -20,7 +20,7 @@ CHUNK = 64
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What Spark said instead of a value."""
+    """The error of Spark instead of a value."""
 
     message: str
 

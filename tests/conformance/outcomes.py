@@ -18,7 +18,7 @@ TOLERANCE = {"fp32": 1e-6, "fp64": 4e-16}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A case and what became of it; `detail` holds codes of errors, or what came instead of what was expected."""
+    """A case and its outcome; `detail` has the codes of errors, or the unexpected result."""
 
     case: Case
     verdict: Verdict

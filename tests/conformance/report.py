@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Run, write, and say what is not as it must be; returns the number of such complaints."""
+    """Run, write the page, and print complaints; return their number."""
     spark = _session()
     with tempfile.TemporaryDirectory() as folder:
         scalar = run_scalar(spark, list(all_cases("scalar")))

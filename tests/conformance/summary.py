@@ -115,4 +115,6 @@ _SECTIONS: tuple[tuple[Kind, str, str], ...] = (
     ),
 )
 
-_LISTED = "These cases expect results that contradict the extension files or the numbers in the case.\n"
+_LISTED = (
+    "These cases expect results that contradict the extension files or the numbers in the case.\n"
+)

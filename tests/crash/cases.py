@@ -68,7 +68,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A scenario in which nothing goes wrong.
+    """An undisturbed scenario.
 
     Attributes:
         setting: what is run.
@@ -111,7 +111,7 @@ class MemoryStore:
         self._content = {k: bytes(f.getbuffer()) for k, f in MemoryFileSystem.store.items()}
 
     def put_back(self, *, empty: bool = False) -> None:
-        """Put back what was there when this was made, or nothing."""
+        """Restore the recorded content, or nothing."""
         MemoryFileSystem.store.clear()
         MemoryFileSystem.pseudo_dirs[:] = [""]
         system = MemoryFileSystem()
@@ -177,7 +177,7 @@ def _count(whole: Undisturbed, start: Start) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """One operation, and what goes wrong with it.
+    """One operation, and its fault.
 
     Attributes:
         strike: the operation, the ordinal of its call in the run, and the mode.

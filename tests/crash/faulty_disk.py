@@ -125,7 +125,7 @@ class Dead(BaseException):
 
 @dataclass
 class Strike:
-    """What goes wrong: at the call of a point with this ordinal."""
+    """The fault, at the call of a point with this ordinal."""
 
     point: Point
     ordinal: int

@@ -50,7 +50,7 @@ KILLED: tuple[tuple[str, str], ...] = (
 
 
 def after_a_kill(what: str) -> str:
-    """What a user finds who runs again after a kill there."""
+    """Return the effect of the next run after a kill at this point."""
     return next(text for start, text in KILLED if what.startswith(start))
 
 

@@ -171,7 +171,7 @@ def quick_batches() -> Iterator[None]:
 
 @dataclass
 class World:
-    """What runs share: a folder, and what a callback was given.
+    """The shared state of runs: a folder, and the calls of a callback.
 
     Attributes:
         folder: of the checkpoint and of the outputs.

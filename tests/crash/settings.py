@@ -117,7 +117,7 @@ def subtracting() -> Setting:
 
 @cache
 def evolving() -> Setting:
-    """The same, of which a run goes on with other measures: some from a tree that is there, the upper ones from what the lower ones show then."""
+    """The same, continued with other measures: some from an existing tree, the upper ones from the rows of the lower ones."""
     b = plans.Builder()
     table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
     x, y = (plans.column(2), "i64"), (plans.column(3), "fp64")

@@ -1,4 +1,4 @@
-"""Whatever goes wrong with a change file where changes are consolidated by row before the commit: the next run ends as if nothing had."""
+"""Any fault of a change file while changes are consolidated before the commit: the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong while a checkpoint goes on with another plan: it has one of the two, and the same run again ends as it should.
+"""Any fault during a change of plan: the checkpoint has one of the two plans, and the repeated run succeeds.
 
 The operations of a run that does so are those of the matrix (`test_matrix`), but for its documents; here they are struck at that moment.
 """
@@ -39,7 +39,7 @@ def check_all(whole: Undisturbed, *, every_call: bool, every_caller: bool) -> No
 
 
 def test_the_scenario_goes_on_with_another_plan(whole: Undisturbed) -> None:
-    """In a version of its own, which takes back what there was; all its operations are in the table."""
+    """The change of plan is a separate version that retracts the old view; all its operations are in the table."""
     assert list(whole.ending.retractions) == [FIRST + 1]
     assert whole.ending.retractions[FIRST + 1]
     before, after = whole.evolving

@@ -1,4 +1,4 @@
-"""Whatever operation on a file fails, is cut off or comes late: the next run ends as if nothing had happened.
+"""Any file operation fails, is interrupted or is late: the next run ends like an undisturbed one.
 
 The cases are enumerated from what an undisturbed run does, so an operation that is added to the code is in the matrix.
 """
@@ -92,7 +92,7 @@ def test_every_crash_point_is_documented(both: Both) -> None:
 
 
 def test_every_crash_point_is_struck_in_one_setting(both: Both) -> None:
-    """The turns that the two settings take leave nothing out."""
+    """The two settings together cover all operations."""
     struck = {
         (case.strike.point.operation, case.strike.point.what)
         for operation in OPERATIONS

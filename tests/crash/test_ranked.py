@@ -1,4 +1,4 @@
-"""Whatever operation on a file fails or is cut off while fetches are maintained: the next run ends as if nothing had happened."""
+"""Any file operation fails or is interrupted while fetches are maintained: the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 

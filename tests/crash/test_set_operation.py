@@ -1,4 +1,4 @@
-"""A set operation that is killed while it writes its state, its changes or a version goes on as if nothing had happened."""
+"""A set operation is killed while it writes state, changes or a version: the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 

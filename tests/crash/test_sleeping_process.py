@@ -1,4 +1,4 @@
-"""A process that is stopped (SIGSTOP) while another one goes on, and wakes up later: it ends in a conflict and harms nothing."""
+"""A process that is suspended (SIGSTOP) while another one continues ends with a conflict and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the stream of lineitem changes, and the runs over it that nothing disturbs."""
+"""Shared fixtures of end-to-end tests: the stream of lineitem changes, and undisturbed runs over it."""
 
 from __future__ import annotations
 

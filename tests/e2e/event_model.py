@@ -1,4 +1,4 @@
-"""Event time in plain Python: rows out of order, where watermarks stand, which rows are late, what windows hold."""
+"""Event time in plain Python: rows out of order, watermarks, late rows, contents of windows."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _last(tables: Sequence[Table]) -> int:
 
 @dataclass
 class ModelResult:
-    """What a model says of every version, the one without rows first.
+    """Return the view of the model at every version, starting with the empty one.
 
     Attributes:
         groups: the groups with their numbers.

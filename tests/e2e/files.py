@@ -1,4 +1,4 @@
-"""Source files in an order that a file stream keeps: it goes by modification time."""
+"""Source files with modification times in the order that a file stream follows."""
 
 from __future__ import annotations
 

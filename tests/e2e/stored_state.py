@@ -1,4 +1,4 @@
-"""What a checkpoint holds of every operator, counted row by row."""
+"""The state of every operator of a checkpoint, counted row by row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def snapshot(checkpoint: Path) -> Snapshot:
 
 
 def stored_operators(checkpoint: Path) -> list[StoredOperator]:
-    """What the newest version holds, per operator."""
+    """Return the state of the newest version per operator."""
     storage = Checkpoint(checkpoint).state
     return [_of(storage, state) for state in snapshot(checkpoint).operators]
 

@@ -166,7 +166,7 @@ def test_ends_that_the_driver_finds(tmp_path: Path, *, keyed: bool) -> None:
 
 
 def test_ends_of_groups_that_wait(tmp_path: Path) -> None:
-    """What was not emitted yet is kept like the rest: emitted at the end, it is that of all rows."""
+    """Pending groups are stored like others: emitted at the end, their value is over all rows."""
     rng = random.Random("ends that wait")
     batches = [rows(rng, PARTIAL, 20, 9) for _ in range(3)]
     write_in_order(tmp_path / "t", [pa.Table.from_pylist(b, schema_of(PARTIAL)) for b in batches])

@@ -130,7 +130,7 @@ def test_keys_that_hardly_repeat_are_not_summed_first(
 
 
 def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Path) -> None:
-    """38 digits deleted again leave nothing behind, without any care: Spark's minus sign keeps but 34 of them."""
+    """Deleting values of 38 digits restores the total exactly; Spark's unary minus keeps only 34 digits."""
     long = [Decimal("12345678901234567890123456789012345678"), LOW, Decimal(-1)]
     batches = [
         [((k, None, m), 1) for k, m in enumerate(long)],

@@ -124,7 +124,7 @@ def test_aggregates(
 def test_rows_that_come_and_go(
     spark: SparkSession, tmp_path: Path, context: SessionContext, sql: str
 ) -> None:
-    """Rows that were inserted and deleted again leave nothing behind."""
+    """Rows that are inserted and deleted leave no state."""
     half = ROWS.num_rows // 2
     batches = [
         _changes(ROWS.slice(0, half), NOISE),
@@ -150,7 +150,7 @@ def _changes(*inserted: pa.Table, deleted: pa.Table | None = None) -> pa.Table:
 
 @pytest.mark.parametrize(("sql", "code"), REFUSED.items())
 def test_refused(context: SessionContext, sql: str, code: str) -> None:
-    """What cannot be computed is refused with a code, its place in the plan, and what to do."""
+    """Unsupported plans are refused with a code, the place in the plan, and a remedy."""
     report = sa.validate(Serde.serialize_bytes(sql, context))
     errors = [p for p in report.problems if p.level == "error"]
     assert [errors[0].code, bool(errors[0].path), bool(errors[0].help)] == [code, True, True]

@@ -69,7 +69,7 @@ def _values(rows: Bag) -> tuple[Any, ...]:
 
 
 def read_model(rows: Bag) -> Bag:
-    """What `measures_plan` reads of rows: key, x, z where the filter holds, z."""
+    """The columns that `measures_plan` reads: key, x, z if the filter is true, z."""
     return Counter({(k, x, z if x > 0 else None, z): w for (k, x, z), w in rows.items()})
 
 
@@ -205,7 +205,7 @@ def test_carry_never_shows_a_negative_count(tmp_path: Path) -> None:
 def test_a_refused_batch_runs_once_its_file_is_corrected(
     plan: Callable[[], str], tmp_path: Path
 ) -> None:
-    """Nothing of the batch is committed; the same checkpoint goes on when the file was replaced under its name."""
+    """Nothing of the batch is committed; the checkpoint continues after the file is replaced under its name."""
     row, other = (1, 4, 0.5), (2, 1, 8.0)
     batches = [[(row, 1), (other, 1)], [(other, 1), (row, -1), (row, -1)], [(other, -1)]]
     feed = Feed("t", COLUMNS, "op", batches)
@@ -231,7 +231,7 @@ def test_a_refused_batch_runs_once_its_file_is_corrected(
 
 
 def test_two_tables_are_listed_side_by_side(tmp_path: Path) -> None:
-    """Each aggregate over a table keeps its own rows aside; what reads only their changes keeps none."""
+    """Each aggregate over a table has its own quarantine; aggregates above have none."""
     build = Builder()
     total = build.measure("sum", (column(1), "i64"), output="i64")
     small = {"k": "i64", "x": "i64"}
@@ -256,7 +256,7 @@ def test_two_tables_are_listed_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_keeps_its_policy(tmp_path: Path) -> None:
-    """Its state depends on it; and where nothing is retracted, the policy changes nothing."""
+    """The state depends on the policy; without retractions the policy has no effect."""
     feed = Feed("t", COLUMNS, "op", [[((1, 4, 0.0), 1)]])
     source = {"t": feed.write(tmp_path)}
 

@@ -90,7 +90,7 @@ def counts(folder: Path) -> list[dict[str, int]]:
 
 @pytest.mark.parametrize("most", [0, Driver().rows], ids=["on Spark", "on the driver"])
 def test_the_end_emits_everything_once(most: int, spark: SparkSession, tmp_path: Path) -> None:
-    """Nothing is shown while input comes; the last version has it all, and no group of which nothing is left."""
+    """The view is empty while input arrives; the last version has all groups with rows."""
     write(tmp_path / "in", BATCHES)
     with drivers(Driver(rows=most)):
         maintain(spark, counting(), tmp_path, "end").wait()

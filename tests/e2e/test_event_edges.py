@@ -1,4 +1,4 @@
-"""Event time where it is easily got wrong: what comes and goes in one version, filters that let nothing through, idle runs."""
+"""Edge cases of event time: rows that come and go in one version, filters that drop all rows, idle runs."""
 
 from __future__ import annotations
 

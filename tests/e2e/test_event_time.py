@@ -110,7 +110,7 @@ def check_clock(seen: Sequence[Progress], told: ModelResult) -> None:
 
 
 def check_kept_aside(folder: Path, told: ModelResult) -> None:
-    """The files of late rows hold what was dropped, with the version that dropped it, each row once."""
+    """The files of late rows have every dropped row once, with its version."""
     found: Counter[tuple[Any, ...]] = Counter()
     for file in (folder / "late").rglob("*.parquet"):
         found.update((file.parent.name, *row.values()) for row in pq.read_table(file).to_pylist())
@@ -142,7 +142,7 @@ DISORDERLY = Table("goals", drawn(3), Rule(behind=20))
 
 
 def test_a_window_closes_when_the_watermark_passes_it(tmp_path: Path) -> None:
-    """Emitted once, and then nothing is kept of it but what the view shows; what comes later is late."""
+    """A complete group is emitted once, then only its row is stored; later rows are late."""
     told = in_windows([DISORDERLY], tumbling(60, 7))
     assert told.late[-1] > 5, "the rows are in too good an order"
     seen = maintained(tmp_path, TUMBLE, [DISORDERLY], emit="watermark")

@@ -1,4 +1,4 @@
-"""What holds for every input of validate and explain, whatever it is."""
+"""Properties of validate and explain for every input."""
 
 from __future__ import annotations
 

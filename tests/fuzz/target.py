@@ -23,7 +23,7 @@ with atheris.instrument_imports(include=["substrait_agg"]):
 
 
 def one_input(content: bytes) -> None:
-    """Assert what holds for every input."""
+    """Assert the properties of every input."""
     properties.check(content)
 
 

@@ -1,4 +1,4 @@
-"""What would take all time or memory is refused with a code, in a process that has little of either."""
+"""Plans that could exhaust time or memory are refused with a code, in a process with little of both."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ for name in json.load(sys.stdin):
 
 
 def outcomes(names: list[str], *modes: str) -> dict[str, Any]:
-    """What validate and explain say of the named inputs, in a process with limits."""
+    """Return the output of validate and explain for the named inputs, in a process with limits."""
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -76,7 +76,7 @@ def test_plans_over_a_limit() -> None:
 
 
 def test_plans_that_no_limit_stops() -> None:
-    """They take little, and so does what is shown of them."""
+    """They and their output use little memory."""
     found = outcomes([bomb.__name__ for bomb in bombs.IN_TIME], "lenient", "strict")
     assert all(said.get("shown", 0) < 10_000_000 for said in found.values()), found
     assert any("shown" in said for said in found.values())

@@ -64,7 +64,7 @@ WAYS = (fields, json_fields, raw_bytes, json_text)
 
 
 def test_the_samples_themselves() -> None:
-    """The properties hold for plans that nothing is wrong with, and such plans are among the samples."""
+    """The properties hold for valid plans, and the samples include valid plans."""
     assert sum(check(content) for content in samples()) > 20
 
 

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and two workers, each a JVM of its own, and what Spark tells of a run on it."""
+"""A standalone Spark cluster on this machine: a master and two workers in separate JVMs, and Spark's report of a run."""
 
 from __future__ import annotations
 

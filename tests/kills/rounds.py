@@ -149,7 +149,7 @@ def _ended(process: subprocess.Popen[bytes], place: Place) -> int:
 
 
 def close(orphans: list[int]) -> None:
-    """What a driver that was killed leaves behind ends by itself."""
+    """Child processes of a killed driver end by themselves."""
     deadline = time.monotonic() + CLOSING_SECONDS
     while orphans:
         while left := members(orphans[0]):

@@ -100,7 +100,7 @@ class Place:
 
 
 def check_now(place: Place) -> None:
-    """What is committed is right at any time: nothing is at fault, and the view is that of its version."""
+    """Committed data is always correct: there are no faults, and the view matches its version."""
     if place.newest() < 0:
         return
     verdict = sa.open_state(place.checkpoint).verify()
@@ -111,7 +111,7 @@ def check_now(place: Place) -> None:
 
 
 def check_end(place: Place, whole: Place) -> None:
-    """At the end everything is what the model says, and what an undisturbed run wrote."""
+    """At the end all results equal those of the model and of an undisturbed run."""
     check_now(place)
     stream = place.stream
     view = sa.open_view(place.checkpoint)

@@ -1,4 +1,4 @@
-"""A disk that is full, and one that becomes read-only: the run ends with an error that says so, and goes on when it is mended."""
+"""A full disk and a read-only disk: the run ends with an error that names the cause, and continues after the repair."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_checkpoint_that_cannot_be_written(stream: Stream, whole: Place, tmp_p
 
 
 def check_reading(place: Place) -> None:
-    """What only reads goes on, and what writes says that it cannot."""
+    """Readers work, and writers report an error."""
     check_now(place)
     for words in ("view", "changes", "state ls", "state verify"):
         done = command(*words.split(), str(place.checkpoint))

@@ -17,7 +17,7 @@ Labels = frozenset[tuple[str, str]]
 
 @dataclass
 class Family:
-    """A metric: what kind it is, what it says, and its samples by name and labels."""
+    """A metric: its kind, its help, and its samples by name and labels."""
 
     name: str
     kind: str

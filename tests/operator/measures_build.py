@@ -1,4 +1,4 @@
-"""Measures and rows by name, for tests that say exactly what happens."""
+"""Measures and rows by name, for tests of exact results."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ EVERYTHING: tuple[BoundMeasure, ...] = (
 
 
 class Saved:
-    """What a snapshot holds of a world: going back to it is what a restart after a crash does."""
+    """The snapshot of a world; restoring it is a restart after a crash."""
 
     def __init__(self, world: World) -> None:
         self.now, self.rows, self.log = world.now, list(world.rows), Counter(world.log)

@@ -70,7 +70,7 @@ class Version:
 
 
 class World:
-    """Takes batches, keeps the change log, shows the view.
+    """Applies batches, stores the changelog, and returns the view.
 
     Args:
         node: the operator.
@@ -102,7 +102,7 @@ class World:
         emission: Emission | None = None,
         again: bool = False,
     ) -> None:
-        """Run one batch over all partitions; without an `emission`, `emit` says whether everything is emitted or nothing.
+        """Run one batch over all partitions; without an `emission`, `emit` selects all groups or none.
 
         With `again` it is the second pass of a version, without rows.
         """

@@ -1,4 +1,4 @@
-"""What a batch costs in Python calls and holds in memory does not depend on how many groups and how much text it has."""
+"""Python calls and memory of a batch do not depend on the number of groups and the size of texts."""
 
 from __future__ import annotations
 

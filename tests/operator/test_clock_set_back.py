@@ -1,4 +1,4 @@
-"""The clock is set back: nothing is emitted, forgotten or late that should not be, and nothing waits until the clock is there again."""
+"""The clock is set back: no group is emitted, evicted or late by mistake, and none waits for the old time."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_groups_that_wait_for_a_delay_are_emitted(tmp_path: Path, back: int, aga
 
 
 def test_a_group_that_waits_is_not_emitted_early(tmp_path: Path) -> None:
-    """The clock goes on as it should: before the delay is over nothing is emitted."""
+    """With a normal clock nothing is emitted before the delay is over."""
     with quick_batches():
         run = Run(tmp_path, EmitPolicy(delay=5 * SECOND))
         run.batch(0)

@@ -1,4 +1,4 @@
-"""The declared type of a measure: a value that it holds is given rounded once, one that it does not hold fails the batch."""
+"""The declared type of a measure: a value that fits is rounded once, another one fails the batch."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_the_declared_type_holds_is_given(
 def test_what_the_declared_type_does_not_hold_fails_the_batch(
     kind: str, name: str, type_: Type, value: Any, tmp_path: Path
 ) -> None:
-    """Unsigned integers travel in wider signed ones, which would hold what they must not."""
+    """Unsigned integers are stored in wider signed ones, which have values out of range."""
     with pytest.raises(RunFailed) as caught:
         value_of(kind, name, type_, value, tmp_path)
     assert caught.value.code == "RESULT_OVERFLOW"

@@ -1,4 +1,4 @@
-"""Early retractions: refused, or kept aside until their insertion comes; what is shown is always a multiset of rows."""
+"""Early retractions are refused, or quarantined until their insertion comes; the view is always a multiset."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def world_of(random: Random, weight: WeightKind, early: EarlyRetraction, folder:
 def test_quarantine_shows_nothing_of_a_row_until_its_insertion_comes(
     seed: int, weight: WeightKind, tmp_path: Path
 ) -> None:
-    """After every batch the view, the count and the list are what recomputation gives; in the end nothing is lost."""
+    """After every batch the view, the count and the list equal a recomputation, and no row is lost at the end."""
     random = Random(f"quarantine {weight} {seed}")
     with merging_soon(random.choice((1, 16_384)), 4):
         world = world_of(random, weight, "quarantine", tmp_path)
@@ -266,7 +266,7 @@ def test_a_multiset_refuses_a_row_below_zero_and_names_it(tmp_path: Path) -> Non
 
 
 def test_the_refused_row_is_named_with_its_group(tmp_path: Path) -> None:
-    """What a user needs to find it in the source: the key, and what the measures read."""
+    """The message has the key and the argument values, to find the row in the source."""
     measures = (DRAWS["sum"](DrawnMeasures(Random(0), "m0")),)
     node = guarded(node_of(("k1",), measures, "changelog"), "refuse")
     world = World(node, tmp_path)
@@ -275,7 +275,7 @@ def test_the_refused_row_is_named_with_its_group(tmp_path: Path) -> None:
 
 
 def test_an_insertion_and_its_retraction_in_one_batch_are_not_early(tmp_path: Path) -> None:
-    """In whatever order the batch holds them."""
+    """In any order within the batch."""
     world = World(guarded(node_of(("k0",), (), "changelog"), "refuse"), tmp_path)
     world.batch([row(1, "a", -1), row(1, "a", 1), row(1, "b", 1)])
     assert world.view() == {(1,): ()}

@@ -1,4 +1,4 @@
-"""When values are emitted: what waits, until when, and that nothing but the moment differs.
+"""Emission: the groups that wait, until when; only the time of emission differs.
 
 The model keeps, per group that waits, its rows and the instant of the last, in a dict. After every batch the groups
 that fire show what recomputation gives, and all others exactly what they showed before.
@@ -215,7 +215,7 @@ def test_what_is_no_policy_is_refused(text: str) -> None:
 
 
 def test_what_a_policy_says_of_every_batch(tmp_path: Path) -> None:
-    """Rules join: with ``batch`` among them, the others say nothing."""
+    """Combined rules: with ``batch`` the others have no effect."""
     given: Any = EmitPolicy(batch=True, rows=9, delay=1).at(7)
     assert (given.all, given.now) == (True, 7)
 

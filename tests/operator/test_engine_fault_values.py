@@ -1,4 +1,4 @@
-"""What must hold for the values of measures where incremental aggregates are known to go wrong, one fault per test."""
+"""Values of measures in known error cases of incremental aggregates, one per test."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_extremes_ignore_nulls(tmp_path: Path) -> None:
 
 
 def test_sums_turn_null_again_when_only_nulls_are_left(tmp_path: Path) -> None:
-    """Whatever the group held before: the same rows show the same values."""
+    """The same rows give the same values, regardless of earlier rows of the group."""
     names = ("long", "double", "cents")
     made = world(tmp_path, *(measure(k, n) for k in ("sum", "avg", "sum0") for n in names))
     full = row(k0=1, long=5, double=0.5, cents=Decimal("1.25"))
@@ -129,7 +129,7 @@ def test_ties_of_min_by_are_decided_by_the_value(tmp_path: Path) -> None:
 
 
 def test_elements_of_lists_are_united_group_by_group(tmp_path: Path) -> None:
-    """Nulls inside are kept once, null lists add nothing, and elements of one group never reach another."""
+    """Nested nulls are kept once, null lists add no elements, and groups do not share elements."""
     union = measure("list_union_distinct", "list", type_=Type("list", False, (), (I32,)))
     made = world(tmp_path, union, page_rows=2)
     made.batch([row(k0=i % 3, list=[i, i + 1, None, None]) for i in range(9)])
@@ -194,7 +194,7 @@ def test_what_is_owed_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("distinct", [False, True])
 def test_counts_are_never_negative(distinct: bool, tmp_path: Path) -> None:
-    """Whatever is owed; and averages over nothing are null, not a division by zero."""
+    """Also with early retractions; averages over no values are null, not a division by zero."""
     made = world(
         tmp_path,
         measure("count", "long", distinct=distinct),
@@ -259,7 +259,7 @@ def test_totals_beyond_their_type_come_back(tmp_path: Path) -> None:
 
 
 def test_equal_rows_count_as_often_as_they_occur(tmp_path: Path) -> None:
-    """Lists, texts and ranks hold every occurrence, and a deletion takes exactly one away."""
+    """Lists, texts and ranks have every occurrence, and a deletion removes exactly one."""
     made = world(
         tmp_path, measure("list", "long"), measure("string_agg", "text", constants=("",)),
         measure("median", "long"), measure("mode", "long"),
@@ -292,7 +292,7 @@ def test_a_retracted_extreme_is_not_shown_again(tmp_path: Path) -> None:
 
 
 def test_measures_may_stand_in_any_order(tmp_path: Path) -> None:
-    """State is named by what it holds in one plan: the order of measures changes no value."""
+    """The names of state depend on its content: the order of measures changes no value."""
     stream = Stream(Random(5), "changelog", early=True)
     batches = [stream.batch() for _ in range(4)]
     for folder, measures in (("a", EVERYTHING), ("b", EVERYTHING[::-1])):
@@ -304,7 +304,7 @@ def test_measures_may_stand_in_any_order(tmp_path: Path) -> None:
 
 
 def test_rows_of_an_operator_are_not_summed_where_trees_need_them() -> None:
-    """An operator with ordered trees or products says that it takes its rows one by one."""
+    """An operator with ordered trees or products reads its rows one by one."""
     assert operator_spec(node_of(("k0",), (measure("min", "long"),), "changelog")).row_wise
     assert operator_spec(node_of(("k0",), (measure("variance", "double"),), "changelog")).row_wise
     assert not operator_spec(node_of(("k0",), (measure("sum", "long"),), "changelog")).row_wise

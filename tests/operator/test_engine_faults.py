@@ -1,4 +1,4 @@
-"""What must hold where incremental aggregates are known to go wrong: each test is a fault that some engine once had."""
+"""Known error cases of incremental aggregates: each test is a bug of some engine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_merges_leave_older_versions_readable(tmp_path: Path) -> None:
 
 
 def test_keys_waiting_to_be_emitted_survive_a_restart(tmp_path: Path) -> None:
-    """What was touched without emission is emitted after a restart, even if nothing touches it again."""
+    """A group that was touched without emission is emitted after a restart, even without further rows."""
     made = world(tmp_path, measure("max", "long"), measure("sum", "long"))
     made.batch([row(k0=1, long=1), row(k0=2, long=2)])
     made.batch([row(k0=1, long=9), *gone(row(k0=2, long=2))], emit=False)
@@ -95,7 +95,7 @@ def test_a_restart_before_the_first_emission_emits_everything_once(tmp_path: Pat
 
 
 def test_the_same_batch_on_the_same_version_does_the_same(tmp_path: Path) -> None:
-    """A repeated batch gives the same changes in the same order, whatever the first attempt left behind."""
+    """A repeated batch has the same changes in the same order, regardless of files of the first attempt."""
     random = Random(7)
     made = world(
         tmp_path, measure("list", "text", order=("-long",)), measure("surrogate_key"), page_rows=2
@@ -325,7 +325,7 @@ def test_no_empty_run_is_written(tmp_path: Path) -> None:
 
 
 def test_changes_have_the_columns_asked_for_in_their_order(tmp_path: Path) -> None:
-    """What the plan emits is what is written, not what the operator happens to have."""
+    """The output mapping of the plan defines the written columns, not the layout of the operator."""
     made = world(tmp_path, measure("sum", "sure_long", type_=I64), measure("count"))
     plan = TaskPlan(
         str(tmp_path), 0, GroupOperator(made.spec), 0, HASH_MAX, OperatorState(), 1,
@@ -341,7 +341,7 @@ def test_changes_have_the_columns_asked_for_in_their_order(tmp_path: Path) -> No
 
 
 def test_the_global_group_is_there_before_and_after_all_rows(tmp_path: Path) -> None:
-    """Shown over no rows, and again when all are gone, with the values of nothing and a key of its own."""
+    """The global group is in the view without rows, and after all are deleted, with empty values."""
     made = world(
         tmp_path, measure("count"), measure("sum", "long"), measure("list", "long"), measure("max", "long"),
         measure("surrogate_key"), keys=(),

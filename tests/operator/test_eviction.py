@@ -87,7 +87,7 @@ def random_policy(random: Random) -> EmitPolicy:
 def test_whatever_the_policy_the_last_view_is_that_of_the_rows_that_were_not_late(
     seed: int, weight: WeightKind, tmp_path: Path
 ) -> None:
-    """Random measures, disorder, deletions, triggers, partitions; what is complete and does not wait leaves nothing behind."""
+    """Random measures, disorder, deletions, triggers, partitions; complete groups that do not wait leave no state."""
     random = Random(f"leaving {weight} {seed}")
     with small_limits(random):
         keys = random.choice((("stamp",), ("k0", "stamp"), ("stamp", "k1")))
@@ -133,7 +133,7 @@ def check_open(made: World, place: int, watermark: int) -> None:
 
 
 class Memory:
-    """What a model of forgetting knows: the rows of each group since it was last forgotten, and the rows kept of it."""
+    """The model of eviction: the rows of each group since its last eviction, and its rows left in the view."""
 
     def __init__(self, made: World) -> None:
         self.made = made
@@ -148,7 +148,7 @@ class Memory:
         return newest
 
     def taken_up(self, rows: list[Row]) -> None:
-        """Any row brings a group back; one whose rows have all been taken away is as if it had never been."""
+        """Any row restores a group; a group whose rows are all deleted has no state."""
         touched = {self.made.keys_of(one)[0] for one in rows}
         self.kept = {key: cells for key, cells in self.kept.items() if key not in touched}
         left: Counter[tuple[Values, Values]] = Counter()
@@ -165,7 +165,7 @@ class Memory:
         self.made.rows = [r for r in self.made.rows if self.made.keys_of(r)[0] not in idle]
 
     def check(self) -> None:
-        """The view is that of the rows remembered, and what is kept of groups that have none."""
+        """The view has the rows of active groups, and the remaining rows of evicted ones."""
         wanted = self.kept | self.made.expected()
         view = self.made.view()
         assert view.keys() == wanted.keys()
@@ -181,7 +181,7 @@ class Memory:
 def test_idle_groups_are_forgotten_and_begin_anew(
     seed: int, weight: WeightKind, forget: Forget, tmp_path: Path
 ) -> None:
-    """Groups that come back are counted from nothing; the row that was kept of them is retracted then."""
+    """Groups that return start from zero; their row that was left in the view is then retracted."""
     random = Random(f"forgetting {weight} {forget} {seed}")
     with small_limits(random):
         made = made_world(random, tmp_path, weight, random.choice((("k0",), ("k1", "k0"))), forget)

@@ -34,7 +34,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class World:
-    """An operator with its folder: takes batches, keeps the change log, shows the view."""
+    """An operator with its folder: applies batches, stores the changelog, and returns the view."""
 
     def __init__(self, spec: OperatorSpec, folder: Path, spread: int, *, raw: bool = False) -> None:
         self.spec = spec
@@ -175,7 +175,7 @@ def test_every_version_equals_recomputation(weight: Any, keys: int, data: st.Dat
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_pending_keys_are_emitted_later_and_once(data: st.DataObject) -> None:
-    """Groups touched without emission keep what they last showed; the next emission brings them all up to date."""
+    """Groups that are touched without emission keep their last row; the next emission updates all of them."""
     spec = spec_for("changelog", page_rows=2)
     with TemporaryDirectory() as folder:
         spread, raw = data.draw(st.sampled_from([1, 2**32])), data.draw(st.booleans())

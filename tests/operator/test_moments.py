@@ -184,7 +184,7 @@ def test_a_small_spread_far_from_zero_is_kept() -> None:
 
 
 def test_a_correlation_that_no_multiset_has_is_not_a_number_where_one_side_does_not_vary() -> None:
-    """More of a value is taken away than was there, so that x varies by less than nothing; y is the same all over."""
+    """More copies of a value are deleted than exist, so the variance of x is negative; y is constant."""
     group = [((0.0, 7.0), 3), ((1.0, 7.0), -1)]
     (got,) = values_of("corr", [group])
     assert math.isnan(got)

@@ -466,7 +466,7 @@ def test_bits_of_narrow_and_unsigned_types() -> None:
 @pytest.mark.parametrize("n", [2**63 - 1, 2**40])
 @pytest.mark.parametrize("boundaries", BOUNDARIES)
 def test_any_number_of_bins_has_room_in_groups_without_boundaries(boundaries: str, n: int) -> None:
-    """Nothing is listed for a group that is empty or holds a null; one with values has no room."""
+    """Groups that are empty or have a null have no list; groups with values exceed the limit."""
     measure = measure_of("quantile", I64, list_of(I64), n, BOUNDARIES=boundaries)
     assert scan(measure, [[], [(None, 1)]]) == [None, None]
     with pytest.raises(RunFailed, match="RESULT_TOO_LARGE"):

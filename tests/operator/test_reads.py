@@ -1,4 +1,4 @@
-"""What a batch costs grows with what changes, not with what is kept: rows read from ordered trees, and rows written."""
+"""The cost of a batch grows with the changes, not with the state: rows read from ordered trees, and rows written."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def expected_sessions(rows: Counter[Row], gap: int = GAP) -> Counter[Told]:
 
 
 def session_of(time: int, live: Sequence[int], gap: int) -> tuple[int, int]:
-    """The session that a time falls in, else a window of its own."""
+    """Return the session of a time, else a separate window."""
     spans: list[list[int]] = []
     for t in live:
         if spans and t - spans[-1][1] < gap:
@@ -185,7 +185,7 @@ class World:
 
 
 def drawn(pick: random.Random, there: list[Row], *, early: bool) -> list[tuple[Row, int]]:
-    """A batch: insertions, deletions of what is there, and, where they are early, of what is not."""
+    """A batch: insertions, deletions of existing rows, and early deletions."""
     batch: list[tuple[Row, int]] = []
     for _ in range(pick.choice((1, 3, 20))):
         time = None if pick.random() < 0.05 else pick.randrange(-150, 150)
@@ -285,7 +285,7 @@ def test_reading_goes_no_further_than_the_session(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_finished_sessions_are_dropped_without_a_word(seed: int, tmp_path: Path) -> None:
-    """What is left goes on as if the rows of finished sessions had never been; what was emitted stays emitted."""
+    """The remaining state behaves as if closed sessions had no rows; emitted rows stay."""
     pick = random.Random(seed)
     world = World(tmp_path, spread=pick.choice((2, 2**32)), slice_rows=pick.choice((9, 1000)))
     rows: Counter[Row] = Counter()

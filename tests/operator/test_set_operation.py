@@ -204,7 +204,7 @@ def test_every_version_is_that_of_the_model(
 
 @pytest.mark.parametrize("operation", COPIES)
 def test_rows_wait_to_be_emitted(tmp_path: Path, operation: str) -> None:
-    """Batches that emit nothing, then one that emits what waits, with rows of its own and without."""
+    """Batches without emission, then a batch that emits all pending rows, with and without new rows."""
     world = World(spec_of(operation, 3, "changelog"), tmp_path)
     rows = [(number, "x") for number in range(6)]
     for batch in range(3):

@@ -49,7 +49,7 @@ ORDERS: tuple[tuple[pa.DataType, ...], ...] = ((), (pa.int64(),), (pa.string(), 
 
 @dataclass(frozen=True)
 class Event:
-    """An upsert, or a deletion whose values say nothing; where the row leaves its first value out, that says nothing either."""
+    """An upsert, or a deletion whose values are ignored; a partial row omits its first value."""
 
     key: Values
     row: Values
@@ -147,7 +147,7 @@ class World:
         assert {row for row, there in self.stored() if there} == wanted
 
     def stored(self) -> list[tuple[Values, bool]]:
-        """What the tree holds of each key: its row, and whether there is one."""
+        """Return the content of the tree per key: its row, and whether it exists."""
         files = FolderFiles(self.folder / "state")
         tree = KeyedTree(files, self.state[GROUP], self.spec.stored, len(self.spec.keys))
         found: list[tuple[Values, bool]] = []
@@ -277,7 +277,7 @@ def test_without_an_order_nothing_is_kept_of_keys_that_are_gone(tmp_path: Path) 
 
 
 def test_an_event_that_is_too_old_does_not_bring_a_deleted_row_back(tmp_path: Path) -> None:
-    """With an order, what is left of a deleted key tells older events; newer ones bring the row back."""
+    """With an order, the record of a deleted key rejects older events; newer events insert the row again."""
     world, random = text_world(tmp_path, ordered=True), Random(1)
     world.batch([event(1, "", 5, delete=True)], 1, random)
     world.batch([event(1, "late", 4)], 2, random)
@@ -297,7 +297,7 @@ def test_of_equally_old_events_the_one_that_arrives_last_counts(tmp_path: Path) 
 
 @pytest.mark.parametrize("before", [[], [event(1, "a", delete=True)], [event(2, "a")]])
 def test_a_value_that_no_row_told_fails_the_batch(before: list[Event], tmp_path: Path) -> None:
-    """Neither what was deleted nor what another key has is the value that did not change."""
+    """The unchanged value is not that of a deleted row or of another key."""
     world, random = text_world(tmp_path, ordered=False), Random(1)
     world.batch([event(1, "a"), event(1, "", delete=True)], 1, random)
     with pytest.raises(
@@ -310,7 +310,7 @@ def test_a_value_that_no_row_told_fails_the_batch(before: list[Event], tmp_path:
 def test_a_value_that_is_equal_in_another_form_is_retracted_as_it_was_emitted(
     tmp_path: Path,
 ) -> None:
-    """-0.0 in a list equals 0.0: nothing is emitted, and what is retracted later is the list that came first."""
+    """-0.0 in a list equals 0.0: nothing is emitted, and a later retraction has the first list."""
     world = made(tmp_path, (pa.int64(),), (pa.list_(pa.float64()),), (pa.int64(),))
     random = Random(1)
     world.batch([Event((1,), ((0.0,),), (1,), delete=False)], 1, random)

@@ -1,4 +1,4 @@
-"""What measures of an embedding program may give and what is refused, without Spark."""
+"""Accepted and refused results of user-defined measures, without Spark."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_an_ordered_measure_over_values_that_come_and_go(
 
 
 class Wrong(Power):
-    """Gives what the test says."""
+    """Returns a value of the test."""
 
     def __init__(self, contributed: Any = None, valued: Any = None) -> None:
         super().__init__(1)

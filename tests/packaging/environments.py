@@ -83,7 +83,7 @@ class Environment:
         return cls(home, folder / "shelf", base)
 
     def with_package(self, name: str) -> Path:
-        """A folder with a package and what it requires besides what is installed."""
+        """A folder with a package and its requirements that are not installed."""
         folder = self.shelf / name
         if not folder.exists():
             link(closure(name) - self.base, folder)

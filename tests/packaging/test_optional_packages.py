@@ -1,4 +1,4 @@
-"""What the wheel needs besides its requirements is said in one line with the command to install it."""
+"""Missing optional packages of the wheel are reported in one line with the install command."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_a_declaration_without_a_name(kind: str, name: str) -> None:
 
 
 def test_a_call_of_a_function_without_a_name_is_no_second_problem() -> None:
-    """What is wrong stands at the declaration: the call says what it should."""
+    """The problem is reported at the declaration, because the call is correct."""
     assert declared(3, extensions=[function(3, "")]) == NO_FUNCTION
 
 
@@ -241,7 +241,7 @@ def test_one_anchor_for_two_types_or_variations_is_reported(kind: str) -> None:
     ],
 )
 def test_one_anchor_for_two_extensions_is_reported(what: str, first: str, second: str) -> None:
-    """The functions under it would silently be those of one of the two; a repetition says nothing new."""
+    """Its functions would silently belong to one of the two; an identical repetition is allowed."""
     tables = {
         f"extension_{what}s": [
             {f"extension_{what}_anchor": 1, what: text} for text in (first, first, second)

@@ -107,7 +107,7 @@ def test_switch() -> None:
 
 @pytest.mark.parametrize(("mode", "level"), [("lenient", "info"), ("strict", "error")])
 def test_references_without_a_root_are_reported_once(mode: Mode, level: str) -> None:
-    """They can only mean the input row, as long as nothing else is written."""
+    """Without a root they can only mean the input row."""
     bare = {"selection": {"direct_reference": {"struct_field": {"field": 1}}}}
     plan, found = read(plan_of(project(column(0), bare, bare)), mode)
     assert [(p.code, p.level) for p in found] == [("REFERENCE_ROOT_MISSING", level)]

@@ -218,7 +218,7 @@ def _other(item: Field, old: Any) -> Any:
 
 
 def outcome(plan: Json) -> Any:
-    """What a plan is decoded to, and what is reported."""
+    """Return the decoded plan and its problems."""
     problems = Problems()
     try:
         decoded: Any = meaning(decode(json.dumps(plan), problems))

@@ -142,7 +142,7 @@ DATAFUSION = {"version": {"minor_number": 60, "producer": "DataFusion"}}
     ],
 )  # fmt: skip
 def test_variations_of_datafusion(written: Json, text: str) -> None:
-    """They are not declared, so that what they are read as is said."""
+    """They are not declared, so their assumed type is reported."""
     plan = {**plan_of(table(written)), **DATAFUSION}
     decoded, found = read(plan)
     assert isinstance(decoded.root, m.ReadRel)
@@ -314,7 +314,7 @@ def test_unsigned_literals_of_the_standard() -> None:
 
 
 def test_a_type_that_is_not_declared_is_reported_even_if_nothing_uses_the_column() -> None:
-    """Nobody can say what is in such a column, nor how to skip it."""
+    """The content of such a column is unknown, and it cannot be skipped."""
     kind = {"user_defined": {"type_reference": 9, "nullability": "NULLABILITY_NULLABLE"}}
     path = "relations[0].root.input.read.base_schema.struct.types[0].user_defined.type_reference"
     _, found = read(plan_of(table(kind)))

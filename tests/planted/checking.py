@@ -100,7 +100,7 @@ def relation_of(path: str) -> str:
 
 
 def _function(path: str) -> str:
-    """The path of the measure in which a place stands, else the path itself."""
+    """Return the path of the measure that contains a place, else the path itself."""
     found = re.match(r".*\.measures\[\d+\]", path)
     return found[0] if found else path
 

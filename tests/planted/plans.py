@@ -1,4 +1,4 @@
-"""Plans made by the real packages: what mistakes are planted in, and what has to pass untouched."""
+"""Plans of the real packages: they get planted mistakes, and pass without them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ AT_ONCE = (2, 2, 3)
 
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_mistakes_do_not_hide_each_other(producer: str) -> None:
-    """What is new are problems of the drawn mistakes alone; one is missing only where another took what it needs away."""
+    """All new problems belong to the drawn mistakes; one is missing only if another mistake removed its place."""
     chance = random.Random(SEED)
     complete = 0
     for _ in range(DRAWS):

@@ -1,4 +1,4 @@
-"""One mistake planted in a plan of a real producer is reported: its code, at its place, and nothing else."""
+"""A mistake that is planted in a plan of a real producer is reported with its code and place, without other problems."""
 
 from __future__ import annotations
 

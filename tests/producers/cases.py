@@ -1,4 +1,4 @@
-"""What producers are known to write, a plan for each, how it is read, and what is reported.
+"""Known deviations of producers: a plan for each, its reading, and its problems.
 
 The rows are the table of `docs/producers.md`; `test_producers.py` runs their plans.
 """

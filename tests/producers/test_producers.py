@@ -43,7 +43,7 @@ def test_a_row_is_what_the_program_does(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_a_plan_of_ours_shows_its_case_alone(case: Case) -> None:
-    """What it reports besides is what every plan of its kind does: bare names, no phase."""
+    """Its other problems are those of every plan of its kind: bare names, no phase."""
     if isinstance(case.plan, bytes):
         return  # a producer's own plan has many
     besides = {"ORDER_MISSING", "FUNCTION_NAME_BARE", "SIGNATURE_UNKNOWN", "OUTPUT_TYPE_DIFFERS"}

@@ -1,4 +1,4 @@
-"""What the documents say about names, commands and codes is what the code has."""
+"""Names, commands and codes in the documents match the code."""
 
 from __future__ import annotations
 

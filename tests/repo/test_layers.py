@@ -96,7 +96,7 @@ def test_only_the_spark_folder_imports_spark(path: Path) -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    """No Spark, no Arrow, no protobuf: what is not used costs nothing."""
+    """No Spark, no Arrow, no protobuf: unused packages are not imported."""
     code = (
         "import sys, substrait_agg\n"
         "heavy = {'pyspark', 'py4j', 'pandas', 'pyarrow', 'numpy', 'google.protobuf'}\n"

@@ -1,4 +1,4 @@
-"""The page of metrics is what the table says."""
+"""The page of metrics matches the table."""
 
 from __future__ import annotations
 

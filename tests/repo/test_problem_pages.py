@@ -1,4 +1,4 @@
-"""Every code that the program can give is documented, and the documents are what the tables say."""
+"""Every code of the program is documented, and the documents match the tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _in_order_of_areas() -> list[str]:
 
 
 def test_every_code_that_can_be_raised_is_in_a_table() -> None:
-    """A new error cannot slip by without a line that says what to do."""
+    """Every new error needs a line with its remedy."""
     unknown = {
         code: place
         for code, place in raised_codes().items()

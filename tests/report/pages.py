@@ -1,4 +1,4 @@
-"""HTML pages read back: what stands where in them."""
+"""Parse HTML pages and find their elements."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def page_of(*reports: Report) -> Element:
 
 
 def written(root: MessageNode) -> Iterator[str]:
-    """Paths of all fields of a plan that hold no message with fields of its own."""
+    """Return the paths of all fields of a plan without nested messages."""
     for node in preorder(root):
         for name, held in node.values.items():
             if not (isinstance(held, list) and isinstance(held[0], MessageNode)):

@@ -39,7 +39,7 @@ MEASURES = "relations[0].root.input.aggregate.measures"
 
 
 def text_at(content: bytes, path: str) -> str:
-    """What stands at `path`, by offsets; lines and columns have to say the same."""
+    """Return the text at `path` by offsets; lines and columns must agree."""
     text = content.decode()
     region = locate(content, [path])[path]
     lines = text.split("\n")

@@ -57,7 +57,7 @@ def test_an_unknown_code_is_a_wrong_call_with_a_suggestion(word: str, advice: st
 
 
 def test_a_plan_with_ignored_errors_is_still_refused() -> None:
-    """What `run` would do does not depend on what somebody wants to read about."""
+    """The result of `run` does not depend on the selected problems."""
     report = Selection.of((), ("RELATION_NOT_SUPPORTED",)).of_report(REPORT)
     assert not report.ok
     assert not fails(report)

@@ -1,4 +1,4 @@
-"""Checkpoints are private to their owner, whatever the umask; nothing is written through a link."""
+"""Checkpoints are private to their owner with any umask; nothing is written through a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans reach nothing: whatever paths and addresses they name, no file is opened for them and nobody is called."""
+"""Plans cannot access files or addresses: no file is opened and no connection is made for a path in a plan."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_reads_that_name_their_own_data_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a path as table", "a query as table"])
 def test_the_name_of_a_table_is_only_a_name(name: str, tmp_path: Path) -> None:
-    """Without a source that the user names for it, nothing is read, whatever Spark would make of the name."""
+    """A table without a source of the user is not read, regardless of the meaning of its name in Spark."""
     from substrait_agg.errors import InputRefused
 
     with pytest.raises(InputRefused) as refused:

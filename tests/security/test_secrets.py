@@ -1,4 +1,4 @@
-"""Passwords are taken out of everything that is shown: descriptions of sources and targets, errors, what Spark says."""
+"""Passwords are removed from all output: descriptions of sources and targets, errors, messages of Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADDRESSES = (
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_options_with_a_telling_name_are_not_shown(option: str) -> None:
-    """Neither in the description of a source, nor of a target, nor in what Spark says of them."""
+    """Neither in the description of a source or target, nor in messages of Spark."""
     from substrait_agg.spark.sources.specs import parse_spec
 
     source = parse_spec(f"kafka:topic?{option}={SECRET}&startingOffsets=earliest")
@@ -88,7 +88,7 @@ QUOTED = (
 
 @pytest.mark.parametrize("text", QUOTED)
 def test_secrets_in_the_words_of_other_programs_are_not_shown(text: str) -> None:
-    """Whatever stands between the name and the secret."""
+    """With any separator between the name and the secret."""
     assert SECRET not in redacted_place(text)
 
 
@@ -104,7 +104,7 @@ def test_secrets_in_the_words_of_other_programs_are_not_shown(text: str) -> None
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
-    """Ports, times and paths with an @ say where a table is, and must not be taken for passwords."""
+    """Ports, times and paths with an @ are locations, not passwords."""
     assert redacted_place(text) == text
 
 
@@ -122,7 +122,7 @@ def test_a_secret_is_found_as_addresses_and_json_write_it(text: str) -> None:
 
 
 def test_a_secret_within_a_value_is_found_alone() -> None:
-    """An address or a JAAS line is taken apart before somebody says that the password in it is wrong."""
+    """An error of Spark can contain the password alone, without its address or JAAS line."""
     from substrait_agg.spark.sources.specs import parse_spec
 
     line = 'org.x.PlainLoginModule required username="u" password="inner-one";'

@@ -1,4 +1,4 @@
-"""Columns that are made once give every batch what they gave the first; what a job sets is set back."""
+"""Cached columns give every batch the same result as the first one; settings of a job are restored."""
 
 from __future__ import annotations
 

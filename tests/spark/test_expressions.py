@@ -58,7 +58,7 @@ def fails(spark: SparkSession, expr: Expr, match: str) -> None:
 
 
 def same(found: Any, wanted: Any) -> bool:
-    """Equality of values that takes NaN as itself and tells zeros apart."""
+    """Equality of values in which NaN equals NaN and -0.0 differs from 0.0."""
     if isinstance(wanted, float) and isinstance(found, float):
         if math.isnan(wanted):
             return math.isnan(found)

@@ -108,7 +108,7 @@ def operations(
 def test_any_types_and_values(
     spark: SparkSession, case: tuple[str, tuple[Type, Type, Type], list[tuple[Decimal, Decimal]]]
 ) -> None:
-    """Whatever the types, the result is the exact one rounded once; what does not fit fails."""
+    """For all types the result is the exact one rounded once; a result that does not fit fails."""
     name, types, pairs = case
     pairs = [p for p in pairs if p[1] != 0 and not too_wide(name, types, p)]
     wanted = [(p, expected(name, *p, types[2])) for p in pairs]

@@ -1,4 +1,4 @@
-"""What is at a path: the data files that Spark would read, and nothing else."""
+"""The content of a path: exactly the data files that Spark would read."""
 
 from __future__ import annotations
 

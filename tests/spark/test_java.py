@@ -12,7 +12,7 @@ from substrait_agg.spark.session.java import MODULES, find_java, missing_module,
 
 
 def installed(folder: Path, release: str | None, shown: str = "") -> Path:
-    """An installation whose program prints something and fails if it is asked for what `release` tells."""
+    """An installation whose program prints a version, and fails if the version is in `release`."""
     binary = folder / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text(f"#!/bin/sh\necho '{shown}' >&2\n" if shown else "#!/bin/sh\nexit 1\n")

@@ -158,7 +158,7 @@ WIDENED = [
 def test_parquet_types_are_widened_without_loss(
     spark: SparkSession, tmp_path: Path, values: pa.Array, type_: Type, expected: list[Any]
 ) -> None:
-    """What a file has may be narrower than what the plan says; the values stay the same."""
+    """The types of a file may be narrower than those of the plan; the values stay the same."""
     parquet(tmp_path / "in", "a", {"x": values, "n": [1, 2]})
     found = rows(spark, f"parquet:{tmp_path}/in", origin(n=I64, x=type_))
     assert [r[1] for r in found] == expected
@@ -554,7 +554,7 @@ def test_uuid_columns_take_bytes_and_text(spark: SparkSession) -> None:
 
 
 def test_unsigned_columns_refuse_negative_values(spark: SparkSession) -> None:
-    """A signed source column may hold what the plan's type cannot."""
+    """A signed source column can have values that do not fit the type of the plan."""
     frame = spark.createDataFrame([(-1,)], "x short")
     assert "VALUE_OUT_OF_RANGE" in fails(spark, frame, origin(x=Type("u8")))
 

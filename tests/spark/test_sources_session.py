@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_session_given_by_the_caller_keeps_its_settings(spark: SparkSession) -> None:
-    """Our settings hold in a session beside it, on the same Spark."""
+    """Our settings apply to a separate session on the same Spark."""
     own = spark.newSession()
     own.conf.set("spark.sql.ansi.enabled", "false")
     ours = get_session(spark=own, conf={"spark.sql.shuffle.partitions": "3"})

@@ -1,4 +1,4 @@
-"""Source specifications as text: what they mean, what is refused, and that passwords do not leak."""
+"""Source specifications as text: their meaning, refusals, and no leak of passwords."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_options_are_decoded_and_ours_are_taken_out() -> None:
     ],
 )
 def test_bad_specs_are_refused_with_a_code(text: str, code: str) -> None:
-    """Each mistake has its own code and a line that says what to write."""
+    """Each mistake has its own code and a remedy."""
     with pytest.raises(UsageError) as raised:
         parse_spec(text)
     assert raised.value.code == code

@@ -1,4 +1,4 @@
-"""Sources of upserts: what a SPEC declares, in what order rows come, and what of an event counts.
+"""Sources of upserts: the declarations of a SPEC, the order of rows, and the parts of an event that count.
 
 The envelopes follow the examples of Debezium's documentation of its PostgreSQL connector, for a table that has the default
 replica identity: updates have no row before, deletes the key alone.
@@ -212,7 +212,7 @@ def test_the_pieces_of_one_large_file_are_read_in_order(
 
 
 def test_rows_that_say_what_a_row_was_are_passed_over(spark: SparkSession, tmp_path: Path) -> None:
-    """The state knows what a row was; a deletion needs its key only, whatever the plan requires of the other columns."""
+    """The state has the old row; a deletion needs only its key, also if the plan requires other columns."""
     words = ["insert", "update_preimage", "update_postimage", "delete", "+I", "-U", "+U", "-D", "c", "r", "u", "d"]  # fmt: skip
     given = [
         {"id": i, "op": word} | ({} if word in ("delete", "-D", "d") else {"x": i})

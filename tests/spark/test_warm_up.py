@@ -1,4 +1,4 @@
-"""What is started beside the planning of a run, and what workers load."""
+"""The preparation of Spark during the planning of a run, and the modules of workers."""
 
 from __future__ import annotations
 

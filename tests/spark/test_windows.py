@@ -1,4 +1,4 @@
-"""Windows on Spark against integers: every microsecond, on both sides of 1970, to the ends of what Spark holds."""
+"""Windows on Spark compared with integer arithmetic: all microseconds, before and after 1970, in the whole range of Spark."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_each_type_has_its_documented_order(
 def test_keys_of_several_columns_compare_column_by_column(
     table: tuple[list[str], list[Component], list[tuple[Any, ...]]],
 ) -> None:
-    """Whatever is behind a string, a list or a map does not run into it."""
+    """The bytes after a string, a list or a map cannot be confused with its content."""
     names, components, rows = table
     columns = [array([row[i] for row in rows], c.type) for i, c in enumerate(components)]
     keys = encode(columns, components)

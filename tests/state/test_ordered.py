@@ -150,7 +150,7 @@ def test_weights_are_sums_over_all_runs(
 def test_the_first_and_the_last_live_entry(
     history: tuple[TreeLayout, list[Rows], int, bool], data: st.DataObject
 ) -> None:
-    """Of each group, from the end or from behind a key, whatever was inserted and deleted in whatever run."""
+    """For each group, from the end or after a key, for insertions and deletions in any runs."""
     layout, batches, page_rows, extra = history
     keys = next(keys for components, keys in SHAPES.values() if components == layout.components)
     wanted = sorted(data.draw(st.sets(st.sampled_from(GROUPS), min_size=1)))
@@ -300,7 +300,7 @@ def test_entries_by_rank(
 
 
 def test_collapse_adds_up_equal_values_and_shows_one_form() -> None:
-    """-0.0 is 0.0, NaN is NaN, and what cancels is gone."""
+    """-0.0 equals 0.0, NaN equals NaN, and cancelled entries are removed."""
     layout = TreeLayout((Component(pa.float64(), nullable=True),))
     nan = float("nan")
     group = (5, 1)
@@ -350,7 +350,7 @@ def test_a_tree_without_runs_has_nothing() -> None:
 
 
 def test_ranks_of_huge_weights_are_right_however_many_are_asked_for() -> None:
-    """What all questions look at together may weigh more than 64 bits hold."""
+    """The total weight of all ranges of a query can exceed 64 bits."""
     layout = TreeLayout(INTEGERS)
     weight, count, values = 2**49, 40_000, 10
     rows: Rows = [((7, 0), (i,), weight) for i in range(values)]

@@ -55,7 +55,7 @@ def files(tmp_path: Path) -> FolderFiles:
 def test_deleting_the_extreme_again_and_again_reads_a_few_rows_each_time(
     files: FolderFiles, last: bool
 ) -> None:
-    """The search starts behind the extreme that is remembered, so what was deleted before is not walked again."""
+    """The search starts after the stored extreme, so deleted entries are not scanned again."""
     base = write(files, f"base-{last}", entries(np.arange(ROWS), 1))
     steps = 200
     order = np.arange(steps)[:, None] * 5 + np.arange(5)

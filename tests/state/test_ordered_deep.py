@@ -61,7 +61,7 @@ def random_runs(random: np.random.Generator) -> list[Table]:
 
 @pytest.mark.parametrize("seed", seeds(15, 60))
 def test_extremes_behind_many_deleted_values(tmp_path: Path, seed: int) -> None:
-    """Windows of several runs end at different keys: nothing is taken for live before all runs were read up to it."""
+    """Row ranges of several runs end at different keys: an entry counts as live only after all runs are read up to it."""
     runs = random_runs(np.random.default_rng(seed))
     total = np.sum(runs, axis=0)
     tree = a_tree(FolderFiles(tmp_path), f"walk-{seed}", runs)

@@ -1,4 +1,4 @@
-"""Runs: pages bounded in rows and bytes, nothing lost at their edges, and what a process remembers of runs."""
+"""Runs: pages bounded in rows and bytes, no loss at page bounds, and open runs of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints in a store: where they may lie, what a store has to do, what runs on other machines can do to one another."""
+"""Checkpoints in a store: URLs, required guarantees of the store, and interactions of runs on several machines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def code(error: pytest.ExceptionInfo[Any]) -> str:
     ],
 )
 def test_urls_that_are_not_taken_say_why(s3: Emulator, url: str, wanted: str) -> None:
-    """With a code and what to do, and no password in what is shown; also as a command."""
+    """With a code and a remedy, and without the password; also by the command."""
     with pytest.raises((UsageError, StateRefused)) as refused:
         sa.open_view(url)
     assert code(refused) == wanted
@@ -143,7 +143,7 @@ def test_a_store_that_does_not_list_what_it_has_is_refused(
 
 
 def test_no_key_comes_into_the_checkpoint(where: str, s3: Emulator) -> None:
-    """Nor into what is said of a request that fails."""
+    """Nor into the error of a failing request."""
     checkpoint = made(where)
     checkpoint.publish(snapshot(0))
     bucket = where.split("/")[2]
@@ -233,7 +233,7 @@ def test_an_old_note_of_what_is_kept_does_not_come_back(where: str) -> None:
 
 
 def test_a_run_that_slept_notes_nothing(where: str) -> None:
-    """Another one has taken over and noted nothing yet."""
+    """Another run has taken over and has not written yet."""
     sleeper = made(where)
     made(where)
     with pytest.raises(CommitConflict):

@@ -1,4 +1,4 @@
-"""Files in a store: what is put there is there, one of many creates a name, and what was not told is found out."""
+"""Files in a store: written objects exist, only one writer creates a name, and unknown outcomes are resolved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix of crash points (`tests/crash`) with the checkpoint in a store: whatever goes wrong there leaves no trace.
+"""The matrix of crash points (`tests/crash`) with the checkpoint in a store: no fault affects the result.
 
 The store is memory of this process, in which creating a name is one act. Every run begins with nothing of the ones before but
 the store and the files of outputs.
@@ -46,7 +46,7 @@ def check(whole: Undisturbed, chosen: list[Case]) -> None:
 
 @pytest.mark.parametrize("operation", ["publish", "put"])
 def test_what_is_created_or_replaced(whole: Undisturbed, operation: str) -> None:
-    """Each kind of file: done and told as an error, killed behind it, and asleep before it until another run has gone on."""
+    """Each kind of file: success with an error response, a kill after the request, and a suspension before it until another run continued."""
     every = cases(whole, operation, every_caller=False)
     check(whole, [c for c in every if c.strike.mode in SOME and c.strike.point.what != "a probe"])
 

@@ -74,7 +74,7 @@ def computed(rows: Bag) -> Bag:
 def test_every_version_of_chained_aggregates(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
-    """Rows that come and go, over more batches than Spark's log of files keeps apart; what the tools say of it is right."""
+    """Rows that come and go, over more batches than Spark's file log keeps uncompacted; the tools report them correctly."""
     bucket = s3.bucket("chained-aggregates")
     where = f"{bucket}/checkpoint"
     check(spark_and_s3, tmp_path, chained(), [feed(11)], computed, bucket)
@@ -101,7 +101,7 @@ def run_of(folder: Path, where: str, sources: str, machine: str) -> Command:
 
 @pytest.mark.soak
 def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -> None:
-    """Killed with all it started, then gone on with where nothing is left of it: every version is as it should be.
+    """Killed with all child processes, then continued on a machine without local files: every version is correct.
 
     Between the versions at which it is killed, Spark compacts its log of files into one entry.
     """
@@ -147,7 +147,7 @@ def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
 def test_back_to_a_version_and_on_again(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
-    """Where no lock tells, the user says that no run goes on; what is read again makes the same versions."""
+    """Without locks, the user confirms that no run is in progress; repeated input gives the same versions."""
     where = f"{s3.bucket('back-again')}/checkpoint"
     changes = feed(6)
     sources = {"t": changes.write(tmp_path)}

@@ -14,7 +14,7 @@ from tests.crash.test_matrix import OPERATIONS
 
 
 def found() -> dict[tuple[str, str], frozenset[str]]:
-    """What runs end with after an error, by operation and what it is done to."""
+    """Return the codes of runs after an error, by operation and file."""
     table: dict[tuple[str, str], set[str]] = defaultdict(set)
     for setting in (chained(), timed()):
         done = set(table)

@@ -1,4 +1,4 @@
-"""Python reads this at its start where the folder is on its path: what goes wrong in tasks on executors.
+"""Python imports this at its start if the folder is on its path: faults in tasks on executors.
 
 Variables of the environment: ``TASK_KILLS`` (a folder: in every version, in the middle of a task, the executor that computes it is killed
 with SIGKILL, and a file named by the version is made there), ``TASK_SLEEPS`` (seconds that a task sleeps, once in a while, before it
