@@ -16,12 +16,11 @@ from substrait_agg.bind.bound import (
     BoundJoin,
     BoundProject,
     BoundRelation,
-    BoundSetOperation,
     BoundUnion,
     Constant,
     Expr,
 )
-from substrait_agg.bind.rewrite import parts
+from substrait_agg.bind.rewrite import inputs_of, parts
 
 MAX_COLUMNS = 10_000
 """Maximum number of columns of one relation, including the fields of structs in them."""
@@ -98,23 +97,14 @@ class PlanSizeLimiter:
         """Return the number of branches into a relation, and the size of the plan up to it."""
         check_width(len(relation.types), relation.path)
         width = 1 + len(relation.types)
+        below = [self._of(r) for r in inputs_of(relation)]
+        branches, placed = sum(b for b, _ in below), sum(p for _, p in below)
         if isinstance(relation, BoundUnion):
-            below = [self._of(r) for r in relation.inputs]
-            return sum(b for b, _ in below), sum(p for _, p in below) + width * len(below)
-        if isinstance(relation, BoundJoin):
-            sides = [self._of(r) for r in (relation.left, relation.right)]
-            branches = sum(b for b, _ in sides)
-            return 1, sum(p for _, p in sides) + branches * (width + _size(relation))
-        if isinstance(relation, BoundSetOperation):
-            below = [self._of(r) for r in relation.inputs]
-            return 1, sum(p + b * width for b, p in below)
-        source = getattr(relation, "input", None)
-        if source is None:
+            return branches, placed + width * len(below)
+        if not below:
             return 1, width * (1 + len(getattr(relation, "rows", ())))
-        branches, placed = self._of(source)
-        placed += branches * (width + _size(relation))
-        one = isinstance(relation, BoundAggregate | BoundFetch)
-        return (1, placed) if one else (branches, placed)
+        linear = isinstance(relation, BoundFilter | BoundProject)
+        return branches if linear else 1, placed + branches * (width + _size(relation))
 
     def _of(self, relation: BoundRelation) -> tuple[int, int]:
         self.add(relation)

@@ -7,6 +7,9 @@ from typing import get_args
 import pytest
 
 from substrait_agg.bind.bound import BoundSetOperation, BoundUnion
+from substrait_agg.explanation import explain_flow
+from substrait_agg.explanation.text import plan_text
+from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import ReadRel, SetOperationKind, SetRel
 from substrait_agg.plan.types import FP64, I64, STRING, Type
 from substrait_agg.problems import MODES, Mode
@@ -85,3 +88,22 @@ def test_rows_of_values_without_an_order_cannot_be_compared() -> None:
     given = operation("union_distinct", table((compound,)), table((compound,)))
     assert "KEY_TYPE_NOT_SUPPORTED" in codes_of(given, "a")
     assert "KEY_TYPE_NOT_SUPPORTED" not in codes_of(operation("union_all", *given.inputs), "a")  # type: ignore[arg-type]
+
+
+def test_a_relation_that_reads_itself_twice_again_and_again_is_too_large() -> None:
+    """Every reader of a shared relation counts."""
+    shared = operation("union_distinct", table((N,)), table((N,)))
+    for _ in range(25):
+        shared = operation("minus_primary", shared, shared)  # type: ignore[arg-type]
+    found = codes_of(shared, "a")
+    del shared  # its text, which pytest writes of a failure, has no end
+    assert found == {"PLAN_TOO_LARGE": "error"}
+
+
+def test_set_operations_may_be_nested_deeply() -> None:
+    deep = operation("union_distinct", table((N,)), table((N,)))
+    for _ in range(300):
+        deep = operation("minus_primary_all", deep, table((N,)))  # type: ignore[arg-type]
+    flow = lower(bound(deep, "a"))
+    assert len(flow.operators) == 301
+    assert "operator 300: set operation" in plan_text(explain_flow(flow))
