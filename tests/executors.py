@@ -1,4 +1,4 @@
-"""Executors for tests: what the driver of a run on Spark computes, and what its jobs did."""
+"""Executors for tests: computation on the driver of a Spark run, and a record of its jobs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def executors(make: Callable[[SparkSession], SparkExecutor]) -> Iterator[None]:
 
 @contextmanager
 def drivers(driver: Driver) -> Iterator[None]:
-    """Have runs on Spark compute on the driver what `driver` says."""
+    """Make runs on Spark compute the batches that `driver` selects on the driver."""
     with executors(lambda session: SparkExecutor(session, driver)):
         yield
 

@@ -131,7 +131,7 @@ def feed(rng: random.Random) -> Feed:
 
 
 def described(version: Snapshot) -> tuple[Any, ...]:
-    """What a version holds, without the names of files and the times."""
+    """Return the content of a version, without names of files and times."""
     operators = [
         {name: [astuple(run)[1:] for run in runs] for name, runs in state.trees.items()}
         for state in version.operators

@@ -155,7 +155,7 @@ def test_a_window_closes_when_the_watermark_passes_it(tmp_path: Path) -> None:
 
 
 def check_freed(found: StoredOperator, told: ModelResult, *, waits: int | None = None) -> None:
-    """What an operator holds: nothing of windows that the watermark has passed."""
+    """The state of an operator has no windows that the watermark has passed."""
     last = len(told.groups) - 1
     still = told.open(last)
     assert found.groups == len(still)
@@ -230,7 +230,7 @@ def chained_plan() -> str:
 
 @pytest.mark.parametrize("emit", ["batch", "watermark"])
 def test_an_aggregate_over_windows_closes_with_them(emit: str, tmp_path: Path) -> None:
-    """The key of the aggregate above tells the event time of the one below; both keep nothing of closed windows."""
+    """The key of the upper aggregate depends on the event time of the lower one; both delete closed windows."""
     told = in_windows([DISORDERLY], tumbling(60, 7))
     seen = maintained(tmp_path, chained_plan(), [DISORDERLY], emit=emit)
     check_clock(seen, told)
@@ -437,7 +437,7 @@ def check_each_emitted_once(
 
 
 def test_a_stop_in_between_changes_nothing(tmp_path: Path) -> None:
-    """Two runs over one checkpoint make the versions of one: watermark, late rows, what waits and what is closed go on."""
+    """Two runs over one checkpoint make the versions of a single run: watermark, late rows, pending and closed groups continue."""
     told = in_windows([DISORDERLY], tumbling(60, 7))
     DISORDERLY.write(tmp_path, last=3)
     started = start(tmp_path, TUMBLE, [DISORDERLY], emit="watermark", until="100ms")

@@ -214,7 +214,7 @@ def test_killed_on_the_way_and_run_again(tmp_path: Path) -> None:
 
 
 def test_back_to_the_plan_before(spark: SparkSession, tmp_path: Path) -> None:
-    """Behind the evolution the old plan holds again, and lines are cut off; then the new one can come again."""
+    """After a rollback before the evolution the old plan is in force, and lines are removed; then the new plan can be applied again."""
     before, after = plain(COUNT, LEAST), plain(TOTAL, COUNT)
     feed, checkpoint, lines = Feed(tmp_path / "in"), tmp_path / "ck", tmp_path / "out.jsonl"
     options: dict[str, Any] = {"outputs": [f"stream-json={lines}"], "partitions": 2}

@@ -199,7 +199,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
 
 
 def described(checkpoint: Path) -> dict[str, Any]:
-    """What a checkpoint shows and stores, but for what differs between any two runs: names, times and sizes of files."""
+    """Return view and state of a checkpoint, without the parts that differ in every run: names, times and sizes of files."""
     view = sa.open_view(checkpoint)
     store = Checkpoint(checkpoint)
     snapshots = [store.snapshot(version) for version in view.versions()]

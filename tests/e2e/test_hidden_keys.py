@@ -122,7 +122,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[SparkSession | None]:
 
 
 def swapped() -> tuple[str, Feed]:
-    """Two groups exchange what they show: X 1 -> 2 and Y 2 -> 1, in one version; Z goes from 2 to 3."""
+    """Two groups exchange their rows: X 1 -> 2 and Y 2 -> 1, in one version; Z changes from 2 to 3."""
     plan = HiddenKeys(("a",), ((0,),), ("sum",), (1,)).plan()
     batches = [
         [(("X", 0, 1, 0.0), 1), (("Y", 0, 2, 0.0), 1), (("Z", 0, 2, 0.0), 1)],

@@ -1,4 +1,4 @@
-"""A checkpoint goes on only with what it was made for: its plan, its sources, its own logs of Spark. What differs is named."""
+"""A checkpoint continues only with its plan, its sources and its logs of Spark. Errors name the difference."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_lost_note_that_a_batch_is_done_is_made_good(
 def test_another_place_is_refused_and_can_be_accepted(
     spark: SparkSession, place: Path, tmp_path: Path
 ) -> None:
-    """The message says both places; accepted, only what Spark has not read yet is new, and the next run knows the new place."""
+    """The message has both locations. If the change is accepted, only unread files are new, and the next run expects the new location."""
     other, glob = tmp_path / "other", place / "data" / "*.parquet"
     write_file(other, 9)
     with copied(place, tmp_path) as checkpoint:

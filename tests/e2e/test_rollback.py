@@ -58,7 +58,7 @@ def _state(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_back_and_again_is_as_if_never_gone_back(
     lineitem: Stream, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    """A run is killed, beside it nothing can go back, behind it it can; another is killed, and back again."""
+    """A run is killed. A rollback is refused during the run and works after it; then the same again."""
     rng = random.Random(5)
     command = _command(lineitem, tmp_path, "--keep-versions", "16")
     process = command.start()
@@ -99,7 +99,7 @@ def test_back_and_again_is_as_if_never_gone_back(
 
 
 def test_an_unfinished_rollback_lets_no_run_begin(lineitem: Stream, tmp_path: Path) -> None:
-    """The help says what to do, and that does it."""
+    """The remedy in the help works."""
     checkpoint = tmp_path / "checkpoint"
     source = f"parquet:{lineitem.folder}?op=op"
     plan = PRODUCERS["datafusion-55"].plan("q01")

@@ -313,7 +313,7 @@ def test_early_retractions_wait_per_input(spark: SparkSession, tmp_path: Path) -
 
 
 def test_rollback_and_show_and_another_plan(spark: SparkSession, tmp_path: Path) -> None:
-    """A checkpoint goes back, is looked at, and goes on with another measure above the set operation, whose state stays."""
+    """A checkpoint is rolled back, inspected, and continued with another measure above the set operation, whose state stays."""
     builder = Builder()
     source = set_operation("minus_primary_all", *_tables("t", "u"))
     feeds = [_feed(13, "t", batches=4), _feed(14, "u", batches=4)]

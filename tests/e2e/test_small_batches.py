@@ -188,7 +188,7 @@ def test_what_spark_does_not_hand_over_is_computed_there(
 
 
 def test_too_large_a_result_is_told_from_other_failures() -> None:
-    """Spark says that a result is too large; everything else is an error."""
+    """Spark may report that a result is too large; every other failure is an error."""
     from pyspark.errors import PySparkException
 
     from substrait_agg.errors import RunFailed

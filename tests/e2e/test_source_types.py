@@ -33,7 +33,7 @@ def rows(k: list[str], i: list[int | None], type_: Any = None) -> pa.Table:
 
 
 def test_a_run_takes_them_from_files_and_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """A later file with narrower integers changes nothing: the oldest file says what the columns are."""
+    """A later file with narrower integers changes nothing: the oldest file defines the columns."""
     source = {"t": f"parquet:{tmp_path / 'in'}?batch-files=1"}
     (tmp_path / "in").mkdir()
     first = tmp_path / "in" / "m.parquet"

@@ -1,4 +1,4 @@
-"""Outputs that Spark writes, and outputs that fail, in real runs: nothing is lost, and what comes twice can be told."""
+"""Outputs that Spark writes, and failing outputs, in real runs: no version is lost, and copies are recognizable."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_messages_of_a_log_are_json_with_the_key_of_the_row(spark: SparkSession)
 
 
 def test_values_are_the_same_in_a_frame_whatever_the_session(spark: SparkSession) -> None:
-    """A timestamp without a zone stays what it says; an instant stays that instant."""
+    """A timestamp without a zone keeps its text; a timestamp with a zone keeps its instant."""
     from substrait_agg.spark.query.sinks import frame_of
 
     at = datetime(2026, 1, 31, 12, 30, 0, 5)

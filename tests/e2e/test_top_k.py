@@ -64,7 +64,7 @@ def _changes(seed: int, batches: int = 6) -> list[list[Change]]:
 
 
 def duck(query: str) -> Callable[[Bag], Bag]:
-    """What DuckDB says of the rows of a table at a version; rows of negative weight are not there."""
+    """Return the result of DuckDB over the rows of a table at a version, without rows of negative weight."""
 
     def wanted(rows: Bag) -> Bag:
         with duckdb.connect() as database:

@@ -133,7 +133,7 @@ GOALS = Table("goals", drawn(31, batches=8, rows=12, disorder=200), Rule(behind=
 
 @pytest.mark.parametrize("word", ["", ":keep"])
 def test_forgotten_by_event_time(word: str, tmp_path: Path) -> None:
-    """Groups come, go, are kept and come back; every version is as recomputed, and so is what is stored."""
+    """Groups come, are evicted or kept, and return; every version and the state equal a recomputation."""
     memory = Memory(100, keep=word == ":keep")
     reached = watermarks([GOALS])
     wanted, late = [memory.shown()], [0]
@@ -162,7 +162,7 @@ def test_forgotten_by_event_time(word: str, tmp_path: Path) -> None:
 
 
 def test_an_aggregate_above_follows(tmp_path: Path) -> None:
-    """What is forgotten below is taken out above."""
+    """Rows of groups that are evicted below are retracted above."""
     memory = Memory(100)
     wanted: list[Bag] = [Counter()]
     for batch, watermark in zip(GOALS.batches, watermarks([GOALS])[1:], strict=True):

@@ -1,4 +1,4 @@
-"""Two drivers on one checkpoint: one goes on, the other stops with a conflict and harms nothing."""
+"""Two drivers on one checkpoint: one continues, the other stops with a conflict and changes nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_loser_stops_and_the_winner_goes_on(tmp_path: Path) -> None:
 
 
 def test_replayed_batches_are_known_and_skipped_ones_refused(tmp_path: Path) -> None:
-    """Spark repeats what it has not noted as done; it never runs ahead of what is committed."""
+    """Spark repeats batches without an entry in its log, and is never ahead of the commits."""
     flow = lower(sa.load(PLAN).bound())
     batches = driver(flow, tmp_path)
     batches.run({}, None, FIRST_BATCH)

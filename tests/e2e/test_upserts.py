@@ -1,4 +1,4 @@
-"""Sources that only say what a row is now: maintained, emitted and replayed elsewhere, equal at every version.
+"""Sources with new rows only: maintained, emitted and replayed elsewhere, with equal results at every version.
 
 The events follow the examples of Debezium's documentation for PostgreSQL tables with the default replica identity: updates
 without the row before, or with its key alone, and deletes that tell the key alone.
@@ -58,7 +58,7 @@ def by_region() -> str:
 
 
 def wanted(table: Table) -> Bag:
-    """What DuckDB says of the rows that survive."""
+    """Return the result of DuckDB over the remaining rows."""
     database = duckdb.connect()
     database.execute(
         "create table customers (id bigint, region varchar, score bigint, name varchar)"
@@ -219,7 +219,7 @@ def parquet(rows: Sequence[Row]) -> pa.Table:
 
 
 def test_a_column_of_operations_with_a_key(tmp_path: Path) -> None:
-    """Updates come as the new row alone; what a row was, and what a deletion says besides its key, does not matter."""
+    """Updates have the new row only; old rows, and columns of a deletion besides its key, are ignored."""
     draw = Customers(7)
     rows: Table = {}
     tables, bags = [], [wanted({})]

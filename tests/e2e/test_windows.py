@@ -372,7 +372,7 @@ def test_early_retractions_of_sessions_wait_for_their_insertion(tmp_path: Path) 
 def test_early_retractions_under_hopping_windows_in_grouping_sets(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Rows with the same team and windows are one row, in every set: nothing else of them is read."""
+    """Rows with the same team and windows are one row in every set, because no other column is read."""
     windows = Windows()
     hop = windows.call("hop", interval(60), interval(25))
     relation = aggregate(windows.read(), [column(0), hop], [COUNT], [[0, 1], [0]])

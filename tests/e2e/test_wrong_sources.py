@@ -1,4 +1,4 @@
-"""Sources that are not what the plan or the SPEC says: a code, and nothing committed; nothing at all written where it shows before the run."""
+"""Sources that contradict the plan or the SPEC: an error code and no commit, and no file if the check is before the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is evaluated where, what is refused, and the rows after linear steps."""
+"""The place of evaluation, refusals, and the rows after linear steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint that has gone on with another plan: what readers, outputs and tools make of it. The runs are those of the crash matrix."""
+"""Readers, outputs and tools on a checkpoint that continued with another plan. The runs are those of the crash matrix."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def shown(view: Any, version: int | None = None) -> Counter[str]:
 
 
 def test_changes_begin_with_the_plan_in_force(evolved: Path) -> None:
-    """They add up to the view; those of the plan before are there by themselves, and add up to what was taken back."""
+    """They add up to the view; those of the old plan can be read separately, and add up to the retracted view."""
     view = sa.open_view(evolved)
     assert view.names == ("k", "total", "middle", "groups")
     assert rows(view.changes()) == shown(view)
@@ -81,7 +81,7 @@ def test_changes_begin_with_the_plan_in_force(evolved: Path) -> None:
 
 @pytest.mark.parametrize("since", [-1, 0, BEGUN - 1])
 def test_a_range_of_two_plans_is_refused(evolved: Path, since: int) -> None:
-    """Also right before the evolution: a reader who has had that version would count what it has had twice."""
+    """Also right before the evolution: a reader with that version would count its rows twice."""
     with pytest.raises(StateRefused) as refused:
         sa.open_view(evolved).changes(since=since)
     assert refused.value.code == "CHANGES_OF_TWO_PLANS"
@@ -132,7 +132,7 @@ class ProgramSink(Sink):
 
 
 def test_a_sink_of_ones_own_says_whether_it_takes_other_columns(copied: Path) -> None:
-    """One that does is given both; one that does not fails with what to do, and is given nothing."""
+    """A sink that accepts other columns receives both tables; another one fails with a remedy, and receives nothing."""
     store, taking = Checkpoint(copied), ProgramSink(changes_columns=True)
     deliver(store, Delivery([taking], checkpoint=copied))
     groups = len(sa.open_view(copied).to_arrow(BEGUN))
@@ -187,7 +187,7 @@ def test_every_version_is_shown_as_its_plan_has_it(evolved: Path) -> None:
 
 
 def test_verify_finds_a_document_that_is_gone_and_a_view_not_taken_back(copied: Path) -> None:
-    """A version whose plan nobody knows, and an evolution that took back something else."""
+    """A version of an unknown plan, and an evolution with wrong retractions."""
     store = Checkpoint(copied)
     snapshot = store.snapshot(BEGUN)
     path = copied / "snapshots" / f"{BEGUN:020d}.json"

@@ -1,4 +1,4 @@
-"""A fetch that is in both plans keeps its state; another one is refused, with what differs."""
+"""A fetch in both plans keeps its state; another one is refused with the difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator that goes on with other measures is, at every version, what it would be had it had them from the beginning."""
+"""An operator that continues with other measures has, at every version, the state as if it had them from the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be had of another plan is refused by name, each with its reason; what is left out of it can go on."""
+"""Measures that cannot be computed are refused by name with the reason; the plan without them can continue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ADDED: dict[str, tuple[tuple[BoundMeasure, ...], BoundMeasure, str]] = {
 
 @pytest.mark.parametrize("what", ADDED)
 def test_a_measure_that_cannot_be_computed_is_named(what: str, tmp_path: Path) -> None:
-    """The reason stands behind the measure; without it the plan can go on."""
+    """The message has the measure and the reason; the plan without the measure can continue."""
     before, added, why = ADDED[what]
     made = world(tmp_path, *before)
     made.batch([row(k0=1, long=3, int=4, text="a", flag=True), row(k0=1, long=4), row(k0=1)])
@@ -96,7 +96,7 @@ def test_a_measure_over_what_is_kept_is_computed(what: str, tmp_path: Path) -> N
 
 
 def test_of_ends_alone_nothing_else_can_be_made(tmp_path: Path) -> None:
-    """Where rows only come, min and max keep no tree; the reason says so, and what is there stays as it is."""
+    """For append-only input, min and max have no tree; the reason states this, and the checkpoint is unchanged."""
     made = world(tmp_path, LEAST, weight="append_only")
     made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
     for added in (measure("max", "long"), measure("sum", "long"), measure("list", "long")):
@@ -110,7 +110,7 @@ def test_of_ends_alone_nothing_else_can_be_made(tmp_path: Path) -> None:
 
 
 def test_ends_are_taken_over_and_made_of_a_tree(tmp_path: Path) -> None:
-    """One of two, and both where a tree has the values; the tree itself goes when nobody reads it any more."""
+    """One of two measures, and both if a tree has the values; a tree without readers is deleted."""
     greatest = measure("max", "long")
     made = world(tmp_path, LEAST, greatest, weight="append_only")
     made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
@@ -144,7 +144,7 @@ def test_groups_that_wait_keep_their_values_and_take_no_new_measure(tmp_path: Pa
 
 
 def test_finished_groups_take_no_new_measure(tmp_path: Path) -> None:
-    """Nothing is kept of them but what they show."""
+    """Only their rows in the view are stored."""
     made = world(tmp_path, LEAST, COUNT)
     made.batch([row(k0=1, long=3)])
     made.now = replace(
@@ -171,7 +171,7 @@ def test_rows_in_quarantine_are_told_by_the_columns_that_were_read(tmp_path: Pat
 
 
 def test_whole_rows_give_any_measure_over_what_was_read(tmp_path: Path) -> None:
-    """What --early-retraction keeps of rows has every column that is read, whatever for."""
+    """The rows that --early-retraction stores have every column that is read for any purpose."""
     node = guarded(
         node_of(KEYS, (measure("sum", "long"), measure("avg", "double")), "changelog"), "refuse"
     )
@@ -209,7 +209,7 @@ def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_error_names_all_reasons_and_what_to_do() -> None:
-    """And an option that differs has its own code, whatever else is wrong."""
+    """A different option has its own code, also with other differences."""
     here = document(node_of(KEYS, (LEAST,), "changelog"))
     other = replace(here, plan="1" * 64)
     with pytest.raises(StateRefused) as refused:

@@ -164,7 +164,7 @@ def test_a_version_that_comes_between_is_not_taken_for_the_one_before(tmp_path: 
 
 
 def test_another_document_of_the_first_plan_is_no_way_back_to_it(tmp_path: Path) -> None:
-    """What is kept would not be what the document that is there says of it."""
+    """The stored state would not match its document."""
     world = world_of(tmp_path)
     goes_on(world, LEAST, 1)
     goes_on(world, SUM, 2)

@@ -209,7 +209,7 @@ def test_sessions_end_where_no_row_can_reach_them() -> None:
 
 
 def test_a_row_of_a_key_may_change_for_ever_but_its_window_does_not() -> None:
-    """The operator that keeps the newest row per key has no event key; what groups its rows by time has one."""
+    """The upsert operator has no event key; an aggregate of its rows by time has one."""
     made = Windows()
     plan = sa.load(made.plan(tumbled(made), *"abc")).bound()
     flow = lower(

@@ -1,4 +1,4 @@
-"""The explanation as JSON: its shape is stable, described, and holds all that the text says."""
+"""The explanation as JSON: its schema is stable and documented, and it has all content of the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the explanation says is what the operators do: compared with their specs, not with a recorded text."""
+"""The explanation matches the specs of the operators, not only a recorded text."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def step(of_operator: ExplainedOperator, name: str) -> str:
     ],
 )
 def test_the_class_of_state_is_that_of_what_is_read(given: MeasureCall, state: str) -> None:
-    """Additive if no tree is read; an ORDER BY that orders nothing changes nothing; also in measures of one's own."""
+    """Additive if no tree is read; an ORDER BY without effect changes nothing, also for user-defined measures."""
     (made,) = operator(given).measures
     assert made.state == state
 
@@ -168,7 +168,7 @@ def test_only_groups_that_the_view_shows_wait_for_the_policy() -> None:
 
 
 def test_what_is_emitted_is_known_before_it_is_saved() -> None:
-    """The row of a group holds what was last emitted."""
+    """The row of a group has the row last emitted."""
     for name, made in samples():
         for one in made.operators:
             assert [s.name for s in one.steps][-2:] == ["emit", "save"], name
@@ -196,7 +196,7 @@ def test_groups_of_several_empty_sets_are_not_one() -> None:
 
 
 def test_a_measure_without_arguments_is_written_without_a_gap() -> None:
-    """What `grouping` gives is known per set when the plan is bound; its arguments are not kept."""
+    """The value of `grouping` is known per set when the plan is bound; its arguments are not stored."""
     given = operator(measure("grouping", col("flag")), sets=((0,), ()))
     assert given.measures[0].call == "grouping(0, 1 by grouping set)"
     constant = operator(measure("nth_value", col("x"), lit(2, I64), sorts=BY_BIG))

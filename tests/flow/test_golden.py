@@ -48,7 +48,7 @@ def flows() -> dict[str, Flow]:
 
 
 def identity(flow: Flow) -> list[str]:
-    """The fingerprint of the plan, and what its operators are compared by when a checkpoint goes on with another plan."""
+    """The fingerprint of a plan, and the fingerprints of its operators that an evolution compares."""
     document = json.loads(document_bytes(plan_document(flow), "a checkpoint"))
     return [flow.fingerprint[:16], digest(document["plan"]["kept"])[:16]]
 

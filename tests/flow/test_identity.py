@@ -1,4 +1,4 @@
-"""Measures keep their fingerprint whatever else a plan computes, and lose it as soon as they compute something else."""
+"""The fingerprint of a measure depends only on its own computation, not on the rest of the plan."""
 
 from __future__ import annotations
 

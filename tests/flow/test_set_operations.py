@@ -1,4 +1,4 @@
-"""The node of a set operation: a port per input, what it passes on, how it is explained, and what identifies it."""
+"""The node of a set operation: its ports, output, explanation and identity."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_another_value_filter_treatment_of_nulls_or_order_is_another_tree(
 
 @pytest.mark.parametrize("name", ["array_agg", "nth_value", "first_value"])
 def test_nulls_that_count_come_first_where_no_sort_says_otherwise(name: str) -> None:
-    """As inside nested values; a sort of the plan is obeyed, and behind it equal rows stand with nulls first again."""
+    """As inside nested values; with a sort of the plan, rows with equal keys are ordered with nulls first."""
     further = [lit(1, I64)] if name == "nth_value" else []
 
     def ways(*sorts: SortField) -> list[tuple[bool, bool]]:
@@ -76,7 +76,7 @@ def test_nulls_that_count_come_first_where_no_sort_says_otherwise(name: str) -> 
 
 
 def test_filters_that_look_alike_stay_apart() -> None:
-    """What a filter computes tells, not how it would be shown."""
+    """The computation of a filter counts, not its text."""
     given = [
         measure("max", col("big"), filter=_equals(lit(value, type_)))
         for value, type_ in (("1", STRING), (1, I64))

@@ -80,7 +80,7 @@ def test_fields_of_the_envelope_are_read_behind_the_columns() -> None:
 
 
 def test_texts_of_events_may_be_left_out() -> None:
-    """Those that are not in the key: each has a column behind all others that says so."""
+    """Texts outside the key can be omitted: each has a column after all others that marks omission."""
     root = aggregate(read(), (col("name"),), (measure("sum", col("big")),))
     flow = flow_of(root, "k", "s", upsert=UpsertDeclaration(("must",), partial=True))
     origin, keeper = origin_of(flow), flow.operators[0]
@@ -105,7 +105,7 @@ def test_a_plan_that_counts_rows_reads_the_key() -> None:
 
 @pytest.mark.parametrize("early", ["carry", "refuse", "quarantine"])
 def test_upserts_never_retract_early(early: EarlyRetraction) -> None:
-    """What comes out of the operator is exact, so nothing is kept to check it."""
+    """The output of the operator is exact, so no rows are stored to check it."""
     root = aggregate(read(), (col("name"),), (COUNT,))
     flow = flow_of(root, "k", "n", upsert=UpsertDeclaration(("must",)), early=early)
     assert [(n.early, n.guard, n.weight) for n in flow.operators] == [

@@ -65,7 +65,7 @@ def test_nothing_is_read_until_somebody_asks() -> None:
 
 
 def test_one_extension_is_read_at_a_time() -> None:
-    """What a plan declares under one URN costs the reading of that file, and a name that is none reads nothing."""
+    """A URN in a plan makes the program read only its file, and an unknown name reads no file."""
     boolean = declarations("functions_boolean", "aggregate_functions")
     assert {name: [s.signature for s in found] for name, found in boolean.items()} == {
         "bool_and": ["bool_and:bool"],

@@ -60,6 +60,6 @@ def test_every_refused_word_is_declared() -> None:
 
 
 def test_most_of_the_standard_is_supported() -> None:
-    """What is refused are geometries, and what the standard leaves open."""
+    """The refused functions are geometries, and functions that the standard leaves open."""
     outcomes = Counter(support_of(s, aggregate=False).supported for s in STANDARD)
     assert outcomes[False] <= 0.08 * len(STANDARD)

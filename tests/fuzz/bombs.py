@@ -1,4 +1,4 @@
-"""Plans of a few hundred bytes to a few megabytes that would take all time or memory if nothing was limited."""
+"""Plans of a few hundred bytes to a few megabytes that would exhaust time or memory without limits."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def chosen(contents: Iterable[bytes]) -> list[bytes]:
 
 
 def main(folders: list[str]) -> None:
-    """Write the corpus of what is kept already and the files in folders."""
+    """Write the corpus from the stored one and the files in folders."""
     contents: dict[bytes, None] = {}
     if CORPUS.exists():
         with zipfile.ZipFile(CORPUS) as before:
