@@ -96,7 +96,7 @@ def test_wrong_names_are_found(tmp_path: Path) -> None:
 
 
 def test_a_public_class_has_its_name_alone() -> None:
-    """Whoever reads a name in an annotation knows the class without looking at the imports."""
+    """A name in an annotation identifies the class without a look at the imports."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in sources("substrait_agg", "cli"):
         for name in classes(path):

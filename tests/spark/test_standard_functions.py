@@ -92,7 +92,7 @@ def in_columns(spark: SparkSession, samples: Sequence[Sample]) -> Iterator[tuple
 
 
 def beside(spark: SparkSession, shapes: Sequence[tuple[Expr, Rows]]) -> list[list[Any]]:
-    """Values of expressions, each over rows of its own, in one job; the rows of shorter ones begin anew."""
+    """Values of expressions, each over its own rows, in one job; the rows of shorter ones repeat."""
     expressions, types, columns = list[Expr](), list[Type](), list[list[Any]]()
     longest = max(len(rows) for _, rows in shapes)
     for expression, rows in shapes:
