@@ -11,7 +11,12 @@ from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
-from substrait_agg.operator.common.spec import group_spec, session_spec, upsert_spec
+from substrait_agg.operator.common.spec import (
+    group_spec,
+    multiset_spec,
+    session_spec,
+    upsert_spec,
+)
 from substrait_agg.operator.join.spec import join_spec
 from substrait_agg.operator.join.step import JoinOperator
 from substrait_agg.operator.sessionize.step import SessionOperator
@@ -23,7 +28,7 @@ from substrait_agg.operator.upsert.step import UpsertOperator
 
 OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Aggregate: lambda node: GroupOperator(group_spec(node)),
-    Distinct: lambda node: GroupOperator(group_spec(node)),
+    Distinct: lambda node: GroupOperator(multiset_spec(node)),
     Join: lambda node: JoinOperator(join_spec(node)),
     SetOperation: lambda node: SetOperator(set_operation_spec(node)),
     Sessionize: lambda node: SessionOperator(session_spec(node)),

@@ -61,7 +61,6 @@ def spec_for(weight: WeightKind, *, keys: int = 2, **sizes: Any) -> OperatorSpec
         accumulators=accumulators,
         measures=measures,
         weight=weight,
-        multiset=False,
         is_global=not keys,
         **sizes,
     )

@@ -259,7 +259,9 @@ def test_rows_of_a_view_wait_without_a_tree(tmp_path: Path) -> None:
 def test_a_multiset_refuses_a_row_below_zero_and_names_it(tmp_path: Path) -> None:
     world = Rows(rows_node("refuse"), tmp_path)
     world.batch([row(1, "a", 2)])
-    with pytest.raises(RunFailed, match=r"inserted: 1, the first is \(1, a\)$") as caught:
+    with pytest.raises(
+        RunFailed, match=r"^\[EARLY_RETRACTION\]: 1 rows .*; the first is \(1, a\)$"
+    ) as caught:
         world.batch([row(1, "a", -3), row(2, "b", 1)])
     assert caught.value.code == "EARLY_RETRACTION"
     world.batch([row(1, "a", -2)])

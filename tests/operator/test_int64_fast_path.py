@@ -35,7 +35,7 @@ def _measure(kind: Any, scale: int, type_: Type) -> MeasureSpec:
 def _spec(measure: MeasureSpec) -> OperatorSpec:
     kind = "decimal" if measure.scale else "integer"
     sums = (Accumulator(kind, 0, 64, 4), Accumulator("count", 0, 0, 2))  # type: ignore[arg-type]
-    return OperatorSpec((), sums, (measure,), "append_only", multiset=False, is_global=False)
+    return OperatorSpec((), sums, (measure,), "append_only", is_global=False)
 
 
 def _values(measure: MeasureSpec, rows: list[tuple[int, int]], *, fast: bool) -> list[Any]:

@@ -71,7 +71,7 @@ def spec_for(kind: WeightKind) -> OperatorSpec:
         Accumulator("live", None, 0, 2, tree=0),
         Accumulator("float", 2, 0, 0, tree=0),
     )
-    return OperatorSpec((pa.int64(),), accumulators, (), kind, multiset=False, is_global=False)
+    return OperatorSpec((pa.int64(),), accumulators, (), kind, is_global=False)
 
 
 def batch_of(given_: list[Row], kind: WeightKind) -> pa.RecordBatch:

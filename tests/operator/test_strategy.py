@@ -27,7 +27,7 @@ FLOAT = Accumulator("float", 0, 0, 0)
 
 def spec(accumulators: int = 1, **changed: Any) -> OperatorSpec:
     sums = tuple(replace(FLOAT, argument=i) for i in range(accumulators))
-    made = OperatorSpec((pa.int64(),), sums, (), "append_only", multiset=False, is_global=False)
+    made = OperatorSpec((pa.int64(),), sums, (), "append_only", is_global=False)
     return replace(made, **changed)
 
 

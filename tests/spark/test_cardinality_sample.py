@@ -21,7 +21,7 @@ COUNT = Accumulator("count", 0, 0, 2)
 
 
 def spec(**changed: Any) -> OperatorSpec:
-    given = {"weight": "append_only", "multiset": False, "is_global": False, **changed}
+    given = {"weight": "append_only", "is_global": False, **changed}
     return OperatorSpec((pa.int64(),), (COUNT,), (), **given)
 
 

@@ -37,7 +37,7 @@ def row_changes(
     for before, after in zip(old.values, values, strict=True):
         same &= equal(before, after)
     delta = shown - old.shown
-    if spec.multiset:
+    if spec.groups_are_rows:
         parts = [_emitted(spec, groups, values, delta, np.flatnonzero(delta < 0))]
         parts.append(_emitted(spec, groups, values, delta, np.flatnonzero(delta > 0)))
         return pa.concat_tables(parts)

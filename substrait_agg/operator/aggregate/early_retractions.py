@@ -112,7 +112,7 @@ def early_retractions(spec: OperatorSpec, old: GroupState, new: GroupState) -> i
     before, after = row_counts(spec, old), row_counts(spec, new)
     if spec.early == "carry":
         return int(np.count_nonzero((after < 0) & (before >= 0)))
-    return newly_below_zero(before, after) if spec.multiset else 0
+    return newly_below_zero(before, after) if spec.groups_are_rows else 0
 
 
 def report_early_retractions(

@@ -143,7 +143,7 @@ def _tree_rows(spec: OperatorSpec, folded: AppliedBatch) -> tuple[tuple[pa.Table
             entries = consolidate_sorted([entries, out]) if len(entries) else out
             aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
         tables.append(entries.to_table(tree.layout))
-    if spec.multiset and spec.early == "quarantine":
+    if spec.groups_are_rows and spec.early == "quarantine":
         aside += int(-np.minimum(row_counts(spec, folded.after), 0)[:, gone].sum())
     return tuple(tables), aside
 
@@ -240,7 +240,7 @@ def apply_batch(
     now = added(spec, add_entries(spec, deltas, groups.count, sums), old.state)
     ends = _extremes(spec, groups, chains, deltas, old, now)
     aside = rows_in.quarantined
-    if spec.multiset:
+    if spec.groups_are_rows:
         counts = row_counts(spec, old.state), row_counts(spec, now)
         aside = report_early_retractions(spec, groups.keys, *counts)
     early = rows_in.early + early_retractions(spec, old.state, now)
@@ -335,7 +335,7 @@ def _extremes(
 
 def _shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s:
     weight = state.weight()
-    if spec.multiset:
+    if spec.groups_are_rows:
         return np.maximum(weight, 0)
     if spec.is_global:
         return np.ones(len(weight), np.int64)

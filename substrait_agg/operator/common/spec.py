@@ -47,11 +47,13 @@ __all__ = [
     "ComputedSpec",
     "InputSpec",
     "MeasureSpec",
+    "MultisetSpec",
     "OperatorSpec",
     "SessionSpec",
     "TreeSpec",
     "UpsertSpec",
     "group_spec",
+    "multiset_spec",
     "session_spec",
     "upsert_spec",
 ]
@@ -229,8 +231,6 @@ class OperatorSpec:
         accumulators: exact numbers stored per group, after its total weight.
         measures: output columns after the keys.
         weight: what is known about the weights of the input.
-        multiset: whether the groups are rows with their weights; the changes then have weights
-            other than 1 and -1.
         is_global: whether there are no grouping columns; the single group is always shown.
         trees: ordered trees.
         always: indices of the empty grouping sets among several; their groups are always shown.
@@ -250,7 +250,6 @@ class OperatorSpec:
     accumulators: tuple[Accumulator, ...]
     measures: tuple[MeasureSpec, ...]
     weight: WeightKind
-    multiset: bool
     is_global: bool
     trees: tuple[TreeSpec, ...] = ()
     always: tuple[int, ...] = ()
@@ -305,6 +304,14 @@ class OperatorSpec:
         return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
+    def groups_are_rows(self) -> bool:
+        """Return whether the groups are rows with their weights.
+
+        The changes then have weights other than 1 and -1.
+        """
+        return False
+
+    @property
     def row_counts(self) -> tuple[int | None, ...]:
         """Return the accumulators that count equal input rows; below zero, rows came too early.
 
@@ -323,6 +330,16 @@ class OperatorSpec:
         keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
         given = [to_arrow(m.type) for m in self.measures]
         return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(given))])
+
+
+@dataclass(frozen=True, slots=True)
+class MultisetSpec(OperatorSpec):
+    """The specification of an operator whose groups are rows with their weights."""
+
+    @property
+    def groups_are_rows(self) -> bool:
+        """See `OperatorSpec`."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,16 +445,21 @@ class UpsertSpec:
         )
 
 
-def group_spec(node: Aggregate | Distinct) -> OperatorSpec:
-    """Return the spec of a node that keeps groups or whole rows."""
-    return OperatorSpec(multiset=node.output_weight == "weighted", **group_fields(node))
+def group_spec(node: Aggregate) -> OperatorSpec:
+    """Return the spec of a node that keeps groups with measures."""
+    return OperatorSpec(**group_fields(node))
+
+
+def multiset_spec(node: Distinct) -> MultisetSpec:
+    """Return the spec of a node that keeps whole rows."""
+    return MultisetSpec(**group_fields(node))
 
 
 def session_spec(node: Sessionize) -> SessionSpec:
     """Return the spec of a node that assigns rows to sessions."""
     window, *values = (to_arrow(t) for t in node.types[len(node.keys) :])
     own = {"gap": node.gap, "window": window, "values": tuple(values)}
-    return SessionSpec(multiset=False, **group_fields(node), **own)
+    return SessionSpec(**group_fields(node), **own)
 
 
 def group_fields(node: Node) -> dict[str, Any]:

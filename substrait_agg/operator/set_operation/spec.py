@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from substrait_agg.flow.graph.set_operation import SetOperation
-from substrait_agg.operator.common.spec import OperatorSpec, group_fields
+from substrait_agg.operator.common.spec import MultisetSpec, group_fields
 from substrait_agg.plan.model import SetOperationKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetOperationSpec(OperatorSpec):
+class SetOperationSpec(MultisetSpec):
     """The specification of a set operation: groups are rows, with an accumulator per input port.
 
     Attributes:
@@ -32,4 +32,4 @@ class SetOperationSpec(OperatorSpec):
 
 def set_operation_spec(node: SetOperation) -> SetOperationSpec:
     """Return the spec of a node that computes a set operation."""
-    return SetOperationSpec(multiset=True, operation=node.operation, **group_fields(node))
+    return SetOperationSpec(operation=node.operation, **group_fields(node))

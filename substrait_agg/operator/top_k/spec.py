@@ -51,7 +51,6 @@ def top_k_spec(node: TopK) -> TopKSpec:
     """Return the spec of a top-k node."""
     stop = None if node.count is None else node.offset + node.count
     return TopKSpec(
-        multiset=False,
         **group_fields(node),
         ranks=RankRange(node.offset, stop),
         row=node.row,
