@@ -15,6 +15,7 @@ import substrait_agg
 from substrait_agg.errors import PlanRefused
 from substrait_agg.plan.decoding.decoder import IGNORED
 from substrait_agg.plan.messages.schema import ANY, Field, schema
+from tests.bind.joined import supported
 from tests.plan.helpers import Json, column, function, value
 from tests.plan.test_fields import Place, at, changed, instances
 
@@ -92,6 +93,54 @@ def valid_plan() -> Json:
     }  # fmt: skip
 
 
+def plan_with_joins() -> Json:
+    """A plan without errors that has a join and a fetch of every form."""
+    schema_ = {
+        "names": ["k", "x", "s", "b"],
+        "struct": {"types": [I64, I64, STRING, BOOL], **REQUIRED},
+    }
+
+    def read(name: str) -> Json:
+        return {"read": {"base_schema": schema_, "named_table": {"names": [name]}}}
+
+    def reference(ordinal: int) -> Json:
+        return {"direct_reference": {"struct_field": {"field": ordinal}}, "root_reference": {}}
+
+    def key(left: int, right: int, simple: int) -> Json:
+        comparison = {"simple": simple}
+        return {"left": reference(left), "right": reference(right), "comparison": comparison}
+
+    def equal(left: int, right: int) -> Json:
+        return _call(1, BOOL, column(left), column(right))
+
+    more = {"residual_expression": column(3), "post_join_filter": column(7)}
+    first = _emit(0, 1, 2, 3)
+    keys = [key(0, 1, 1), key(1, 0, 2)]
+    hashed = {"hash_join": {"left": read("a"), "right": read("b"), "keys": keys, "type": 3,
+                            **more, **first}}  # fmt: skip
+    merged = {"merge_join": {"left": hashed, "right": read("c"), "keys": keys, "type": 3,
+                             **more, **first}}  # fmt: skip
+    joined = {"join": {"left": merged, "right": read("d"), "expression": equal(0, 4), "type": 3,
+                       "post_join_filter": column(7), **first}}  # fmt: skip
+    nested = {"nested_loop_join": {"left": joined, "right": read("e"), "expression": equal(1, 5),
+                                   "type": 3, **first}}  # fmt: skip
+    two, ten = ({"literal": {"i64": n}} for n in (2, 10))
+    order = [{"expr": column(1), "direction": 2}]
+    one = {"top_n": {"input": read("f"), "sorts": order, "offset": two, "count": {"literal": {"i64": 1}},
+                     "mode": 1, **_emit(1, 0, 2, 3)}}  # fmt: skip
+    crossed = {"cross": {"left": nested, "right": one, **_emit(0, 5, 2, 3)}}
+    sort = {"sort": {"input": crossed, "sorts": [{"expr": column(0), "direction": 3}]}}
+    fetch = {"fetch": {"input": sort, "offset_expr": two, "count_expr": ten, **_emit(1, 0, 2, 3)}}
+    return {
+        "version": {"minor_number": 106, "producer": "by hand"},
+        "extension_urns": [
+            {"extension_urn_anchor": 1, "urn": "extension:io.substrait:functions_comparison"}
+        ],
+        "extensions": [function(1, "equal:any_any", extension_urn_reference=1)],
+        "relations": [{"root": {"input": fetch, "names": ["k", "x", "s", "b"]}}],
+    }
+
+
 UNSEEN: dict[tuple[str, str], str] = {
     ("Version", "minor_number"): "the release matters only to fields that were removed",
     ("Version", "major_number"): "the same",
@@ -110,24 +159,26 @@ UNSEEN: dict[tuple[str, str], str] = {
 }
 """Fields without an effect on this plan, and why."""
 
-BASE = valid_plan()
+BASES = (valid_plan(), plan_with_joins())
 
 
 def outcome(plan: Json) -> Any:
     """The problems in strict mode, and what is bound."""
     loaded = substrait_agg.Plan("", json.dumps(plan))
-    problems = substrait_agg.validate(loaded, "strict").problems
-    try:
-        bound = loaded.bound("strict")
-    except PlanRefused:
-        return problems, None
+    with supported():
+        problems = substrait_agg.validate(loaded, "strict").problems
+        try:
+            bound = loaded.bound("strict")
+        except PlanRefused:
+            return problems, None
     return problems, (bound.fingerprint, repr(bound.root), bound.names, bound.sorts)
 
 
-PLAIN = outcome(BASE)
-PLACES: dict[str, list[Place]] = {}
-for _name, _place in instances(BASE):
-    PLACES.setdefault(_name, []).append(_place)
+PLAIN = [*map(outcome, BASES)]
+PLACES: dict[str, list[tuple[int, Place]]] = {}
+for _number, _base in enumerate(BASES):
+    for _name, _place in instances(_base):
+        PLACES.setdefault(_name, []).append((_number, _place))
 FIELDS = [
     (name, item.name)
     for name in sorted(PLACES)
@@ -136,25 +187,26 @@ FIELDS = [
 ]
 
 
-def _differs(place: Place, message: str, item: Field) -> bool:
-    plan = copy.deepcopy(BASE)
+def _differs(number: int, place: Place, message: str, item: Field) -> bool:
+    plan = copy.deepcopy(BASES[number])
     changed(at(plan, place), message, item)
-    return bool(outcome(plan) != PLAIN)
+    return bool(outcome(plan) != PLAIN[number])
 
 
-def test_the_plan_has_nothing_wrong_and_has_every_part_of_a_measure() -> None:
-    assert [p for p in PLAIN[0] if p.level != "info"] == []
-    assert PLAIN[1] is not None
+def test_the_plans_have_nothing_wrong_and_every_part_of_a_measure_and_a_join() -> None:
+    assert [p for problems, _ in PLAIN for p in problems if p.level != "info"] == []
+    assert all(made is not None for _, made in PLAIN)
     assert {
         "AggregateRel", "AggregateRel.Grouping", "AggregateRel.Measure", "AggregateFunction", "SortField",
         "FunctionArgument", "FunctionOption", "Expression.ScalarFunction", "Expression.Cast", "Expression.IfThen",
-        "Expression.Literal", "ReadRel", "FilterRel", "ProjectRel", "SortRel", "RelRoot", "NamedStruct",
+        "Expression.Literal", "ReadRel", "FilterRel", "ProjectRel", "SortRel", "RelRoot", "NamedStruct", "JoinRel",
+        "CrossRel", "HashJoinRel", "MergeJoinRel", "NestedLoopJoinRel", "ComparisonJoinKey", "FetchRel", "TopNRel",
     } <= set(PLACES)  # fmt: skip
 
 
 @pytest.mark.parametrize(("message", "name"), FIELDS, ids=[f"{m}.{n}" for m, n in FIELDS])
 def test_a_field_changes_what_is_bound_or_is_reported(message: str, name: str) -> None:
     item = schema().messages[message].by_json_name[name]
-    seen = any(_differs(place, message, item) for place in PLACES[message])
+    seen = any(_differs(*place, message, item) for place in PLACES[message])
     known = (message, name) in IGNORED or (message, name) in UNSEEN
     assert seen or known, f"{message}.{name} is decoded, and nothing looks at it"

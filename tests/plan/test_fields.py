@@ -115,6 +115,47 @@ def _read(**fields: Any) -> Json:
     return {"read": {"base_schema": schema_, **EMIT, **fields}}
 
 
+def _joins(source: Json) -> list[Json]:
+    """A join of every form."""
+    reference = {"direct_reference": {"struct_field": {"field": 0}}, "root_reference": {}}
+    both = {"left": source, "right": source, "type": 1, **EMIT}
+    after, residual = {"post_join_filter": column(0)}, {"residual_expression": column(0)}
+    keys = [
+        {"left": reference, "right": reference, "comparison": comparison}
+        for comparison in ({"simple": 1}, {"custom_function_reference": 1})
+    ]
+    old = {"left_keys": [reference], "right_keys": [reference]}
+    return [
+        {"join": {**both, "expression": column(0), **after}},
+        {"cross": {"left": source, "right": source, **EMIT}},
+        {"hash_join": {**both, "keys": keys, **residual, **after}},
+        {"hash_join": {**both, **old}},
+        {"merge_join": {**both, "keys": keys, **residual, **after}},
+        {"merge_join": {**both, **old}},
+        {"nested_loop_join": {**both, "expression": column(0)}},
+    ]
+
+
+def _fetches(source: Json) -> list[Json]:
+    """A fetch of every form."""
+    ten = {"literal": {"i64": 10}}
+    sorts = [{"expr": column(0), "direction": 2}]
+    return [
+        {"fetch": {"input": source, "offset": 1, "count": 2, **EMIT}},
+        {"fetch": {"input": source, "offset_expr": ten, "count_expr": ten, **EMIT}},
+        {
+            "top_n": {
+                "input": source,
+                "sorts": sorts,
+                "offset": ten,
+                "count": ten,
+                "mode": 1,
+                **EMIT,
+            }
+        },
+    ]
+
+
 def base_plan() -> Json:
     """A plan with an instance of every message that is read."""
     named = _read(
@@ -128,7 +169,8 @@ def base_plan() -> Json:
     filtered = {"filter": {"input": named, "condition": column(0), **EMIT}}
     projected = {"project": {"input": filtered, "expressions": EXPRESSIONS, **EMIT}}
     shared = {"reference": {"subtree_ordinal": 1}}
-    union = {"set": {"inputs": [projected, old_rows, new_rows, files, shared], "op": 6, **EMIT}}
+    inputs = [projected, old_rows, new_rows, files, shared, *_joins(table(I32)), *_fetches(table(I32))]
+    union = {"set": {"inputs": inputs, "op": 6, **EMIT}}
     sets = [{"expression_references": [0]}]
     aggregated = {
         "aggregate": {
@@ -248,7 +290,9 @@ def test_the_plan_has_every_message_that_is_read() -> None:
         "AggregateRel.Measure", "AggregateFunction", "SortField", "FunctionArgument", "FunctionOption",
         "Expression", "Expression.ScalarFunction", "Expression.Literal", "Expression.FieldReference",
         "Expression.Cast", "Expression.IfThen", "Expression.SwitchExpression", "Type", "Type.I32",
-        "Type.Decimal", "extensions.SimpleExtensionURI", "extensions.SimpleExtensionURN",
+        "Type.Decimal", "extensions.SimpleExtensionURI", "extensions.SimpleExtensionURN", "JoinRel",
+        "CrossRel", "HashJoinRel", "MergeJoinRel", "NestedLoopJoinRel", "ComparisonJoinKey",
+        "ComparisonJoinKey.ComparisonType", "FetchRel", "TopNRel",
     } <= set(PLACES)  # fmt: skip
     assert len(FIELDS) > 250
 
