@@ -15,7 +15,6 @@ import substrait_agg
 from substrait_agg.errors import PlanRefused
 from substrait_agg.plan.decoding.decoder import IGNORED
 from substrait_agg.plan.messages.schema import ANY, Field, schema
-from tests.bind.joined import supported
 from tests.plan.helpers import Json, column, function, value
 from tests.plan.test_fields import Place, at, changed, instances
 
@@ -165,12 +164,11 @@ BASES = (valid_plan(), plan_with_joins())
 def outcome(plan: Json) -> Any:
     """The problems in strict mode, and what is bound."""
     loaded = substrait_agg.Plan("", json.dumps(plan))
-    with supported():
-        problems = substrait_agg.validate(loaded, "strict").problems
-        try:
-            bound = loaded.bound("strict")
-        except PlanRefused:
-            return problems, None
+    problems = substrait_agg.validate(loaded, "strict").problems
+    try:
+        bound = loaded.bound("strict")
+    except PlanRefused:
+        return problems, None
     return problems, (bound.fingerprint, repr(bound.root), bound.names, bound.sorts)
 
 

@@ -169,7 +169,15 @@ def base_plan() -> Json:
     filtered = {"filter": {"input": named, "condition": column(0), **EMIT}}
     projected = {"project": {"input": filtered, "expressions": EXPRESSIONS, **EMIT}}
     shared = {"reference": {"subtree_ordinal": 1}}
-    inputs = [projected, old_rows, new_rows, files, shared, *_joins(table(I32)), *_fetches(table(I32))]
+    inputs = [
+        projected,
+        old_rows,
+        new_rows,
+        files,
+        shared,
+        *_joins(table(I32)),
+        *_fetches(table(I32)),
+    ]
     union = {"set": {"inputs": inputs, "op": 6, **EMIT}}
     sets = [{"expression_references": [0]}]
     aggregated = {

@@ -184,6 +184,20 @@ def wrapping(kind: str, **fields: Any) -> Change:
     return change
 
 
+def joining(kind: str, **fields: Any) -> Change:
+    """Joins the ``Rel`` at the place with itself; the problem is at the join."""
+
+    def change(place: Place) -> Place:
+        inner = place.message.SerializeToString()
+        place.message.CopyFrom(type(place.message)(**{kind: fields}))
+        body = place.child(kind)
+        for side in (body.message.left, body.message.right):
+            side.MergeFromString(inner)
+        return body
+
+    return change
+
+
 def calling(extension: str, name: str) -> Change:
     """Makes a measure or an expression call a function that is declared for it."""
 

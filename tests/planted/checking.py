@@ -27,7 +27,8 @@ OF_TYPES = frozenset(
 """Problems that only show where the types of the input are known."""
 
 _RELATION = re.compile(
-    r"(?:root|input|inputs\[\d+\]|rel)\.(?:read|filter|project|aggregate|sort|set)(?=\.|$)"
+    r"(?:root|input|inputs\[\d+\]|rel|left|right)\.(?:read|filter|project|aggregate|sort|set|fetch|top_n|cross"
+    r"|(?:hash_|merge_|nested_loop_)?join)(?=\.|$)"
 )
 
 

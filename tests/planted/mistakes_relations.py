@@ -184,7 +184,6 @@ SETS = (
     Mistake("a union of nothing", "FIELD_MISSING", UNION, clearing("inputs")),
     Mistake("a union of one table", "SET_ONE_INPUT", UNION, dropping("inputs")),
     Mistake("a union of tables of other types", "UNION_TYPES_DIFFER", UNION, _other_types),
-    Mistake("a limit", "RELATION_NOT_SUPPORTED", READ_REL, wrapping("fetch")),
     Mistake("a write", "RELATION_NOT_SUPPORTED", READ_REL, wrapping("write")),
 )  # fmt: skip
 

@@ -12,7 +12,6 @@ from substrait_agg.bind.bound import (
     BoundProject,
     BoundRelation,
     BoundRows,
-    Expr,
 )
 from substrait_agg.bind.context import is_unknown
 from substrait_agg.bind.joins.conjunctions import conjuncts
@@ -40,40 +39,31 @@ def has_one_row(relation: BoundRelation) -> bool:
 
 
 def joins_without_key(root: BoundRelation) -> Iterator[BoundRelation]:
-    """Yield the joins that have no key and more than one row on both sides."""
-    waiting, seen = [root], set[int]()
+    """Yield the joins that have no key and more than one row on both sides.
+
+    A join is left out if a condition that decides about its keys has a reported problem.
+    """
+    waiting, seen = [(root, False)], set[tuple[int, bool]]()
     while waiting:
-        relation = waiting.pop()
-        if id(relation) in seen:
+        relation, doubtful = waiting.pop()
+        if (id(relation), doubtful) in seen:
             continue
-        seen.add(id(relation))
-        keyless = isinstance(relation, BoundJoin) and not relation.keys
+        seen.add((id(relation), doubtful))
+        doubtful = _is_doubtful(relation, doubtful)
+        keyless = isinstance(relation, BoundJoin) and not (relation.keys or doubtful)
         if keyless and not any(map(has_one_row, inputs_of(relation))):
             yield relation
-        waiting.extend(reversed(inputs_of(relation)))
+        waiting.extend((source, doubtful) for source in reversed(inputs_of(relation)))
 
 
-def is_known(root: BoundRelation) -> bool:
-    """Return whether no expression that can decide about keys has a reported problem."""
-    waiting, seen = [root], set[int]()
-    while waiting:
-        relation = waiting.pop()
-        if id(relation) in seen:
-            continue
-        seen.add(id(relation))
-        if is_unknown(*_deciding(relation)):
-            return False
-        waiting.extend(inputs_of(relation))
-    return True
-
-
-def _deciding(relation: BoundRelation) -> tuple[Expr, ...]:
+def _is_doubtful(relation: BoundRelation, above: bool) -> bool:
+    """Return whether a condition with a problem decides about keys, of the relation or above it."""
     match relation:
         case BoundFilter(condition=condition):
-            return conjuncts(condition)
-        case BoundProject(expressions=expressions):
-            return expressions
-        case BoundJoin():
-            return tuple(p for e in relation.expressions for p in conjuncts(e))
+            return above or is_unknown(*conjuncts(condition))
+        case BoundProject():
+            return above
+        case BoundJoin(residual=residual, kind=kind):
+            return (above and kind == "inner") or is_unknown(*conjuncts(residual))
         case _:
-            return ()
+            return False

@@ -22,7 +22,7 @@ from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.expressions.function_names import check_column_names
 from substrait_agg.bind.expressions.windows import report_misplaced
 from substrait_agg.bind.joins.normal_form import normal_form
-from substrait_agg.bind.joins.single_rows import is_known, joins_without_key
+from substrait_agg.bind.joins.single_rows import joins_without_key
 from substrait_agg.bind.plan.fingerprint import fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
 from substrait_agg.bind.plan.ordering import Ordered, OrderKey, RelationOrder, projected
@@ -190,9 +190,8 @@ def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
 
 def _check_keys(root: Bound, context: BindContext) -> None:
     """Report the joins that have no key in normal form."""
-    if isinstance(root, Opaque) or context.incomplete or not is_known(root):
-        return
-    for join in joins_without_key(normal_form(root)):
+    found = () if isinstance(root, Opaque) else joins_without_key(normal_form(root))
+    for join in found:
         context.report("JOIN_WITHOUT_KEY", join.path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 
 from substrait_agg.bind.aggregates.order import DIRECTIONS
 from substrait_agg.bind.bound import (
@@ -19,7 +18,7 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.context import BindContext, Opaque, is_unknown, schema_of
 from substrait_agg.bind.expressions.binder import bind_expression
 from substrait_agg.bind.places import expression_place
-from substrait_agg.bind.plan.ordering import Ordered, OrderKey, projected
+from substrait_agg.bind.plan.ordering import Ordered, OrderKey, projected, used
 from substrait_agg.functions.aggregates.types import ORDERED
 from substrait_agg.plan import model
 from substrait_agg.plan.types import INTEGER_BITS
@@ -52,10 +51,13 @@ def bind_fetch(node: model.FetchRel, ordered: Ordered, context: BindContext) -> 
         The rows of the fetch, in the same order. A fetch that keeps all rows is left out.
     """
     _check_message(node, context)
+    before = len(context.problems.errors)
     offset = _amount(node.offset, "offset", 0, ordered, context)
     count = _amount(node.count, "count", None, ordered, context)
     if isinstance(ordered.relation, Opaque):
         return ordered
+    if len(context.problems.errors) > before:
+        return Ordered(ordered.relation, used(ordered.order))
     if count is None and not offset:
         return ordered
     if not _sorts(ordered):
@@ -101,7 +103,7 @@ def _fetched(ordered: Ordered, window: Window, path: str, context: BindContext) 
     for key in keys:
         _check_key(key, context)
     fetch = BoundFetch(relation, _sorts(ordered), *window, relation.types, path)
-    return Ordered(fetch, None if order is None else replace(order, used=True))
+    return Ordered(fetch, used(order))
 
 
 def _check_key(key: OrderKey, context: BindContext) -> None:

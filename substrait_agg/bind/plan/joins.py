@@ -20,11 +20,12 @@ from substrait_agg.bind.context import (
     columns,
     is_unknown,
     schema_of,
+    unknown,
 )
 from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
 from substrait_agg.bind.expressions.conversions import unify
 from substrait_agg.bind.expressions.function_names import check_declared
-from substrait_agg.bind.joins.conjunctions import conjuncts
+from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts
 from substrait_agg.bind.joins.keys import EQUALITIES, is_comparable, joined, split_condition
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.plan import model
@@ -71,6 +72,9 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
         return Opaque(node.path)
     width = len(left.types)
     found, residual = split_condition(condition, width)
+    if len(keys) < len(node.keys):
+        # A key has a problem, so it is not known what matches.
+        residual = conjunction((unknown(), *conjuncts(residual)))
     kind_of_join, swapped = kind
     _check_nulls(node, kind_of_join, (*keys, *found), residual, context)
     if swapped:
@@ -109,8 +113,7 @@ def _written_keys(
     node: model.JoinRel, schemas: Schemas, context: BindContext
 ) -> tuple[JoinKey, ...]:
     """Bind the keys of a hash or merge join."""
-    found = [_written_key(key, schemas, context) for key in node.keys]
-    context.incomplete |= None in found
+    found = (_written_key(key, schemas, context) for key in node.keys)
     return tuple(key for key in found if key is not None)
 
 
@@ -181,7 +184,7 @@ def can_be_null(expression: Expr) -> bool:
     """
     if isinstance(expression, Call) and expression.function in NULL_FROM_ARGUMENTS:
         return any(map(can_be_null, expression.arguments))
-    return expression.type.nullable
+    return expression.type.nullable and not is_unknown(expression)
 
 
 def _swapped(

@@ -91,6 +91,11 @@ def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
     return replace(key, ordinal=ordinal, problem=problem, expression=expression)
 
 
+def used(order: RelationOrder | None) -> RelationOrder | None:
+    """Return an order by which a fetch has chosen rows."""
+    return None if order is None else replace(order, used=True)
+
+
 def drop_order(ordered: Ordered, context: BindContext) -> Bound:
     """Return the relation without its order, and report an order that has no effect."""
     if ordered.order is not None and not ordered.order.used:
