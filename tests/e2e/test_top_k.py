@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ from tests.e2e.plans import (
     union_all,
 )
 from tests.e2e.rows import Bag
+from tests.e2e.running import maintain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -205,3 +207,60 @@ def test_rows_cannot_wait_but_groups_can(spark: SparkSession, tmp_path: Path) ->
     view = sa.open_view(tmp_path / "yes")
     assert view.to_arrow(2).num_rows == 0
     assert view.to_arrow().to_pylist() == [{"c": "bob", "t": 2, "n": 1}]
+
+
+@pytest.mark.parametrize("emit", ["watermark", "batch"])
+def test_complete_groups_are_ranked(spark: SparkSession, tmp_path: Path, emit: str) -> None:
+    """Days are closed by the watermark, two days behind; their rows stay in the fetch."""
+
+    def day(number: int) -> dt.date:
+        return dt.date(2024, 1, number)
+
+    columns = {"d": "date", "x": "i64"}
+    days = [[1, 1, 1, 2, 3], [4, 5], [5, 5, 5, 5, 8], [12]]
+    feed = Feed("goals", columns, "one", [[((day(d), 1), 1) for d in batch] for batch in days])
+    builder = Builder()
+    groups = aggregate(
+        read("goals", columns), [column(0)], [builder.measure("count", output="i64!")]
+    )
+    best = ordered(groups, (column(1), True), (column(0), False))
+    plan = builder.plan(fetched(best, 2), "d", "n")
+    views = maintain(
+        spark, plan, {"goals": feed.write(tmp_path)}, tmp_path / "checkpoint",
+        emit=emit, watermark={"goals.d": "max-diff:48h"},
+    )  # fmt: skip
+    there: Counter[int] = Counter()
+    for version, batch in enumerate([[], *days]):
+        there.update(batch)
+        before = 99 if emit == "batch" else max(batch, default=0) - 2
+        ranked = sorted((-n, d) for d, n in there.items() if d < before)[:2]
+        assert views[version] == Counter({(day(d), -n): 1 for n, d in ranked}), version
+    state = sa.open_state(tmp_path / "checkpoint")
+    assert not state.verify().findings
+    rows = {(t.operator, t.tree): t.rows for t in state.ls().trees}
+    assert rows[1, "tree0"] >= 6
+
+
+def test_evicted_groups_leave_the_ranks(spark: SparkSession, tmp_path: Path) -> None:
+    """A group without rows for long is retracted by its aggregate, and another one comes in."""
+    columns = {"k": "string", "d": "date"}
+    batches = [
+        [(("a", dt.date(2024, 1, 1)), 1)] * 3 + [(("b", dt.date(2024, 1, 9)), 1)],
+        [(("c", dt.date(2024, 1, 30)), 1)],
+        [(("b", dt.date(2024, 1, 30)), 1)],
+    ]
+    feed = Feed("goals", columns, "one", batches)
+    builder = Builder()
+    groups = aggregate(
+        read("goals", columns), [column(0)], [builder.measure("count", output="i64!")]
+    )
+    plan = builder.plan(
+        fetched(ordered(groups, (column(1), True), (column(0), False)), 1), "k", "n"
+    )
+    views = maintain(
+        spark, plan, {"goals": feed.write(tmp_path)}, tmp_path / "checkpoint",
+        ttl="8d", watermark={"goals.d": "max-diff:1d"},
+    )  # fmt: skip
+    assert views[1] == Counter({("a", 3): 1})
+    assert views[2] == Counter({("c", 1): 1})
+    assert not sa.open_state(tmp_path / "checkpoint").verify().findings
