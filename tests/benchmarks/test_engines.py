@@ -67,9 +67,7 @@ def _job(query: str, data: DataSet, folder: Path, *, spark: bool) -> EngineJob:
 
 
 @pytest.mark.usefixtures("on_spark")
-@pytest.mark.parametrize(
-    "query", sample(QUERIES, "count_sum_avg", "churn", "cube", "list_agg", "q16", "q01")
-)
+@pytest.mark.parametrize("query", sample(QUERIES, "count_sum_avg", "churn", "list_agg", "q01"))
 def test_ours_is_right_and_its_phases_are_those_of_its_batches(
     spark: SparkSession, tmp_path: Path, query: str
 ) -> None:
@@ -113,7 +111,7 @@ def test_others_tell_of_their_batches(spark: SparkSession, tmp_path: Path, engin
     assert all(batch.seconds > 0 for batch in taken)
 
 
-@pytest.mark.parametrize("query", sample(NATIVE, "global", "wide_one", "q17"))
+@pytest.mark.parametrize("query", sample(NATIVE, "wide_one"))
 def test_spark_streams_what_is_compared_with_it(
     spark: SparkSession, tmp_path: Path, query: str
 ) -> None:

@@ -19,11 +19,14 @@ from tests.e2e import test_emit as emit
 from tests.e2e import test_event_time as timed
 from tests.e2e import test_evolve as evolve
 from tests.e2e import test_hidden_keys as hidden
+from tests.e2e import test_set_operations as sets
+from tests.e2e import test_top_k as fetch
 from tests.e2e import test_ttl as ttl
 from tests.e2e import test_upserts as upserts
 from tests.e2e.event_model import Rule, Table, drawn
 from tests.e2e.feeds import Feed
 from tests.e2e.files import age, write_in_order
+from tests.e2e.plans import Builder, fetched, set_operation
 from tests.e2e.rows import Bag, bag, changes_by_version
 from tests.e2e.stored_state import stored_operators
 from tests.local.run import run
@@ -139,6 +142,19 @@ def in_sets() -> str:
     return windows.plan(relation, "team", "w", "c", "s", "m", "set")
 
 
+def fetching() -> Scenario:
+    """The greatest rows of a table, and the rows behind the first ones."""
+    plan = Builder().plan(fetched(fetch.BY_AMOUNT, 4, 2), *fetch.COLUMNS)
+    return over_feed(plan, Feed("sales", fetch.COLUMNS, "op", fetch._changes(1, 4)))
+
+
+def subtracting() -> Scenario:
+    """The rows of one table that are not in another one."""
+    plan = Builder().plan(set_operation("minus_primary_all", *sets._tables("t", "u")), "a", "b")
+    feeds = [sets._feed(4, "t", batches=4), sets._feed(5, "u", batches=4)]
+    return Scenario((plan,), lambda folder, _: {f.table: f.write(folder) for f in feeds})
+
+
 def hidden_keys(seed: int) -> Scenario:
     """A view without one of its keys, over rows that come and go."""
     rng = random.Random(f"hidden keys {seed}")
@@ -190,6 +206,8 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "early retractions of weights": lambda: retracting("weight", early.measures_plan(), "quarantine"),
     "early retractions of rows": lambda: retracting("op", early.rows_plan(), "quarantine"),
     "upserts": replacing,
+    "a fetch": fetching,
+    "a set operation": subtracting,
     "hidden keys": lambda: hidden_keys(0),
     "hidden keys in sets": lambda: hidden_keys(3),
     "evolution": lambda: evolving(*evolve.PLANS["measures"]),

@@ -42,7 +42,6 @@ from tests.windowed import Windows, interval
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 COLUMNS = {"a": "string", "b": "i32"}
 
@@ -61,9 +60,7 @@ def _tables(*names: str) -> list[Json]:
 
 
 @pytest.mark.parametrize("operation", sample(COPIES, "union_distinct", "minus_primary_all"))
-def test_every_operation_at_every_version(
-    spark: SparkSession, tmp_path: Path, operation: str
-) -> None:
+def test_every_operation_at_every_version(tmp_path: Path, operation: str) -> None:
     """Rows come and go in three inputs; one has weights, one only inserts, some rows are retracted a batch too early."""
     heavy: list[list[Change]] = [
         [(("p", 0), 3), (("q", 1), -1)],
@@ -82,7 +79,7 @@ def test_every_operation_at_every_version(
     def wanted(*inputs: Bag) -> Bag:
         return expected(operation, inputs)
 
-    checkpoint = check(spark, tmp_path, plan, feeds, wanted)
+    checkpoint = check(None, tmp_path, plan, feeds, wanted)
     assert sa.open_state(checkpoint).verify().ok
 
 
@@ -120,9 +117,7 @@ def _counts(rows: Bag) -> Bag:
     return Counter({(key, total): 1 for key, total in totals.items() if total > 0})
 
 
-def test_below_and_above_aggregates_and_within_each_other(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_below_and_above_aggregates_and_within_each_other(tmp_path: Path) -> None:
     """Groups minus groups, united with rows of a table; the number of rows per a of all that, and an emit in between."""
     builder = Builder()
     t, u = _tables("t", "u")
@@ -146,11 +141,11 @@ def test_below_and_above_aggregates_and_within_each_other(
             sums[a] += number
         return Counter({(a, sums[a]): 1 for a, _ in present})
 
-    checkpoint = check(spark, tmp_path, plan, [_feed(6, "t"), _feed(7, "u")], wanted)
+    checkpoint = check(None, tmp_path, plan, [_feed(6, "t"), _feed(7, "u")], wanted)
     assert sa.open_state(checkpoint).verify().ok
 
 
-def test_columns_and_rows_are_chosen_above(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_and_rows_are_chosen_above(tmp_path: Path) -> None:
     """A column is left out, so that rows of the view are equal; or a filter chooses rows, as often as they are there."""
     builder = Builder()
     united = union_all(*_tables("t", "u"))
@@ -176,10 +171,10 @@ def test_columns_and_rows_are_chosen_above(spark: SparkSession, tmp_path: Path) 
         (builder.plan(projected(source, 2, column(0)), "a"), names),
         (builder.plan(filtered(source, condition), "a", "b"), positive),
     )):  # fmt: skip
-        check(spark, tmp_path / str(number), plan, feeds, wanted)
+        check(None, tmp_path / str(number), plan, feeds, wanted)
 
 
-def test_a_table_minus_its_own_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_minus_its_own_rows(tmp_path: Path) -> None:
     """Both inputs see the same batch of the same table, one of them filtered."""
     builder = Builder()
     t = read("t", COLUMNS)
@@ -191,7 +186,7 @@ def test_a_table_minus_its_own_rows(spark: SparkSession, tmp_path: Path) -> None
             "minus_primary", [rows, Counter({r: w for r, w in rows.items() if r[1] > 0})]
         )
 
-    check(spark, tmp_path, plan, [_feed(11, "t", batches=4)], wanted)
+    check(None, tmp_path, plan, [_feed(11, "t", batches=4)], wanted)
 
 
 # --- against DuckDB -------------------------------------------------------------------------------
@@ -295,7 +290,7 @@ def test_rows_that_the_watermark_has_passed_are_closed(spark: SparkSession, tmp_
     assert state.verify().ok
 
 
-def test_early_retractions_wait_per_input(spark: SparkSession, tmp_path: Path) -> None:
+def test_early_retractions_wait_per_input(tmp_path: Path) -> None:
     """In quarantine a row of one input does not stand for that of the other."""
     row = ("p", 1)
     feeds = [
@@ -305,7 +300,7 @@ def test_early_retractions_wait_per_input(spark: SparkSession, tmp_path: Path) -
     plan = Builder().plan(set_operation("minus_primary_all", *_tables("t", "u")), "a", "b")
     sources = {feed.table: feed.write(tmp_path) for feed in feeds}
     checkpoint = tmp_path / "checkpoint"
-    views = maintain(spark, plan, sources, checkpoint, early_retraction="quarantine")
+    views = maintain(None, plan, sources, checkpoint, early_retraction="quarantine")
     assert list(views.values()) == [Counter(), Counter({row: 2}), Counter({row: 1})]
     kept = sa.open_view(checkpoint).quarantined().to_pylist()
     assert [tuple(k.values()) for k in kept] == [("p", 1, -2)]

@@ -35,7 +35,6 @@ from tests.e2e.running import maintain
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 COLUMNS = {"customer": "string", "city": "string", "amount": "i64"}
 SALES = read("sales", COLUMNS)
@@ -95,18 +94,15 @@ GROUPED = "select customer, sum(amount)::bigint as total, count(*) as n from sal
     ("count", "offset", "tail"),
     [(4, 2, "limit 4 offset 2"), (None, 3, "offset 3"), (0, 0, "limit 0"), (5, 100, "limit 5 offset 100")],
 )  # fmt: skip
-def test_rows(
-    spark: SparkSession, tmp_path: Path, count: int | None, offset: int, tail: str
-) -> None:
+def test_rows(tmp_path: Path, count: int | None, offset: int, tail: str) -> None:
     plan = Builder().plan(fetched(BY_AMOUNT, count, offset), *COLUMNS)
     feed = Feed(
         "sales", COLUMNS, "op", churn(random.Random(4), lambda: _row(random.Random()), 6, 8)
     )
-    check(spark, tmp_path, plan, [feed], duck(f"from sales order by {TIES} {tail}"))
+    check(None, tmp_path, plan, [feed], duck(f"from sales order by {TIES} {tail}"))
 
 
-@pytest.mark.parametrize("partitions", [1, 4])
-def test_groups(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
+def _check_groups(spark: SparkSession | None, tmp_path: Path, partitions: int) -> None:
     builder = Builder()
     best = ordered(by_customer(builder), (column(1), True), (column(0), False))
     plan = builder.plan(fetched(best, 2), "customer", "total", "n")
@@ -117,18 +113,23 @@ def test_groups(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     assert shown == sorted(shown, key=lambda row: -row["total"])
 
 
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_groups(tmp_path: Path, partitions: int) -> None:
+    _check_groups(None, tmp_path, partitions)
+
+
 def test_groups_on_spark(spark: SparkSession, tmp_path: Path, on_spark: None) -> None:
-    test_groups(spark, tmp_path, 2)
+    _check_groups(spark, tmp_path, 2)
 
 
-def test_rows_without_an_order(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_without_an_order(tmp_path: Path) -> None:
     plan = Builder().plan(fetched(SALES, 3), *COLUMNS)
     feed = Feed("sales", COLUMNS, "one", [[(r, 1) for r, w in b if w > 0] for b in _changes(2)])
     query = "from sales order by customer nulls last, city nulls last, amount nulls last limit 3"
-    check(spark, tmp_path, plan, [feed], duck(query))
+    check(None, tmp_path, plan, [feed], duck(query))
 
 
-def test_an_aggregate_over_a_fetch(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_aggregate_over_a_fetch(tmp_path: Path) -> None:
     builder = Builder()
     measures = [
         builder.measure("count", output="i64!"),
@@ -138,10 +139,10 @@ def test_an_aggregate_over_a_fetch(spark: SparkSession, tmp_path: Path) -> None:
     query = (
         f"select count(*), sum(amount)::bigint from (from sales order by {TIES} limit 5 offset 1)"
     )
-    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", _changes(3))], duck(query))
+    check(None, tmp_path, plan, [Feed("sales", COLUMNS, "op", _changes(3))], duck(query))
 
 
-def test_fetches_in_fetches_and_rows_above(spark: SparkSession, tmp_path: Path) -> None:
+def test_fetches_in_fetches_and_rows_above(tmp_path: Path) -> None:
     """The last five of the first nine in another order, twice in a union with the first nine, filtered."""
     builder = Builder()
     nine = fetched(BY_AMOUNT, 9)
@@ -157,16 +158,16 @@ def test_fetches_in_fetches_and_rows_above(spark: SparkSession, tmp_path: Path) 
             order by city nulls last, customer nulls last, amount nulls last limit 10)
         select customer, amount from both_ where amount > -3
     """
-    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", _changes(5))], duck(query))
+    check(None, tmp_path, plan, [Feed("sales", COLUMNS, "op", _changes(5))], duck(query))
 
 
-def test_no_rows_at_all(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_rows_at_all(tmp_path: Path) -> None:
     plan = Builder().plan(fetched(BY_AMOUNT, 3), *COLUMNS)
-    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", [[]])], duck("from sales"))
+    check(None, tmp_path, plan, [Feed("sales", COLUMNS, "op", [[]])], duck("from sales"))
 
 
 @pytest.mark.parametrize("sizes", [(1,), (2, 1), (6,)])
-def test_any_cut_into_batches(spark: SparkSession, tmp_path: Path, sizes: Sequence[int]) -> None:
+def test_any_cut_into_batches(tmp_path: Path, sizes: Sequence[int]) -> None:
     changes = [change for batch in _changes(6) for change in batch]
     cut: list[list[Change]] = []
     at = 0
@@ -176,15 +177,15 @@ def test_any_cut_into_batches(spark: SparkSession, tmp_path: Path, sizes: Sequen
         at += size
     plan = Builder().plan(fetched(BY_AMOUNT, 3, 2), *COLUMNS)
     query = f"from sales order by {TIES} limit 3 offset 2"
-    check(spark, tmp_path, plan, [Feed("sales", COLUMNS, "op", cut)], duck(query))
+    check(None, tmp_path, plan, [Feed("sales", COLUMNS, "op", cut)], duck(query))
 
 
-def test_early_retractions_in_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+def test_early_retractions_in_quarantine(tmp_path: Path) -> None:
     ann, bob, cy = (("ann", "p", 9), ("bob", "p", 8), ("Cy", "p", 7))
     batches: list[list[Change]] = [[(ann, -1), (bob, 1), (cy, 1)], [(ann, 2)]]
     plan = Builder().plan(fetched(BY_AMOUNT, 2), *COLUMNS)
     folder = check(
-        spark, tmp_path, plan, [Feed("sales", COLUMNS, "weight", batches)],
+        None, tmp_path, plan, [Feed("sales", COLUMNS, "weight", batches)],
         duck(f"from sales order by {TIES} limit 2"), early_retraction="quarantine",
     )  # fmt: skip
     view = sa.open_view(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -65,14 +66,16 @@ def over_rows(
     spark: SparkSession, exprs: Sequence[Expr], types: Sequence[Type], rows: Sequence[Sequence[Any]]
 ) -> list[tuple[Any, ...]]:
     """Values of expressions over rows of plan values (as in literals), in the order of the rows."""
+    cells: dict[str, SparkColumn] = {}  # a call of the JVM takes longer than a cell is worth
+
+    def cell(place: int, value: Any) -> SparkColumn:
+        key = f"{place} {value!r}"
+        if key not in cells:
+            cells[key] = literal(value, types[place]).alias(f"c{place}")
+        return cells[key]
+
     built = [
-        F.struct(
-            F.lit(n).alias("n"),
-            *(
-                literal(v, t).alias(f"c{i}")
-                for i, (v, t) in enumerate(zip(row, types, strict=True))
-            ),
-        )
+        F.struct(F.lit(n).alias("n"), *(cell(i, value) for i, value in enumerate(row)))
         for n, row in enumerate(rows)
     ]
     # An explode keeps the optimiser from folding the rows away.

@@ -51,8 +51,8 @@ ALL = 60
 """Samples of a group that run as constants as well; of a larger group as many of all."""
 
 
-AT_ONCE = 12
-"""Expressions over rows that are computed in one job: a job costs more than the expression."""
+CELLS = 300
+"""Rows times expressions of one job over rows."""
 
 
 def moved(expression: Expr, held: list[Constant]) -> Expr:
@@ -81,14 +81,23 @@ def in_columns(spark: SparkSession, samples: Sequence[Sample]) -> Iterator[tuple
     for sample in samples:
         held: list[Constant] = []
         shapes.setdefault(moved(sample.call, held), []).append((sample, held))
-    # Expressions over as many rows share a job.
-    ordered = sorted(shapes.items(), key=lambda shape: len(shape[1]))
-    for start in range(0, len(ordered), AT_ONCE):
-        chunk = ordered[start : start + AT_ONCE]
+    for chunk in together(sorted(shapes.items(), key=lambda shape: len(shape[1]))):
         values = beside(spark, [(e, [held for _, held in group]) for e, group in chunk])
         for (_, group), column in zip(chunk, values, strict=True):
             for (sample, _), value in zip(group, column, strict=True):
                 yield sample, value
+
+
+def together(shapes: Sequence[tuple[Expr, list[Any]]]) -> Iterator[list[tuple[Expr, list[Any]]]]:
+    """Put expressions over about as many rows into one job, fewer expressions where there are many rows."""
+    chunk: list[tuple[Expr, list[Any]]] = []
+    for shape in shapes:
+        rows = len(shape[1])
+        if chunk and (rows > 2 * len(chunk[0][1]) or (len(chunk) + 1) * rows > CELLS):
+            yield chunk
+            chunk = []
+        chunk.append(shape)
+    yield chunk
 
 
 def beside(spark: SparkSession, shapes: Sequence[tuple[Expr, Rows]]) -> list[list[Any]]:
