@@ -30,9 +30,11 @@ def register_profiles() -> None:
     settings.load_profile(QUICK)
 
 
-def examples(count: int) -> int:
+def examples(count: int, quick: int | None = None) -> int:
     """Give the number of examples of a property: `count` in the deep profile, fewer in the quick one."""
-    return count if settings.get_current_profile_name() == DEEP else _quick(count)
+    if settings.get_current_profile_name() == DEEP:
+        return count
+    return _quick(count) if quick is None else quick
 
 
 def sample(values: Iterable[Any], *quick: Any) -> list[Any]:

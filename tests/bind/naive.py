@@ -136,7 +136,7 @@ def _fetched(relation: BoundFetch, source: Bag) -> Bag:
             rank = (found is None) != sort.nulls_first
             number = 0 if found is None else int(found)
             keys.append((rank, -number if sort.descending else number))
-        return [*keys, *((cell is not None, cell or 0) for cell in row)]
+        return [*keys, *((cell is None, cell or 0) for cell in row)]
 
     ordered = [row for row in sorted(source, key=place) for _ in range(source[row])]
     last = None if relation.count is None else relation.offset + relation.count

@@ -184,8 +184,9 @@ class _Lowering:
         ports = tuple(self.side(side, port) for port, side in enumerate(sides))
         width, (left, right) = len(relation.left.types), sides
         place = {o: i for i, o in enumerate((*left.shown, *(width + o for o in right.shown)))}
-        if relation.kind == "mark":
-            place[width] = len(left.shown) + len(right.shown)
+        # In the output of a mark join the mark follows the left columns.
+        mark = {width: len(place)} if relation.kind == "mark" else {}
+        out = place | mark
         node = Join(
             id=len(self.operators),
             inputs=ports,
@@ -196,7 +197,7 @@ class _Lowering:
             null_safe=tuple(key.null_safe for key in relation.keys),
             residual=None if relation.residual is None else renumber(relation.residual, place),
             columns_of_sides=(left.places, right.places),
-            chosen=tuple(place[o] for o in sorted(used)),
+            chosen=tuple(out[o] for o in sorted(used)),
         )
         self.operators.append(node)
         return node
