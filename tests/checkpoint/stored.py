@@ -10,18 +10,17 @@ from __future__ import annotations
 import shutil
 import sys
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 
+from substrait_agg.spark.executors.local_executor import LocalExecutor
 from tests import windowed
-from tests.crash.scenario import FIRST, World, quick_batches, run
+from tests.crash.scenario import FIRST, PlainSteps, WorkerErrors, World, quick_batches, run
 from tests.crash.settings import Setting, chained, evolving, ranked, timed
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
@@ -60,19 +59,17 @@ def _recorded_hashes(keys: Sequence[pa.Array]) -> tuple[Any, Any]:
     return murmur, (mixed & np.uint64(0x7FFFFFFF)).astype(np.int32)
 
 
-@contextmanager
-def recorded_hashes() -> Iterator[None]:
+def recorded_executor() -> LocalExecutor:
     """Hash keys as the executor did that wrote the checkpoints.
 
     The hash of a group is part of its state: a run continues a checkpoint only with equal hashes.
     """
-    with patch("substrait_agg.spark.executors.local_executor.key_hashes", _recorded_hashes):
-        yield
+    return WorkerErrors(PlainSteps(), _recorded_hashes)
 
 
 def local_world(folder: Path, setting: Setting) -> World:
     """A local run of a setting without outputs, whose places a checkpoint would note."""
-    return World(folder, setting, delivers=False)
+    return World(folder, setting, delivers=False, executor=recorded_executor)
 
 
 def goals_plan() -> str:
@@ -138,7 +135,7 @@ def write(folder: Path) -> None:
     for name, make in SETTINGS.items():
         setting = replace(make(), other=None)
         (folder / name).mkdir(parents=True)
-        with quick_batches(), recorded_hashes():
+        with quick_batches():
             run(local_world(folder / name, setting), FIRST)
         _pack(folder / name / "checkpoint", name)
     (folder / GOALS).mkdir()

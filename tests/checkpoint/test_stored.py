@@ -21,7 +21,6 @@ from tests.checkpoint.stored import (
     goals_batches,
     goals_plan,
     local_world,
-    recorded_hashes,
     run_goals,
     unpacked,
 )
@@ -58,7 +57,7 @@ def test_it_is_continued(name: str, tmp_path: Path) -> None:
     setting = SETTINGS[name]()
     stored, whole = (local_world(tmp_path / place, setting) for place in ("stored", "whole"))
     unpacked(name, stored.folder)
-    with quick_batches(), recorded_hashes():
+    with quick_batches():
         for world in (stored, whole):
             run(world)
         check_left(stored)

@@ -8,7 +8,7 @@ a run on Spark cannot continue a checkpoint of this executor.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +41,11 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 
+Hashes = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
+HashFunction = Callable[[Sequence[pa.Array]], Hashes]
+"""Returns two independent hashes of rows of keys, the second one without a sign."""
+
+
 class LinearSteps(Protocol):
     """Applies the linear steps between operators to Arrow tables."""
 
@@ -60,17 +65,20 @@ class LocalExecutor:
 
     Args:
         steps: applies the linear steps between operators.
+        hashes: returns the two hashes of rows of keys, as `key_hashes`. They are part of the state:
+            a checkpoint is continued with the hashes that it was begun with.
     """
 
-    def __init__(self, steps: LinearSteps) -> None:
+    def __init__(self, steps: LinearSteps, hashes: HashFunction | None = None) -> None:
         self._steps = steps
+        self._hashes = hashes or key_hashes
 
     def initial_groups(self, spec: InputSpec) -> tuple[tuple[int, int], ...]:
         """Return (sort hash, grouping set index) of every group that always exists."""
         if spec.is_global:
             return ((0, 0),)
         nulls = [pa.nulls(len(spec.always), type_) for type_ in spec.keys[:-1]]
-        hashes = sort_hash(*key_hashes([*nulls, pa.array(spec.always, pa.int32())]))
+        hashes = sort_hash(*self._hashes([*nulls, pa.array(spec.always, pa.int32())]))
         return tuple((int(h), index) for h, index in zip(hashes, spec.always, strict=True))
 
     def changes(
@@ -99,7 +107,8 @@ class LocalExecutor:
         tasks = job.tasks(raw=True)
         if not inputs:
             return job.finished([run_here(task) for task in tasks if acts_alone(task)])
-        rows = _hashed(pa.concat_tables(inputs, promote_options="default"), job.spec)
+        whole = pa.concat_tables(inputs, promote_options="default")
+        rows = _hashed(whole, job.spec, self._hashes)
         hashes = sort_hash(*(rows.column(name).to_numpy() for name in (MURMUR, OTHER)))
         return job.finished([run_here(task, _within(task, rows, hashes)) for task in tasks])
 
@@ -137,7 +146,7 @@ class LocalExecutor:
         return tuple(written)
 
 
-def key_hashes(keys: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def key_hashes(keys: Sequence[pa.Array]) -> Hashes:
     """Return two independent hashes of rows of keys, the second one without a sign.
 
     Equal keys have equal hashes: so do all NaN, and 0.0 and -0.0.
@@ -152,7 +161,7 @@ def key_hashes(keys: Sequence[pa.Array]) -> tuple[npt.NDArray[np.int32], npt.NDA
     return (mixed >> _HALF).astype(np.uint32).view(np.int32), other
 
 
-def _hashed(rows: pa.Table, spec: InputSpec) -> pa.Table:
+def _hashed(rows: pa.Table, spec: InputSpec, hashes: HashFunction) -> pa.Table:
     """Return the rows of a batch as the exchange would hand them to tasks."""
     rows = rows.combine_chunks()
     if spec.by_arrival:
@@ -164,7 +173,7 @@ def _hashed(rows: pa.Table, spec: InputSpec) -> pa.Table:
         rows = rows.set_column(place, name, canonical(_whole(rows, name)))
     murmur = other = np.zeros(rows.num_rows, np.int32)
     if keys and rows.num_rows:
-        murmur, other = key_hashes([_whole(rows, key) for key in keys])
+        murmur, other = hashes([_whole(rows, key) for key in keys])
     return rows.append_column(MURMUR, pa.array(murmur)).append_column(OTHER, pa.array(other))
 
 
