@@ -80,7 +80,7 @@ def _integer_to_decimal(column: pa.Array, conversion: Conversion) -> pa.Array:
 
 def _decimal_to_decimal(column: pa.Array, conversion: Conversion) -> pa.Array:
     target = _params(conversion.type)
-    return decimals.fit(decimals.wide(column), target, null_on_failure=conversion.null_on_failure)
+    return decimals.converted(column, target, null_on_failure=conversion.null_on_failure)
 
 
 def _decimal_to_integer(column: pa.Array, conversion: Conversion) -> pa.Array:

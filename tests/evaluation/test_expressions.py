@@ -124,6 +124,16 @@ def test_a_quotient_is_rounded_once() -> None:
     assert found == [Decimal("0.333333"), Decimal("-0.666667"), Decimal("0.000001")]
 
 
+@pytest.mark.parametrize("digits", [10, 19, 38])
+def test_a_product_of_nines_is_rounded_up(digits: int) -> None:
+    """The rounded product has one digit more than the factors have together."""
+    type_ = decimal(digits, digits)
+    nines = [Decimal(f"{sign}0.{'9' * digits}") for sign in ("", "-")]
+    expr = call(decimal(38, 0), "multiply", Column(type_, 0), Column(type_, 0))
+    found = values(expr, nines, types=(pa.decimal128(digits, digits),))
+    assert found == [Decimal(1), Decimal(1)]
+
+
 def rows() -> pa.Table:
     chunks = {"c0": [[1, 2, None], [4]], "c1": [[5, None, 7], [8]], "__weight": [[1, -1, 1], [2]]}
     return pa.table({n: pa.chunked_array(c, pa.int64()) for n, c in chunks.items()})
