@@ -9,11 +9,14 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.documents.snapshot import Snapshot
+from tests import windowed
 from tests.e2e.feeds import Feed, churn
+from tests.e2e.files import write_in_order
 from tests.e2e.plans import (
     COMPARISON,
     DECIMAL,
@@ -142,7 +145,13 @@ def described(version: Snapshot) -> tuple[Any, ...]:
 
 
 def versions(
-    spark: SparkSession, folder: Path, text: bytes, source: str, *, without_job: bool
+    spark: SparkSession,
+    folder: Path,
+    text: bytes,
+    sources: dict[str, str],
+    *,
+    without_job: bool,
+    **options: Any,
 ) -> tuple[list[Any], list[bool]]:
     """Run to the end.
 
@@ -171,7 +180,7 @@ def versions(
     held: list[Any] = []
     with executors(Noting):
         run = sa.run(
-            text, {"t": source}, checkpoint=folder, spark=spark,
+            text, sources, checkpoint=folder, spark=spark, **options,
             progress=lambda _: held.append(described(snapshot(folder))),
         )  # fmt: skip
         run.wait()
@@ -183,13 +192,45 @@ def versions(
 def test_changes_without_a_job_give_the_same_versions(
     spark: SparkSession, tmp_path: Path, name: str, seed: int
 ) -> None:
-    source, text = feed(random.Random(seed)).write(tmp_path), plan(name)
-    wanted, on_spark = versions(spark, tmp_path / "spark", text, source, without_job=False)
-    found, without = versions(spark, tmp_path / "arrow", text, source, without_job=True)
+    sources, text = {"t": feed(random.Random(seed)).write(tmp_path)}, plan(name)
+    wanted, on_spark = versions(spark, tmp_path / "spark", text, sources, without_job=False)
+    found, without = versions(spark, tmp_path / "arrow", text, sources, without_job=True)
     assert found == wanted
     assert on_spark, "no changes reach another operator"
     assert all(on_spark)
     assert not any(without), "a job was run"
+
+
+def test_event_times_of_upserts_come_along(spark: SparkSession, tmp_path: Path) -> None:
+    """Groups of idle times are evicted; changes that can be late are read by Spark."""
+    windows = windowed.Windows()
+    relation = windowed.aggregate(windows.read(), [windowed.column(0)], [windowed.COUNT])
+    text = windows.plan(relation, "team", "n").encode()
+    rng, tables = random.Random(2), []
+    for number in range(6):
+        rows = [
+            ("ab"[rng.randrange(2)], 100 * number + rng.randrange(150), n)
+            for n in range(number + 2)
+        ]
+        times = [None if n == 1 else second * 1_000_000 for _, second, n in rows]
+        tables.append(
+            pa.table(
+                {
+                    "team": [team for team, _, _ in rows],
+                    "t": pa.array(times, pa.timestamp("us")),
+                    "n": pa.array([n for _, _, n in rows], pa.int64()),
+                }
+            )
+        )
+    write_in_order(tmp_path / "in", tables)
+    sources = {"goals": f"parquet:{tmp_path / 'in'}?key=n&batch-files=1"}
+    options: dict[str, Any] = {"watermark": {"goals.t": "max-diff:10s"}, "ttl": "200s"}
+    wanted, _ = versions(spark, tmp_path / "spark", text, sources, without_job=False, **options)
+    found, on_spark = versions(
+        spark, tmp_path / "arrow", text, sources, without_job=True, **options
+    )
+    assert found == wanted
+    assert set(on_spark) == {True, False}
 
 
 def failing(b: Builder) -> Json:
