@@ -18,6 +18,7 @@ from tests.e2e.queries import (
     CLOSE,
     EXACT,
     FAILING,
+    FETCHES,
     REFUSED,
     SCHEMA,
     Check,
@@ -120,7 +121,18 @@ def test_aggregates(
     _compare(found, _wanted(context, sql), nearly if sql in AVERAGES else equal)
 
 
-@pytest.mark.parametrize("sql", [AGGREGATES[1], AGGREGATES[9], AGGREGATES[19], AVERAGES[2]])
+@pytest.mark.parametrize("sql", FETCHES)
+def test_fetches(
+    spark: SparkSession, tmp_path: Path, context: SessionContext, frame: DataFrame, sql: str
+) -> None:
+    """Limits and offsets, below and above other relations."""
+    found = _view(spark, tmp_path, context, sql, frame)
+    _compare(found, _wanted(context, sql), equal)
+
+
+@pytest.mark.parametrize(
+    "sql", [AGGREGATES[1], AGGREGATES[9], AGGREGATES[19], AVERAGES[2], FETCHES[0], FETCHES[4]]
+)
 def test_rows_that_come_and_go(
     spark: SparkSession, tmp_path: Path, context: SessionContext, sql: str
 ) -> None:

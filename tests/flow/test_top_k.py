@@ -89,3 +89,15 @@ def test_as_many_rows_as_the_count_come_out() -> None:
     explained = explain_flow(flow_of(union_all(fetched(ROWS, 3), fetched(ROWS, 4, 1))))
     assert [o.groups.bound for o in explained.operators] == [1, 1, 7]
     assert explain_flow(flow_of(fetched(ROWS, None, 1))).operators[1].groups.bound is None
+
+
+def test_rows_without_columns_are_counted() -> None:
+    """`count(*)` over a limit reads no column."""
+    build = Builder()
+    none = {"project": {"common": {"emit": {"outputMapping": []}}, "input": read("t", COLUMNS)}}
+    counted = aggregate(fetched(none, 3), [], [build.measure("count", output="i64!")])
+    flow = lower(sa.load(build.plan(counted, "n").encode()).bound())
+    (node, _) = flow.operators
+    assert isinstance(node, TopK)
+    assert (node.types, node.row, len(node.arguments)) == ((), (), 1)
+    assert explain_flow(flow).operators[0].state.trees[0].what

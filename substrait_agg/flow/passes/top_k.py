@@ -54,18 +54,20 @@ def top_k_node(
         order.setdefault(sort.expression, (sort.descending, sort.nulls_first))
     row = columns(relation.types)
     rest: dict[Expr, tuple[bool, bool]] = {c: (False, False) for c in row if c not in order}
-    arguments = (*order, *rest)
+    values = (*order, *rest)
+    # Rows without columns are all equal: the tree has one entry, the constant true.
+    arguments = tuple((value, None) for value in values) or ((None, None),)
     weight, early = given
     return TopK(
         id=number,
-        inputs=(Port(inputs, keys, tuple((argument, None) for argument in arguments)),),
+        inputs=(Port(inputs, keys, arguments),),
         types=(*(key.type for key in keys), *relation.types),
         weight=weight,
         path=relation.path,
         early=early,
-        directions=(*order.values(), *rest.values()),
+        directions=(*order.values(), *rest.values()) or ((False, False),),
         sorts=len(order),
-        row=tuple(map(arguments.index, row)),
+        row=tuple(map(values.index, row)),
         offset=relation.offset,
         count=relation.count,
     )
