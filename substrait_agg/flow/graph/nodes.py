@@ -549,7 +549,8 @@ def shown_operators(flow: Flow) -> frozenset[int]:
     """Return the ids of the operators whose groups the view shows.
 
     This is the last operator, or those below it if its groups are whole rows. Operators that turn
-    upserts into changes are never among them.
+    upserts into changes are never among them. A join has no groups: the rows of a view over a join
+    are groups of the last operator.
     """
     last = flow.operators[-1]
     found: set[int] = set()
@@ -557,6 +558,8 @@ def shown_operators(flow: Flow) -> frozenset[int]:
     while seen:
         node = seen.pop()
         below = [flow.operators[o] for o in operators_below(node)]
+        if any(other.port_columns for other in below):
+            return frozenset({last.id})
         seen += [other for other in below if other.shows_rows_below]
         found |= {o.id for o in below if not (o.shows_rows_below or o.is_source)}
     return frozenset(found) or frozenset({last.id})
