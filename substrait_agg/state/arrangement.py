@@ -31,7 +31,6 @@ from substrait_agg.state.run import (
     RunReader,
     RunWriter,
     open_run,
-    rows_at_once,
     scan_ranges,
 )
 from substrait_agg.state.storage import Storage
@@ -110,14 +109,6 @@ class Arrangement:
         self.layout = layout
         self._runs = [open_run(storage, file) for file in files]
 
-    def __bool__(self) -> bool:
-        return bool(self._runs)
-
-    def count(self, hashes: Hashes) -> int:
-        """Return how many rows of all runs have one of the hashes, which are ascending."""
-        parts = (lengths for run in self._runs for _, _, lengths in _ranges(run, hashes))
-        return sum(int(lengths.sum()) for lengths in parts)
-
     def probe(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Iterator[Matches]:
         """Yield the rows of all runs that have the key of a probe.
 
@@ -130,8 +121,10 @@ class Arrangement:
             of equal rows of several runs are not added up.
         """
         for run in self._runs:
-            for page, low, lengths in _ranges(run, hashes):
-                yield from match_page(run.pages[page], low, lengths, keys)
+            for part in _candidates(run, hashes):
+                own = [key.slice(part.first, len(part.low)) for key in keys]
+                for matches in match_page(run.pages[part.page], part.low, part.lengths, own):
+                    yield Matches(matches.probes + part.first, matches.rows)
 
     def scan(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
         """Yield the rows with hashes from `low` to `high`, by hash, each once with its weight.
@@ -157,22 +150,36 @@ class Arrangement:
         for rows in self.scan(low, high):
             writer.write(rows)
 
-    def rows_at_once(self, rows: int) -> int:
-        """Return how many rows to read at once: `rows`, or fewer if they are long."""
-        return rows_at_once(self._runs, rows)
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The rows of a page with the hash of a probe.
+
+    Attributes:
+        page: ordinal of the page.
+        first: ordinal of the first probe with a hash of the page.
+        low: position of the first row with the hash of each probe from there on.
+        lengths: number of rows with that hash.
+    """
+
+    page: int
+    first: int
+    low: Indices
+    lengths: Indices
 
 
-def _ranges(run: RunReader, hashes: Hashes) -> Iterator[tuple[int, Indices, Indices]]:
-    """Yield, per page with candidates, its ordinal and the first row and number of rows per probe."""
+def _candidates(run: RunReader, hashes: Hashes) -> Iterator[_Candidates]:
+    """Yield the candidates in every page of a run for probes with ascending hashes."""
     start = int(np.searchsorted(hashes, np.uint64(run.file.low), "left"))
     stop = int(np.searchsorted(hashes, np.uint64(run.file.high), "right"))
     if start == stop:
         return
     for p in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
-        low, lengths = hash_ranges(run.hashes[p], hashes[start:stop])
+        a = max(start, int(np.searchsorted(hashes, run.first[p], "left")))
+        b = min(stop, int(np.searchsorted(hashes, run.last[p], "right")))
+        low, lengths = hash_ranges(run.hashes[p], hashes[a:b])
         if lengths.any():
-            before, after = np.zeros(start, np.int64), np.zeros(len(hashes) - stop, np.int64)
-            yield p, np.concatenate([before, low, after]), np.concatenate([before, lengths, after])
+            yield _Candidates(p, a, low, lengths)
 
 
 def hash_ranges(stored: Hashes, hashes: Hashes) -> tuple[Indices, Indices]:
