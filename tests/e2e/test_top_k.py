@@ -265,3 +265,21 @@ def test_evicted_groups_leave_the_ranks(spark: SparkSession, tmp_path: Path) -> 
     assert views[1] == Counter({("a", 3): 1})
     assert views[2] == Counter({("c", 1): 1})
     assert not sa.open_state(tmp_path / "checkpoint").verify().findings
+
+
+def test_upserts_are_ranked(spark: SparkSession, tmp_path: Path) -> None:
+    """A new row of a key replaces the row that the fetch had of it."""
+    rng = random.Random(9)
+    batches = [
+        [((f"c{rng.randrange(9)}", None, rng.randrange(50)), 1) for _ in range(6)] for _ in range(5)
+    ]
+    source = Feed("sales", COLUMNS, "one", batches).write(tmp_path)
+    plan = Builder().plan(fetched(BY_AMOUNT, 3, 1), *COLUMNS)
+    folder = tmp_path / "checkpoint"
+    views = maintain(spark, plan, {"sales": f"{source}&key=customer"}, folder)
+    newest: dict[str, int] = {}
+    for version, batch in enumerate([[], *batches]):
+        newest |= {row[0]: row[2] for row, _ in batch}
+        ranked = sorted((-amount, customer) for customer, amount in newest.items())[1:4]
+        assert views[version] == Counter({(c, None, -a): 1 for a, c in ranked}), version
+    assert not sa.open_state(folder).verify().findings
