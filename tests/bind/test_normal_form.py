@@ -36,7 +36,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.bind.joins.conjunctions import conjuncts, factored
+from substrait_agg.bind.joins.conjunctions import conjuncts, disjuncts, factored
 from substrait_agg.bind.joins.failing import can_fail
 from substrait_agg.bind.joins.keys import joined
 from substrait_agg.bind.joins.normal_form import normal_form
@@ -185,6 +185,25 @@ def test_factoring_keeps_what_alternatives_do_not_share() -> None:
     assert factored(call("or", a, b)) == (call("or", a, b),)
     assert factored(call("and", a, call("and", b, a))) == (a, b)
     assert factored(None) == ()
+
+
+def test_an_or_over_several_inputs_filters_each_of_them() -> None:
+    """TPC-H query 7 keeps two nations, in either direction."""
+    one, other = call("and", is_(1, 5), is_(3, 6)), call("and", is_(1, 6), is_(3, 5))
+    root = normal_form(where(join("inner", A, B, key(0, 0)), call("or", one, other)))
+    assert isinstance(root, BoundFilter)
+    assert root.condition == call("or", one, other)
+    (made,) = joins_in(root)
+    for side, source in ((made.left, A), (made.right, B)):
+        assert isinstance(side, BoundFilter)
+        assert side.input == source
+        assert set(disjuncts(side.condition)) == {is_(1, 5), is_(1, 6)}
+    again = normal_form(BoundFilter(root.input, root.condition, root.types, "again"))
+    assert again == replace(root, path="again")
+    half = normal_form(where(join("inner", A, B, key(0, 0)), call("or", one, is_(3, 5))))
+    (made,) = joins_in(half)
+    assert made.left == A
+    assert isinstance(made.right, BoundFilter)
 
 
 def test_keys_are_found_through_projections() -> None:

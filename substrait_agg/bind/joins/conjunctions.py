@@ -65,7 +65,7 @@ def factored(condition: Expr | None) -> tuple[Expr, ...]:
 
 
 def _factored(part: Expr) -> tuple[Expr, ...]:
-    branches = _disjuncts(part)
+    branches = disjuncts(part)
     if len(branches) < 2:
         return (part,)
     parts = [factored(branch) for branch in branches]
@@ -76,10 +76,11 @@ def _factored(part: Expr) -> tuple[Expr, ...]:
     if not all(rest):
         return common  # a branch has no other part, so the OR is as wide as the common parts
     other = disjunction(conjunction(branch) or TRUE for branch in rest)
-    return common if other is None else (*common, _null_safe(_disjuncts(other)) or other)
+    return common if other is None else (*common, _null_safe(disjuncts(other)) or other)
 
 
-def _disjuncts(condition: Expr) -> tuple[Expr, ...]:
+def disjuncts(condition: Expr) -> tuple[Expr, ...]:
+    """Return the alternatives of a condition that are joined with OR."""
     parts: list[Expr] = []
     waiting = [condition]
     while waiting:

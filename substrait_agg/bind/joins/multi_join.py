@@ -16,7 +16,13 @@ from substrait_agg.bind.bound import (
     JoinKey,
 )
 from substrait_agg.bind.context import columns
-from substrait_agg.bind.joins.conjunctions import conjunction, factored
+from substrait_agg.bind.joins.conjunctions import (
+    conjunction,
+    conjuncts,
+    disjunction,
+    disjuncts,
+    factored,
+)
 from substrait_agg.bind.joins.failing import can_fail
 from substrait_agg.bind.joins.keys import EQUALITIES, as_condition, is_comparable, joined, shifted
 from substrait_agg.bind.rewrite import columns_in, larger_than, renumber, rewrite
@@ -212,7 +218,27 @@ class MultiJoin:
                 own.setdefault(inputs.pop(), []).append(condition)
             else:
                 rest.append(condition)
+                for at, implied in self._implied(condition):
+                    own.setdefault(at, []).append(implied)
         return own, links, tuple(rest)
+
+    def _implied(self, condition: Expr) -> Iterator[tuple[int, Expr]]:
+        """Yield the conditions on single inputs that follow from an OR over several inputs.
+
+        ``(a AND b) OR (c AND d)`` implies ``a OR c``, which removes rows of the input that ``a``
+        and ``c`` read before they are joined.
+        """
+        branches = [conjuncts(branch) for branch in disjuncts(condition)]
+        if len(branches) < 2 or can_fail(condition):
+            return
+        for at in sorted(self.inputs_of(condition)):
+            parts = [[p for p in branch if self.inputs_of(p) == {at}] for branch in branches]
+            alternatives = [conjunction(branch) for branch in parts]
+            implied = disjunction(a for a in alternatives if a is not None)
+            if implied is None or None in alternatives:
+                continue
+            if not _is_filtered(self.inputs[at], shifted(implied, -self.starts[at])):
+                yield at, implied
 
     def _link(self, condition: Expr) -> _Link | None:
         """Return the equality of two inputs that a condition is, or None."""
@@ -334,6 +360,26 @@ def _connected(chains: list[_Chain], link: _Link) -> tuple[_Chain, _Chain] | Non
         if link.across(one.inputs, other.inputs) is not None
     )
     return next(pairs, None)
+
+
+def _is_filtered(relation: BoundRelation, condition: Expr) -> bool:
+    """Return whether filters of a relation already test a condition on its columns."""
+    while isinstance(relation, BoundFilter | BoundProject):
+        if isinstance(relation, BoundFilter):
+            tested = [_alternatives(part) for part in conjuncts(relation.condition)]
+            if _alternatives(condition) in tested:
+                return True
+        else:
+            condition = substituted(condition, relation.expressions)
+            if is_large(condition):
+                return False
+        relation = relation.input
+    return False
+
+
+def _alternatives(condition: Expr) -> frozenset[frozenset[Expr]]:
+    """Return the alternatives of a condition, each as a set of parts, without their order."""
+    return frozenset(frozenset(conjuncts(branch)) for branch in disjuncts(condition))
 
 
 def is_multi_join(relation: BoundRelation) -> bool:
