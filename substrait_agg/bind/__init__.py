@@ -1,8 +1,8 @@
 """Bind a decoded plan to the function tables.
 
 A `DecodedPlan` comes in. A `BoundPlan`, or all problems of the plan at once, goes out. Read `bound`
-first (the result), then `plan`, `aggregates` and `expressions`. `profiles` and `readings` handle
-the differences between producers.
+first (the result), then `plan`, `aggregates` and `expressions`. `joins` writes joins in their normal
+form. `profiles` and `readings` handle the differences between producers.
 """
 
 from __future__ import annotations

@@ -80,6 +80,23 @@ def _duckdb(root: Json, names: str, *functions: tuple[str, str], minor: int = 78
     return plan(root, names, *functions, producer="DuckDB", minor=minor)
 
 
+def _named(name: str, column: Json) -> Json:
+    source = read({"a": column})
+    return {"read": {**source["read"], "namedTable": {"names": [name]}}}
+
+
+def _anti_join(column: Json) -> Json:
+    sides = {"left": _named("t", column), "right": _named("u", column)}
+    condition = call(1, at(0), at(1), output=BOOL)
+    return {"join": {**sides, "expression": condition, "type": "JOIN_TYPE_LEFT_ANTI"}}
+
+
+def _crossed() -> Json:
+    sides = {"left": _named("t", I64), "right": _named("u", I64)}
+    join = {"join": {**sides, "expression": lit("boolean", True), "type": "JOIN_TYPE_INNER"}}
+    return filtered(join, call(1, at(0), at(1), output=BOOL))
+
+
 _DIRECT = project(read(), _square())
 _TOTAL = measure(2, at(2))
 _ROLLUP = ((0, 1), (0,), ())
@@ -187,6 +204,22 @@ DATAFUSION_CASES = (
     ),
     Case(
         DATAFUSION,
+        "NOT IN and NOT EXISTS as the same anti join",
+        "as NOT EXISTS over required columns, where both are the same; over others the plan is refused",
+        _datafusion(_anti_join(I64), "a", "equal"),
+        ("JOIN_NOT_IN_UNCLEAR",),
+    ),
+    Case(
+        DATAFUSION,
+        "a cross product as an inner join on true",
+        "as a cross product; equalities above it become its keys",
+        _datafusion(_crossed(), "a b", "equal"),
+        (),
+        "i64?, i64?",
+        ("join",),
+    ),
+    Case(
+        DATAFUSION,
         "`least` and `greatest`",
         "as in PostgreSQL: nulls are passed over",
         _datafusion(
@@ -205,7 +238,7 @@ DATAFUSION_CASES = (
         ),
         ("OPTION_ASSUMED",),
         "string?",
-        ("NULL_HANDLING; IGNORE_NULLS is taken",),
+        ("NULL_HANDLING; IGNORE_NULLS is used",),
     ),
     Case(
         DATAFUSION,
@@ -395,7 +428,7 @@ DUCKDB_CASES = (
         ),
         ("OPTION_ASSUMED",),
         "fp64?",
-        ("ON_DIVISION_BY_ZERO; NULL is taken",),
+        ("ON_DIVISION_BY_ZERO; NULL is used",),
     ),
     Case(
         DUCKDB,

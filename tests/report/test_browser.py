@@ -107,6 +107,13 @@ def report_of(name: str) -> Report:
     return substrait_agg.validate(substrait_agg.Plan.from_file(PLANS / name))
 
 
+def refused() -> Report:
+    """A plan with one error, and warnings."""
+    text = (PLANS / "samples/datafusion/join_agg.json").read_text()
+    written = text.replace("JOIN_TYPE_INNER", "JOIN_TYPE_UNSPECIFIED")
+    return substrait_agg.validate(substrait_agg.Plan("join_agg", written))
+
+
 def hostile() -> Report:
     read = {"namedTable": {"names": [HOSTILE]}, "filter": {"literal": {"string": HOSTILE}}}
     root = {"names": [HOSTILE, "x" * 3_000], "input": {"read": read}}
@@ -134,7 +141,7 @@ def pages() -> dict[str, str]:
     several.append(substrait_agg.validate(substrait_agg.Plan("broken", b"\xff\xff")))
     return {
         "query 1": reports_html([report_of("tpch/q01.bin")]),
-        "refused": reports_html([report_of("samples/datafusion/join_agg.json")]),
+        "refused": reports_html([refused()]),
         "several": reports_html(several),
         "hostile": reports_html([hostile()]),
         "deep": reports_html([deep_plan()]),
