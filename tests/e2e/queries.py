@@ -223,6 +223,8 @@ FETCHES = (
     "select id, m from (select id, m from t order by m desc, id limit 20) q order by id offset 5",
     "select count(*) from (select id from t limit 9) q",
     "select id from t order by id limit 0",
+    "select t.id, u.m from t join t u on t.id = u.id + 1 order by u.m desc, t.id limit 6 offset 2",
+    "select id from (select id, g from t order by id limit 40) q except select id from t where i > 0",
     "(select id from t order by id limit 3) union all (select id from t order by l, id limit 4)",
 )
 """Queries with fetches whose rows do not depend on how ties are ordered."""
