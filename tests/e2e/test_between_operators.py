@@ -28,6 +28,7 @@ from tests.e2e.plans import (
     literal,
     projected,
     read,
+    set_operation,
     union_all,
 )
 from tests.e2e.stored_state import snapshot
@@ -101,11 +102,19 @@ def sets(b: Builder) -> Json:
     return upper
 
 
+def difference(b: Builder) -> Json:
+    """A set operation, whose two ports read aggregates with different filters."""
+    rows = projected(inner(b), 6, column(1), column(5))
+    many = b.call("gt:any_any", COMPARISON, column(1), literal("i64", 1), output="bool")
+    return set_operation("minus_primary_all", rows, filtered(rows, many))
+
+
 PLANS: dict[str, tuple[Callable[[Builder], Json], int]] = {
     "by text": (by_text, 4),
     "by float": (by_float, 2),
     "three": (three, 2),
     "sets": (sets, 4),
+    "difference": (difference, 2),
 }
 """Name -> the plan, and the number of its columns."""
 

@@ -131,7 +131,7 @@ class SparkExecutor:
         def rows() -> list[pa.RecordBatch] | None:
             try:
                 tables = [part.arrow_rows() for part in parts]
-            except (RunFailed, OSError):
+            except (RunFailed, OSError, pa.ArrowInvalid):
                 return None  # Spark decides whether the batch fails, and reports it
             return list(with_hashes(tables, job.spec).to_batches(HANDED_OVER))
 
