@@ -24,7 +24,7 @@ from substrait_agg.evaluation.columns import (
 )
 from substrait_agg.evaluation.constants import MAX_DIGITS, arrow_type
 from substrait_agg.evaluation.texts import TEXTS, sliced
-from substrait_agg.evaluation.times import as_dates, as_timestamps
+from substrait_agg.evaluation.times import as_dates, as_timestamps, texts
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
 Convert = Callable[[pa.Array, Conversion], pa.Array]
@@ -144,6 +144,14 @@ def _to_text(column: pa.Array, conversion: Conversion) -> pa.Array:
     return _cut_text(pc.cast(column, pa.string()), conversion)
 
 
+def _decimal_to_text(column: pa.Array, conversion: Conversion) -> pa.Array:
+    return _cut_text(decimals.texts(column), conversion)
+
+
+def _point_to_text(column: pa.Array, conversion: Conversion) -> pa.Array:
+    return _cut_text(texts(column), conversion)
+
+
 def _cut_text(column: pa.Array, conversion: Conversion) -> pa.Array:
     source, target = conversion.input.type, conversion.type
     if target.kind == "string" or (
@@ -192,6 +200,8 @@ _CASTS: dict[Pair, CastCase] = {
     **{("bool", t): CastCase(_bool_to_number, fails=True) for t in (*_INTEGERS, "fp32", "fp64", "decimal")},
     **{(s, "bool"): CastCase(_number_to_bool) for s in (*_WHOLE_SOURCES, "fp32", "fp64", "decimal")},
     **{(s, t): CastCase(_to_text) for s in ("bool", *_WHOLE_SOURCES) for t in TEXTS},
+    **{(s, t): CastCase(_decimal_to_text) for s in ("decimal", "u64") for t in TEXTS},
+    **{(s, t): CastCase(_point_to_text) for s in ("date", *_POINTS) for t in TEXTS},
     **{(s, t): CastCase(_cut_text) for s in TEXTS for t in TEXTS},
     **{(s, t): CastCase(_to_timestamp, fails=True) for s in ("date", *_POINTS) for t in _POINTS},
     **{(s, "date"): CastCase(_to_date) for s in _POINTS},

@@ -197,6 +197,20 @@ def modulus(left: pa.Array, right: pa.Array, target: Params) -> pa.Array:
     return fit(retyped(rest, pa.decimal256(_WIDE.digits, scale)), target)
 
 
+def texts(column: pa.Array) -> pa.Array:
+    """Return decimals as text with all their fraction digits, never with an exponent."""
+    scale, plain = column.type.scale, retyped(column, pa.decimal128(38, 0))
+    digits = pc.utf8_lpad(pc.cast(pc.abs(plain), pa.string()), scale + 1, "0")
+    if scale:
+        whole, fraction = (
+            pc.utf8_slice_codeunits(digits, 0, -scale),
+            pc.utf8_slice_codeunits(digits, -scale),
+        )
+        digits = pc.binary_join_element_wise(whole, fraction, pa.scalar("."))
+    minus = pc.less(plain, pa.scalar(decimal_value(0, 0)).cast(plain.type))
+    return pc.binary_join_element_wise(pc.if_else(minus, "-", ""), digits, pa.scalar(""))
+
+
 def is_zero(column: pa.Array) -> pa.Array:
     """Return whether decimals are zero."""
     return pc.equal(column, pa.scalar(decimal_value(0, 0)).cast(column.type))

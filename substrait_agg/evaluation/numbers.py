@@ -186,6 +186,19 @@ def _integer_sign(x: Numbers) -> Numbers:
     return np.sign(x)
 
 
+def _takes_root(call: Call) -> bool:
+    floating = call.arguments[0].type.kind in _FLOATS and _SAME_FLOATS(call)
+    return floating or (call.arguments[0].type.kind in _INTEGERS and call.type.kind == "fp64")
+
+
+def _root(a: KernelArguments) -> pa.Array:
+    def root(x: Numbers) -> Numbers:
+        found: Numbers = np.sqrt(x.astype(np.float64))
+        return found.astype(a.result.to_pandas_dtype())
+
+    return per_value(root, a.result, a[0])
+
+
 NUMBERS: Kernels = {
     "add": (_integers(pc.add_checked), _floats(np.add), _decimal(decimals.add)),
     "subtract": (
@@ -209,6 +222,7 @@ NUMBERS: Kernels = {
     ),
     "negate": (_integers(pc.negate_checked), _floats(np.negative), _fitted(pc.negate)),
     "abs": (_integers(pc.abs_checked), _floats(np.abs), _fitted(pc.abs)),
+    "sqrt": (Kernel(with_options(_takes_root, on_domain_error=("NAN",)), _root),),
     "sign": (Kernel(_one_type(*_INTEGERS), lambda a: per_value(_integer_sign, a.result, a[0])),),
     "ceil": (_IDENTITY, _whole_floats(np.ceil), _fitted(pc.ceil)),
     "floor": (_IDENTITY, _whole_floats(np.floor), _fitted(pc.floor)),

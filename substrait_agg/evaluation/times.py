@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Call
-from substrait_agg.evaluation.columns import array, numbers, valid
+from substrait_agg.evaluation.columns import array, null_unless, numbers, valid
 from substrait_agg.evaluation.constants import arrow_type
 from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels, constant_of
 
@@ -171,6 +171,44 @@ def _can_part(call: Call) -> bool:
 def _date_part(a: KernelArguments) -> pa.Array:
     found = PARTS[a.constant(0)](*split(a[1]))
     return pc.cast(array(found, pa.int64(), valid(a[1])), a.result)
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+def _padded(numbers_: Ints, digits: int) -> pa.Array:
+    return pc.utf8_lpad(pc.cast(pa.array(numbers_), pa.string()), digits, "0")
+
+
+def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, pa.scalar(""))
+
+
+def date_texts(days: Ints) -> pa.Array:
+    """Return days as ISO dates; years beyond four digits have a sign, as have those before 0."""
+    year, month, day = civil(days)
+    sign = pa.array(np.where(year < 0, "-", np.where(year > 9999, "+", "")))
+    dash = pa.scalar("-")
+    return _joined(sign, _padded(np.abs(year), 4), dash, _padded(month, 2), dash, _padded(day, 2))
+
+
+def time_texts(micros: Ints) -> pa.Array:
+    """Return microseconds of the day as ISO times, without zeros at the end of a fraction."""
+    seconds, fraction = np.divmod(micros, _SECOND)
+    colon = pa.scalar(":")
+    digits = pc.ascii_rtrim(_joined(pa.scalar("."), _padded(fraction, 6)), "0")
+    behind = pc.if_else(pa.array(fraction > 0), digits, pa.scalar(""))
+    parts = [_padded(part, 2) for part in (seconds // 3600, seconds // 60 % 60, seconds % 60)]
+    return _joined(parts[0], colon, parts[1], colon, parts[2], behind)
+
+
+def texts(column: pa.Array) -> pa.Array:
+    """Return dates and timestamps as ISO text."""
+    days, micros = split(column)
+    found = date_texts(days)
+    if not pa.types.is_date(column.type):
+        found = _joined(found, pa.scalar(" "), time_texts(micros))
+    return null_unless(pc.is_valid(column), found)
 
 
 # --- truncation ---------------------------------------------------------------------------------

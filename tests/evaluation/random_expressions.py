@@ -23,6 +23,7 @@ from tests.evaluation.random_columns import (
     INTEGERS,
     MONTHS,
     TS,
+    TS3,
     TSTZ,
     TYPES,
     VARCHAR,
@@ -231,8 +232,10 @@ class Maker:
 
     def _floating(self, type_: Type, depth: int) -> Expr:
         one, two = self.make(type_, depth), self.make(type_, depth)
-        unary = ("negate", "abs", "ceil", "floor")
+        unary = ("negate", "abs", "ceil", "floor", "sqrt")
         function = self._rng.choice(("add", "subtract", "multiply", "divide", *unary))
+        if type_ == FP64 and self._rng.random() < 0.1:
+            return self._call(type_, "sqrt", self.make(self._rng.choice(INTEGERS), depth))
         if function == "divide":
             zero = self._rng.choice(("IEEE", "NULL"))
             return self._call(type_, function, one, two, on_division_by_zero=zero)
@@ -307,7 +310,8 @@ class Maker:
         ))  # fmt: skip
 
     def _cast_to_text(self, type_: Type, depth: int) -> Expr:
-        return self._cast(type_, depth, (*INTEGERS, BOOL, STRING, VARCHAR))
+        points = (DATE, TS, TS3, TSTZ)
+        return self._cast(type_, depth, (*INTEGERS, BOOL, STRING, VARCHAR, *points, *DECIMALS))
 
     def _date(self, type_: Type, depth: int) -> Expr:
         point = self.make(DATE, depth)
