@@ -1,7 +1,7 @@
-"""Run the demo: maintain TPC-H query 1 over a stream of changes, kill it, resume it and check it.
+"""Run the demo: maintain TPC-H queries 1 and 3 over a stream of changes, kill, resume and check them.
 
-`make demo` calls this module. The run is the real command in a process of its own. This module only
-reads the checkpoint.
+`make demo` calls this module. The run of each query is the real command in a process of its own.
+This module only reads the checkpoints.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,17 @@ import click
 from substrait_agg import open_view
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from substrait_agg.optional_packages import require
-from substrait_agg_cli.demo_check import changes_add_up, compare, expected
-from substrait_agg_cli.demo_data import ChangeStream, generate, write_stream
+from substrait_agg_cli.demo_check import (
+    QUERIES,
+    Columns,
+    DemoQuery,
+    changes_add_up,
+    compare,
+)
+from substrait_agg_cli.demo_data import create_tables, generate, insert_steps, write_stream
 from substrait_agg_cli.terminal import FAILURE, Program, debug_option
 
-PLAN = Path(__file__).parents[2] / "plans" / "tpch" / "q01.bin"
-SHOWN = ("l_returnflag", "l_linestatus", "sum_qty", "sum_charge", "avg_disc", "count_order")
+PLANS = Path(__file__).parents[2] / "plans" / "tpch"
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 300
 
@@ -44,13 +50,13 @@ PATIENCE_SECONDS = 300
 @click.option(
     "--files",
     type=click.IntRange(min=4),
-    default=12,
+    default=8,
     show_default=True,
-    help="Number of change files to stream.",
+    help="Number of change files of each table.",
 )
 @debug_option
 def main(scale: float, files: int) -> None:
-    """Run the demo. Exit status: 0 if the view equals the result of DuckDB, else 1."""
+    """Run the demo. Exit status: 0 if all views equal the results of DuckDB, else 1."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="substrait-agg-demo-") as folder:
@@ -61,81 +67,133 @@ def main(scale: float, files: int) -> None:
         click.get_current_context().exit(FAILURE)
 
 
+@dataclass(frozen=True)
+class DemoRun:
+    """A query of the demo, and its run.
+
+    Attributes:
+        query: the query.
+        checkpoint: the folder of its checkpoint. The log of the run is beside it.
+        command: the command line of the run.
+        by_duckdb: what DuckDB computes for each version. Version 0 is that of empty tables.
+    """
+
+    query: DemoQuery
+    checkpoint: Path
+    command: Sequence[str]
+    by_duckdb: list[Columns]
+
+    @property
+    def log(self) -> Path:
+        """The log file of the run. Its content is shown if the run fails."""
+        return self.checkpoint.with_suffix(".log")
+
+
 def demo(folder: Path, scale: float, files: int) -> bool:
     """Run the whole demo in a folder. Return whether every check passed."""
     require("duckdb")
     import duckdb
 
-    title(f"TPC-H lineitem at scale {scale:g} as a stream of {files} change files")
+    runs = [demo_run(folder, query, files + 1) for query in QUERIES]
+    title(f"Three TPC-H tables at scale {scale:g} as a stream of {files} change files each")
     with duckdb.connect() as connection:
-        stream = write_stream(connection, generate(folder, scale), folder / "lineitem", files)
-        for number, step in enumerate(stream.steps, 1):
-            say(f"  file {number:>2}: {step}")
-        checkpoint = folder / "checkpoint"
-        command = run_command(checkpoint, stream)
-        run_and_kill(command, checkpoint, stream.inserts)
-        resume(command, checkpoint, files)
-        return check(connection, checkpoint)
+        create_tables(connection, generate(folder, scale))
+        compute_expected(runs, connection)
+        for version, step in enumerate(write_stream(connection, folder / "in", files), 1):
+            say(f"  version {version:>2}: {step}")
+            compute_expected(runs, connection)
+    run_and_kill(runs, insert_steps(files))
+    resume(runs, files)
+    return check(runs)
+
+
+def compute_expected(runs: Sequence[DemoRun], connection: Any) -> None:
+    """Let DuckDB compute all queries over its current tables, for the next version."""
+    for run in runs:
+        run.by_duckdb.append(run.query.by_duckdb(connection))
 
 
 # --- the run -------------------------------------------------------------------------------------
 
 
-def run_command(checkpoint: Path, stream: ChangeStream) -> list[str]:
-    """Return the command line of the run.
+def demo_run(folder: Path, query: DemoQuery, versions: int) -> DemoRun:
+    """Return the run of a query. It keeps the state of all versions, so that they can be compared.
 
     It calls the installed script, or the module if the package is not installed.
     """
-    if not PLAN.exists():
+    plan = PLANS / f"{query.name}.bin"
+    if not plan.exists():
         raise UsageError(
             "FILE_NOT_FOUND",
             "the demo's plan is missing",
             help="run the demo in a clone of the repository",
-            path=str(PLAN),
+            path=str(plan),
         )
     script = Path(sys.executable).with_name("substrait-agg")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli.main"]
-    source = f"lineitem=parquet:{stream.folder}?op=op&batch-files=1"
-    options = ["--source", source, "--checkpoint", str(checkpoint), "--output", "none"]
-    return [*program, "run", str(PLAN), *options, "--no-progress"]
+    sources = [f"{t}=parquet:{folder / 'in' / t}?op=op&batch-files=1" for t in query.tables]
+    options = [word for source in sources for word in ("--source", source)]
+    checkpoint = folder / query.name
+    options += ["--checkpoint", str(checkpoint), "--keep-versions", str(versions)]
+    command = [*program, "run", str(plan), *options, "--output", "none", "--no-progress"]
+    return DemoRun(query, checkpoint, command, [])
 
 
-def run_and_kill(command: Sequence[str], checkpoint: Path, version: int) -> None:
-    """Run, show the view as it changes, and kill the process group after `version` is committed."""
-    title("Run the plan that DataFusion wrote, one file per batch")
-    say(f"$ {as_shown(command, checkpoint.parent)}")
-    with running(command, checkpoint.parent) as process:
-        await_version(process, checkpoint, 1)
-        show_view(checkpoint, 1)
-        await_version(process, checkpoint, version)
-        show_view(checkpoint, version)
-        if process.poll() is not None:
+def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
+    """Run all queries, and kill the process group of each after `version` is committed.
+
+    Show the views of version 1 when all runs have committed it.
+    """
+    title("Run the plans that DataFusion wrote, side by side, one file of each table per batch")
+    for run in runs:
+        say(f"$ {as_shown(run.command, run.checkpoint.parent)}")
+    with running(runs) as processes:
+        await_version(processes, 1, kill_after=version)
+        show_views(runs, 1)
+        await_version(processes, version, kill_after=version)
+        if any(process.returncode != -signal.SIGKILL for _, process in processes):
             raise RunFailed(
                 "DEMO_TOO_SHORT",
-                "the run ended before it could be killed",
+                "a run ended before it could be killed",
                 help="give more --files",
             )
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    last = open_view(checkpoint).version
-    title(f"Killed with SIGKILL after version {last}; run the same command again")
+    killed = ", ".join(f"{r.query.name} {open_view(r.checkpoint).version}" for r in runs)
+    show_views(runs, version)
+    title(
+        f"Killed with SIGKILL after version {version} (newest: {killed}); run the same commands again"
+    )
 
 
-def resume(command: Sequence[str], checkpoint: Path, last: int) -> None:
-    """Run to the end. Show the changes of the last version and the final view."""
-    with running(command, checkpoint.parent) as process:
-        await_version(process, checkpoint, last)
-        if process.wait(PATIENCE_SECONDS):
-            raise run_failed(checkpoint.parent)
-    view = open_view(checkpoint)
-    show_changes(checkpoint, last)
-    show_view(checkpoint, view.version)
+def resume(runs: Sequence[DemoRun], last: int) -> None:
+    """Run to the end. Show the changes of the last version and the final views."""
+    with running(runs) as processes:
+        await_version(processes, last)
+        for run, process in processes:
+            if process.wait(PATIENCE_SECONDS):
+                raise run_failed(run)
+    for run in runs:
+        show_changes(run, last)
+    show_views(runs, last)
+
+
+Processes = list[tuple[DemoRun, "subprocess.Popen[bytes]"]]
 
 
 @contextmanager
-def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the command in its own process group, and kill the group at the end of the block."""
-    scratch = folder / "scratch"
+def running(runs: Sequence[DemoRun]) -> Iterator[Processes]:
+    """Run all commands, each in its own process group. Kill the groups at the end of the block."""
+    with ExitStack() as stack:
+        processes: Processes = []
+        for run in runs:
+            process = start(run)
+            stack.callback(kill, process)
+            processes.append((run, process))
+        yield processes
+
+
+def start(run: DemoRun) -> subprocess.Popen[bytes]:
+    """Start the command of a run in its own process group."""
+    scratch = run.checkpoint.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     # A killed Spark leaves files behind. They are deleted with the demo's folder.
     environment = {
@@ -144,35 +202,45 @@ def running(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[b
         "SPARK_LOCAL_DIRS": str(scratch),
         "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={scratch}",
     }
-    with log_file(folder).open("ab") as log:
-        process = subprocess.Popen(
-            command,
+    with run.log.open("ab") as log:
+        return subprocess.Popen(
+            run.command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=environment,
             start_new_session=True,
         )
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
 
 
-def await_version(process: subprocess.Popen[bytes], checkpoint: Path, version: int) -> None:
-    """Wait until a version is committed.
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process group that still runs."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def await_version(processes: Processes, version: int, kill_after: int | None = None) -> None:
+    """Wait until all runs have committed a version.
+
+    Kill each run as soon as it has committed the version `kill_after`.
 
     Raises:
-        RunFailed: the run ended without it, or takes too long.
+        RunFailed: a run ended without the version, or takes too long.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while committed(checkpoint) < version:
-        # Check again: the run may have committed between the check above and its end.
-        if process.poll() is not None and committed(checkpoint) < version:
-            raise run_failed(checkpoint.parent)
-        if time.monotonic() > deadline:
+    waiting = list(processes)
+    while waiting:
+        for run, process in processes:
+            ended = process.poll() is not None
+            newest = committed(run.checkpoint)
+            if not ended and kill_after is not None and newest >= kill_after:
+                kill(process)
+            if newest >= version and (run, process) in waiting:
+                waiting.remove((run, process))
+            elif ended and newest < version:
+                raise run_failed(run)
+        if waiting and time.monotonic() > deadline:
             message = f"version {version} was not committed within {PATIENCE_SECONDS} seconds"
             raise RunFailed("DEMO_TOO_SLOW", message, help="give a smaller --scale")
         time.sleep(POLL_SECONDS)
@@ -186,48 +254,64 @@ def committed(checkpoint: Path) -> int:
         return -1
 
 
-def log_file(folder: Path) -> Path:
-    """Return the log file of the run. Its content is shown if the run fails."""
-    return folder / "run.log"
-
-
-def run_failed(folder: Path) -> RunFailed:
+def run_failed(run: DemoRun) -> RunFailed:
     """Return the error for a failed run, with the output of the run."""
-    printed = log_file(folder).read_text(errors="replace").strip()
+    printed = run.log.read_text(errors="replace").strip()
     return RunFailed("DEMO_RUN_FAILED", f"the run failed; it printed:\n{printed}")
 
 
 # --- output --------------------------------------------------------------------------------------
 
 
-def check(connection: Any, checkpoint: Path) -> bool:
-    """Compare the view with DuckDB, and the sum of all changes with the view."""
-    view = open_view(checkpoint)
-    table = view.to_arrow()
-    (rows,) = connection.execute("SELECT count(*) FROM lineitem").fetchone()
-    title(f"Compare with DuckDB over the {rows:,} remaining rows")
-    columns = compare(table.to_pydict(), expected(connection, table.schema))
-    for column in columns:
-        say(f"  {column.name:<14} {'PASS' if column.ok else 'FAIL'}")
-        for row, found, wanted in column.different:
-            say(f"    row {row}: {found} in the view, {wanted} by DuckDB")
-    shown = list(zip(*(c.to_pylist() for c in table.columns), strict=True))
+def check(runs: Sequence[DemoRun]) -> bool:
+    """Compare all versions of the views with DuckDB, and the sums of all changes with the views."""
+    title("Compare every value of every version with DuckDB")
+    results = [check_run(run) for run in runs]
+    return all(results)
+
+
+def check_run(run: DemoRun) -> bool:
+    """Compare all versions of a view with DuckDB, and the sum of its changes with the last one."""
+    view = open_view(run.checkpoint)
+    last = view.to_arrow()
+    versions = [check_version(run, version) for version in range(len(run.by_duckdb))]
+    passed = sum(versions)
+    say(f"  {run.query.name}: {passed} of {len(versions)} versions equal: {word(all(versions))}")
+    shown = list(zip(*(c.to_pylist() for c in last.columns), strict=True))
     sums = changes_add_up(view.changes(), shown)
-    say(f"  changes of all versions add up to the view: {'PASS' if sums else 'FAIL'}")
-    return bool(columns) and all(c.ok for c in columns) and sums and table.num_rows > 0
+    say(f"  {run.query.name}: changes of all versions add up to the view: {word(sums)}")
+    return all(versions) and sums and last.num_rows > 0 and view.version == len(versions) - 1
 
 
-def show_view(checkpoint: Path, version: int) -> None:
-    """Print some columns of the view at a version."""
-    say(f"\nversion {version}:")
-    show_table(open_view(checkpoint).to_arrow(version).select(SHOWN))
+def check_version(run: DemoRun, version: int) -> bool:
+    """Compare a version of a view with DuckDB. Print the differences."""
+    table = open_view(run.checkpoint).to_arrow(version)
+    wanted = run.query.expected(run.by_duckdb[version], table.schema)
+    columns = compare(table.to_pydict(), wanted)
+    for column in columns:
+        for row, found, value in column.different:
+            place = f"version {version}, {column.name}, row {row}"
+            say(f"    {run.query.name}: {place}: {found} in the view, {value} by DuckDB")
+    return bool(columns) and all(column.ok for column in columns)
 
 
-def show_changes(checkpoint: Path, version: int) -> None:
+def word(passed: bool) -> str:
+    """Return the word for the result of a check."""
+    return "PASS" if passed else "FAIL"
+
+
+def show_views(runs: Sequence[DemoRun], version: int) -> None:
+    """Print some columns of the views at a version."""
+    for run in runs:
+        say(f"\nversion {version}, {run.query.title}:")
+        show_table(open_view(run.checkpoint).to_arrow(version).select(run.query.shown))
+
+
+def show_changes(run: DemoRun, version: int) -> None:
     """Print the changes of a version. Retractions have weight -1."""
-    say(f"changes of version {version}:")
-    changes = open_view(checkpoint).changes(since=version - 1, until=version)
-    show_table(changes.select([*SHOWN, "__weight"]))
+    say(f"\nchanges of version {version}, {run.query.name}:")
+    changes = open_view(run.checkpoint).changes(since=version - 1, until=version)
+    show_table(changes.select([*run.query.shown, "__weight"]))
 
 
 def show_table(table: Any) -> None:
@@ -243,7 +327,7 @@ def as_shown(command: Sequence[str], folder: Path) -> str:
     """Return the command as a user would type it."""
     words = ["substrait-agg", *command[command.index("run") :]]
     text = shlex.join(words).replace(f"{folder}{os.sep}", "")
-    return text.replace(f"{PLAN.parents[2]}{os.sep}", "")
+    return text.replace(f"{PLANS.parents[1]}{os.sep}", "")
 
 
 def title(text: str) -> None:

@@ -119,6 +119,7 @@ RUN: dict[str, list[str]] = {
     "samples/substrait-python/std_dev_enum": ["string?", "fp64?", "fp64?"],
     "samples/substrait-python/string_agg_order": ["string?", "string?"],
     "samples/substrait-python/sum_overflow_opt": ["string?", "i64?"],
+    "tpch/q03": ["i64", "decimal?<38,4>", "date", "i32"],
     "windows/hop": [
         "string?",
         "struct?<precision_timestamp<6>,precision_timestamp<6>>",

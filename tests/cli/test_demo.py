@@ -10,10 +10,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
-from substrait_agg_cli.demo_check import changes_add_up, compare, rounded_quotient
+from substrait_agg_cli import demo
+from substrait_agg_cli.demo_check import QUERIES, changes_add_up, compare, rounded_quotient
+from substrait_agg_cli.demo_data import KEYS, create_tables, generate, write_stream
 
 Columns = dict[str, list[Any]]
 ROOT = Path(__file__).parents[2]
@@ -38,9 +41,65 @@ def test_the_demo_passes_and_leaves_nothing_behind(tmp_path: Path) -> None:
     )
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "Killed with SIGKILL after version " in result.stdout
+    for query in ("q01", "q03"):
+        assert f"{query}: 5 of 5 versions equal: PASS" in result.stdout
+        assert f"{query}: changes of all versions add up to the view: PASS" in result.stdout
     assert "FAIL" not in result.stdout
     assert result.stdout.splitlines()[-1].startswith("PASS in ")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_files_of_every_table_add_up_to_the_table_of_duckdb(tmp_path: Path) -> None:
+    """Every step changes every table, and deletes and corrections find rows."""
+    with duckdb.connect() as connection:
+        create_tables(connection, generate(tmp_path, 0.002))
+        steps = list(write_stream(connection, tmp_path / "in", 6))
+        assert [step.partition(" ")[0] for step in steps] == [
+            *["inserts"] * 3,
+            "deletes",
+            "corrections",
+            "deletes",
+        ]
+        for table in KEYS:
+            columns = ", ".join(
+                f'"{c[0]}"' for c in connection.execute(f"DESCRIBE {table}").fetchall()
+            )
+            summed = (
+                f"SELECT {columns} FROM '{tmp_path}/in/{table}/*.parquet' GROUP BY ALL"
+                " HAVING sum(CASE WHEN op IN ('insert', 'update_postimage') THEN 1 ELSE -1 END) > 0"
+            )
+            for left, right in ((summed, f"FROM {table}"), (f"FROM {table}", summed)):
+                found = connection.execute(f"({left}) EXCEPT ALL ({right})").fetchall()
+                assert not found, table
+            for file in sorted((tmp_path / "in" / table).iterdir()):
+                (count,) = connection.execute(f"SELECT count(*) FROM '{file}'").fetchall()[0]
+                assert count > 0, file
+
+
+def test_a_version_that_differs_fails_the_check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An equal last version does not hide a wrong one before it."""
+    versions = [pa.table({"l_orderkey": keys}) for keys in ([], [7], [7, 8])]
+    by_duckdb: list[Columns] = [{"l_orderkey": keys} for keys in ([], [6], [7, 8])]
+
+    class View:
+        version = 2
+
+        def to_arrow(self, version: int = 2) -> pa.Table:
+            return versions[version]
+
+        def changes(self) -> pa.Table:
+            return pa.table({"l_orderkey": [7, 8], "__version": [1, 2], "__weight": [1, 1]})
+
+    monkeypatch.setattr(demo, "open_view", lambda _: View())
+    run = demo.DemoRun(QUERIES[1], Path("q03"), (), by_duckdb)
+    assert not demo.check_run(run)
+    printed = capsys.readouterr().out
+    assert "q03: version 1, l_orderkey, row 0: 7 in the view, 6 by DuckDB" in printed
+    assert "q03: 2 of 3 versions equal: FAIL" in printed
+    by_duckdb[1]["l_orderkey"] = [7]
+    assert demo.check_run(run)
 
 
 def test_a_value_that_differs_in_the_last_digit_is_found() -> None:
