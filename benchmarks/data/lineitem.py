@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pyarrow as pa
 
 from benchmarks.data.data_sets import LOAD, ChangeFile, ops
 from benchmarks.data.rows import LOAD_ROWS
+from benchmarks.data.tpch import generate
 
 
 def lineitem(scale: float, refreshes: int, share: float, seed: int = 1) -> Iterator[ChangeFile]:
@@ -26,7 +25,7 @@ def lineitem(scale: float, refreshes: int, share: float, seed: int = 1) -> Itera
         seed: which orders those are.
     """
     with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
-        _generate(Path(folder), scale)
+        generate(Path(folder), scale, ("lineitem",))
         connection.execute(
             "CREATE TABLE rows AS SELECT *, row_number() OVER () AS id,"
             f" hash(l_orderkey + {seed}) % 1000000 AS lot"
@@ -52,9 +51,3 @@ def _select(connection: Any, where: str) -> pa.Table:
 
 def _changes(op: str, rows: pa.Table) -> pa.Table:
     return rows.append_column("op", ops(op, rows.num_rows))
-
-
-def _generate(target: Path, scale: float) -> None:
-    tool = Path(sys.executable).with_name("tpchgen-cli")
-    options = ["--scale-factor", str(scale), "--tables", "lineitem", "--output-dir", str(target)]
-    subprocess.run([str(tool), "parquet", *options, "--quiet"], check=True, capture_output=True)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.data.tpch import KEYS, RELEASES, plan_path, same_rows, sql
+from benchmarks.data.tpch import generate as write_tables
 from substrait_agg.operator.common.names import WEIGHT
 
-DATA = Path(__file__).parents[1] / "data" / "tpch"
+__all__ = ["KEYS", "QUERIES", "RELEASES", "Tables", "generate", "plan_bytes", "same_rows", "sql"]
+
 QUERIES = range(1, 23)
-RELEASES = (55, 50, 45)
-KEYS = {
-    "region": ("r_regionkey",),
-    "nation": ("n_nationkey",),
-    "supplier": ("s_suppkey",),
-    "customer": ("c_custkey",),
-    "part": ("p_partkey",),
-    "partsupp": ("ps_partkey", "ps_suppkey"),
-    "orders": ("o_orderkey",),
-    "lineitem": ("l_orderkey", "l_linenumber"),
-}
 UPDATES: Mapping[str, tuple[str, ...]] = {
     "region": ("r_name",),
     "nation": ("n_name", "n_regionkey"),
@@ -46,19 +35,12 @@ UPDATES: Mapping[str, tuple[str, ...]] = {
 
 def plan_bytes(query: int, release: int = 55) -> bytes:
     """Return the plan of a query by a release of DataFusion."""
-    return (DATA / "plans" / f"datafusion-{release}" / f"q{query:02}.bin").read_bytes()
-
-
-def sql(query: int) -> str:
-    """Return the text of a query."""
-    return (DATA / "queries" / f"q{query:02}.sql").read_text()
+    return plan_path(query, release).read_bytes()
 
 
 def generate(folder: Path, scale: float = 0.01) -> dict[str, pa.Table]:
     """Return the tables of a scale factor; they are written into a folder first."""
-    program = Path(sys.executable).with_name("tpchgen-cli")
-    command = [str(program), "parquet", "-s", str(scale), "--output-dir", str(folder)]
-    subprocess.run(command, check=True, capture_output=True)
+    write_tables(folder, scale)
     return {name: _plain(pq.read_table(folder / f"{name}.parquet")) for name in KEYS}
 
 
@@ -156,27 +138,3 @@ class Tables:
 
 def _weighted(rows: pa.Table, weight: int) -> pa.Table:
     return rows.append_column(WEIGHT, pa.array([weight] * len(rows), pa.int64()))
-
-
-def _is_number(kind: type) -> bool:
-    return issubclass(kind, int | float | Decimal)
-
-
-def same_rows(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
-    """Return whether two results are equal, up to the digits of averages and ratios."""
-    if len(ours) != len(theirs):
-        return False
-    pairs = zip(sorted(ours, key=_sort_key), sorted(theirs, key=_sort_key), strict=True)
-    return all(len(a) == len(b) and all(map(_same, a, b)) for a, b in pairs)
-
-
-def _sort_key(row: tuple[Any, ...]) -> tuple[list[str], list[float]]:
-    """Order rows by what is exact first: texts, dates, whole numbers."""
-    exact = [str(value) for value in row if not isinstance(value, float | Decimal)]
-    return exact, [round(float(v), 1) for v in row if isinstance(v, float | Decimal)]
-
-
-def _same(a: Any, b: Any) -> bool:
-    if a is None or b is None or not (_is_number(type(a)) and _is_number(type(b))):
-        return bool(a == b)
-    return abs(float(a) - float(b)) <= 1e-4 * max(1.0, abs(float(a)))
