@@ -17,6 +17,7 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     InList,
+    NestedPart,
 )
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.expressions import evaluate, supports
@@ -133,6 +134,19 @@ def test_a_product_of_nines_is_rounded_up(digits: int) -> None:
     expr = call(decimal(38, 0), "multiply", Column(type_, 0), Column(type_, 0))
     found = values(expr, nines, types=(pa.decimal128(digits, digits),))
     assert found == [Decimal(1), Decimal(1)]
+
+
+def test_a_field_of_a_null_struct_is_null() -> None:
+    pair = Type("struct", children=(I64, STRING))
+    field = NestedPart(I64, Column(pair, 0), 0)
+    assert supports(field)
+    whole = pa.array([{"f0": 1, "f1": "a"}, None, {"f0": None, "f1": "b"}, {"f0": 4, "f1": "c"}])
+    hidden = pa.StructArray.from_arrays(
+        [whole.field(0), whole.field(1)], ["f0", "f1"], mask=pa.array([False, True, False, True])
+    )
+    assert evaluate(field, [whole], 4).to_pylist() == [1, None, None, 4]
+    assert evaluate(field, [hidden], 4).to_pylist() == [1, None, None, None]
+    assert evaluate(field, [hidden.slice(1)], 3).to_pylist() == [None, None, None]
 
 
 def rows() -> pa.Table:
