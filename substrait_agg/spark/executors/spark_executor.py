@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import SideFile
@@ -27,7 +25,7 @@ from substrait_agg.spark.execution.strategy import BatchStrategy
 from substrait_agg.spark.execution.task_runner import HANDED_OVER, run_on_partitions
 from substrait_agg.spark.executors.executor import BranchInput
 from substrait_agg.spark.executors.operator_changes import OperatorChanges
-from substrait_agg.spark.inputs.arrow_inputs import with_hashes
+from substrait_agg.spark.inputs.arrow_inputs import hashes_of, with_hashes
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
@@ -57,20 +55,14 @@ class SparkExecutor:
     def initial_groups(self, spec: InputSpec) -> tuple[tuple[int, int], ...]:
         """Return (sort hash, grouping set index) of every group that always exists.
 
-        Their keys are null except the set index. Spark computes the hashes, so that they agree with
-        those of the exchange.
+        Their keys are null except the set index. The hashes are those of Spark's exchange.
         """
         if spec.is_global:
             return ((0, 0),)
-        if not spec.always:
-            return ()
-        nulls = [F.lit(None).cast("int") for _ in spec.keys[:-1]]  # the hash of null has no type
-        keys = [[*nulls, F.lit(index).cast("int")] for index in spec.always]
-        columns = [column for key in keys for column in (F.hash(*key), F.xxhash64(*key))]
-        row = self.session.range(1).select(*columns).collect()[0]
-        values = np.array(list(row), np.int64)
-        other = (values[1::2] & 0x7FFFFFFF).astype(np.int32)
-        hashes = sort_hash(values[::2].astype(np.int32), other)
+        indices = pa.array(spec.always, pa.int32())
+        # The hash of null has no type.
+        keys = [*(pa.nulls(len(indices), pa.int32()) for _ in spec.keys[:-1]), indices]
+        hashes = sort_hash(*hashes_of(keys, len(indices)))
         return tuple((int(h), index) for h, index in zip(hashes, spec.always, strict=True))
 
     def changes(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -29,6 +30,8 @@ from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.inputs.linear_steps import FOREVER
 from substrait_agg.spark.types.schema import column_name
+
+Hash = npt.NDArray[np.int32]
 
 
 def can_prepare(below: Node, node: Node, branch: Branch, spec: InputSpec) -> bool:
@@ -143,7 +146,16 @@ def with_hashes(tables: Sequence[pa.Table], spec: InputSpec) -> pa.Table:
     keys = [normalised(whole(rows.column(name))) for name in names]
     for name, key in zip(names, keys, strict=True):
         rows = rows.set_column(rows.column_names.index(name), name, key)
-    first = murmur3(keys, count) if keys else np.zeros(count, np.int32)
-    other = xxhash64(keys, count) & LOW_31_BITS if keys else np.zeros(count, np.int64)
-    rows = rows.append_column(MURMUR, pa.array(first, pa.int32()))
-    return rows.append_column(OTHER, pa.array(other.astype(np.int32)))
+    murmur, other = hashes_of(keys, count)
+    rows = rows.append_column(MURMUR, pa.array(murmur))
+    return rows.append_column(OTHER, pa.array(other))
+
+
+def hashes_of(keys: Sequence[pa.Array], rows: int) -> tuple[Hash, Hash]:
+    """Return the two hashes of keys by which Spark exchanges rows, the second one without a sign.
+
+    Rows without keys have the hash 0.
+    """
+    if not keys:
+        return np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+    return murmur3(keys, rows), (xxhash64(keys, rows) & LOW_31_BITS).astype(np.int32)
