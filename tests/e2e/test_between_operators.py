@@ -109,12 +109,36 @@ def difference(b: Builder) -> Json:
     return set_operation("minus_primary_all", rows, filtered(rows, many))
 
 
+def join(b: Builder) -> Json:
+    """A left join of an aggregate with its table by a nullable text: one port reads rows of a source."""
+    same = b.call("equal:any_any", COMPARISON, column(1), column(7), output="bool")
+    return {
+        "join": {
+            "left": inner(b),
+            "right": read("t", COLUMNS),
+            "expression": same,
+            "type": "JOIN_TYPE_LEFT",
+        }
+    }
+
+
+def table_and_aggregate(b: Builder) -> Json:
+    """An aggregate of a table and of another aggregate."""
+    rows = union_all(
+        projected(read("t", COLUMNS), 5, column(0), column(1)),
+        projected(inner(b), 6, column(0), column(1)),
+    )
+    return aggregate(rows, [column(1)], [b.measure("max", (column(0), "i64"), output="i64")])
+
+
 PLANS: dict[str, tuple[Callable[[Builder], Json], int]] = {
     "by text": (by_text, 4),
     "by float": (by_float, 2),
     "three": (three, 2),
     "sets": (sets, 4),
     "difference": (difference, 2),
+    "join": (join, 11),
+    "table and aggregate": (table_and_aggregate, 2),
 }
 """Name -> the plan, and the number of its columns."""
 
@@ -200,7 +224,7 @@ def versions(
     ("name", "seed"),
     sample(
         [(name, seed) for name in PLANS for seed in range(20)],
-        ("by text", 0), ("three", 0), ("difference", 0),
+        ("by text", 0), ("three", 0), ("difference", 0), ("join", 0), ("table and aggregate", 0),
     ),
 )  # fmt: skip
 def test_changes_without_a_job_give_the_same_versions(

@@ -76,13 +76,18 @@ class Driver:
         Raises:
             RunFailed: Spark could not compute them.
         """
+        table = self.collect_table(frame)
+        return None if table is None else list(table.to_batches())
+
+    def collect_table(self, frame: DataFrame) -> pa.Table | None:
+        """Collect the rows of a frame as `collect`, as one table."""
         try:
             rows: pa.Table = frame.toArrow()
         except SPARK_ERRORS as error:
             if any(_TOO_MUCH in text for text in texts_of(error)):
                 return None
             raise batch_failed(error) from error
-        return list(rows.to_batches())
+        return rows
 
     def _allows(self, spark: SparkSession, state: OperatorState) -> bool:
         return bool(self._most(spark)) and sum(run.bytes for run in state.runs) <= self.state_bytes

@@ -83,7 +83,7 @@ def run_rows(
     strategy: BatchStrategy,
     driver: Driver,
 ) -> tuple[JobResult, BatchStrategy] | None:
-    """Run the operator over rows that need no Spark job, as `run_job` does on the driver.
+    """Run the operator over rows that the driver computes or collects, as `run_job` does on the driver.
 
     Args:
         spark: session of the run.

@@ -18,9 +18,10 @@ from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.consolidation import consolidate
-from substrait_agg.spark.execution.driver import Driver
+from substrait_agg.spark.execution.driver import Driver, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
 from substrait_agg.spark.execution.operator_job import run_job, run_rows
+from substrait_agg.spark.execution.partial_aggregation import unplaced_rows
 from substrait_agg.spark.execution.strategy import BatchStrategy
 from substrait_agg.spark.execution.task_runner import HANDED_OVER, run_on_partitions
 from substrait_agg.spark.executors.executor import BranchInput
@@ -89,25 +90,30 @@ class SparkExecutor:
         """
         node = job.node.id
         strategy = self.strategies.get(node, BatchStrategy())
-        done = None if inputs else self._run_changes(job, changes, strategy)
+        done = self._run_changes(job, inputs, changes, strategy) if changes else None
         if done is None:
             frames = [*inputs, *(part.prepared for part in changes)]
             frame = union_all(frames) if frames else None
-            cache = self._recipes.setdefault(node, TransformCache())
-            done = run_job(self.session, job, frame, strategy, cache, self.driver)
+            done = run_job(self.session, job, frame, strategy, self._cache(job), self.driver)
         result, following = done
         if not job.watermark_pass:
             self.strategies[node] = following
         self._written[node] = {file.name: file.bytes for file in changes_of([result])}
         return result
 
+    def _cache(self, job: OperatorJob) -> TransformCache:
+        return self._recipes.setdefault(job.node.id, TransformCache())
+
     def _run_changes(
         self,
         job: OperatorJob,
+        inputs: Sequence[DataFrame],
         changes: Sequence[BranchInput[DataFrame]],
         strategy: BatchStrategy,
     ) -> tuple[JobResult, BatchStrategy] | None:
-        """Run an operator over few changes of other operators without a Spark job.
+        """Run an operator over few changes of other operators, which Spark does not read.
+
+        A Spark job runs only for the rows of tables, if there are any.
 
         Returns:
             The result and the next strategy; None if Spark has to compute the rows.
@@ -119,15 +125,32 @@ class SparkExecutor:
         fits = all(part.fits_arrow(job.spec) for part in parts)
         if not parts or len(known) < len(changes) or not fits:
             return None
+        frame = union_all(inputs) if inputs else None
+        size = sum(known) + (0 if frame is None else size_of(frame))
 
         def rows() -> list[pa.RecordBatch] | None:
             try:
-                tables = [part.arrow_rows() for part in parts]
+                computed = with_hashes([part.arrow_rows() for part in parts], job.spec)
             except (RunFailed, OSError, pa.ArrowInvalid):
                 return None  # Spark decides whether the batch fails, and reports it
-            return list(with_hashes(tables, job.spec).to_batches(HANDED_OVER))
+            table = computed if frame is None else self._with_tables(job, frame, computed)
+            return None if table is None else list(table.to_batches(HANDED_OVER))
 
-        return run_rows(self.session, job, sum(known), rows, strategy, self.driver)
+        return run_rows(self.session, job, size, rows, strategy, self.driver)
+
+    def _with_tables(
+        self, job: OperatorJob, frame: DataFrame, computed: pa.Table
+    ) -> pa.Table | None:
+        """Return the rows of tables, then computed rows; None if they do not fit together."""
+        hashed = self._cache(job).over(frame, "rows", lambda rows: unplaced_rows(rows, job.spec))
+        collected = self.driver.collect_table(hashed)
+        if collected is None:
+            return None
+        try:
+            both = pa.concat_tables([collected, computed], promote_options="default")
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return None
+        return both.combine_chunks()
 
     def consolidate(self, work: Consolidation, partitions: int) -> Consolidated | None:
         """Consolidate the changes of a version; None if no two rows are equal.
