@@ -122,7 +122,7 @@ def _operator(
 
 
 def _keys(node: Node, names: NodeNames) -> tuple[ExplainedKey, ...]:
-    if not node.port_columns:
+    if node.port_columns is None:
         texts = [
             (name, say(k, names.inputs)) for k, name in zip(node.keys, names.output, strict=False)
         ]
@@ -256,7 +256,7 @@ def steps_of(
             that the view shows.
     """
     words = _words(node, keys, by_policy=by_policy)
-    tasks = JOIN_TASKS if node.port_columns else TASKS
+    tasks = TASKS if node.port_columns is None else JOIN_TASKS
     steps = (
         RunStep(name, place, text.format_map(words))
         for name, place, text in (*(ROW_WISE if node.row_wise else SUMMED), *tasks)
@@ -337,7 +337,7 @@ def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCo
         inputs: names of its input columns.
         below: the results for the operators before it.
     """
-    if node.port_columns:
+    if node.port_columns is not None:
         return GroupCount(0, None, "one row per pair of rows that match")
     if not node.key_types:
         return GroupCount(1, 1, "one group for all rows")

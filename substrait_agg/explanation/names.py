@@ -115,7 +115,7 @@ def names_of(flow: Flow) -> tuple[NodeNames, ...]:
 
 
 def _output_names(node: Node, ports: Sequence[Names]) -> Names:
-    if node.port_columns:
+    if node.port_columns is not None:
         return tuple(
             "mark" if e is None else _named(e, ports[port], f"op{node.id}.v{i}")
             for i, (port, e) in enumerate(node.port_columns)

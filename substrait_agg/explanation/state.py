@@ -69,7 +69,7 @@ def state_of(node: Node, names: NodeNames) -> ExplainedState:
         node: the operator.
         names: names of its columns.
     """
-    if node.port_columns:
+    if node.port_columns is not None:
         ports = range(len(node.inputs))
         return ExplainedState(0, (), (), tuple(_arrangement(i, node, names) for i in ports))
     size = group_size(node, [shown(n) for n in names.output])

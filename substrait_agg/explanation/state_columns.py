@@ -46,7 +46,7 @@ def _operator_columns(node: Node, names: NodeNames) -> OperatorColumns:
 
 def _key_and_value_names(node: Node, names: NodeNames) -> tuple[list[str], list[str]]:
     columns = [shown(name) for name in names.output]
-    if node.port_columns:
+    if node.port_columns is not None:
         return [say(key, names.inputs) for key in node.keys], columns
     keys, values = columns[: len(node.keys)], columns[len(node.keys) :]
     if node.sets:  # the set index is the last output column, and the last state key
@@ -56,7 +56,7 @@ def _key_and_value_names(node: Node, names: NodeNames) -> tuple[list[str], list[
 
 def _tree_columns(node: Node, names: NodeNames) -> tuple[tuple[str, ...], ...]:
     """Return the names of the values of every tree."""
-    if node.port_columns:
+    if node.port_columns is not None:
         return tuple(map(stored_names, node.inputs, names.ports))
     return tuple(
         tuple(argument_text(c.argument, node, names.inputs) for c in tree.components)

@@ -250,5 +250,5 @@ def arranged(
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
-    columns = [pa.array(hashes), pa.array(weights), *keys, *map(canonical, values)]
+    columns = [pa.array(hashes), pa.array(weights), *map(canonical, (*keys, *values))]
     return consolidate_rows(pa.Table.from_arrays(columns, schema=layout.schema), layout)

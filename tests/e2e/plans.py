@@ -187,6 +187,12 @@ def set_operation(operation: str, *sources: Json) -> Json:
     return {"set": {"op": f"SET_OP_{operation.upper()}", "inputs": list(sources)}}
 
 
+def joined(type_: str, left: Json, right: Json, condition: Json) -> Json:
+    """A join such as ``left_anti``, with a condition over the columns of both inputs."""
+    body = {"left": left, "right": right, "expression": condition}
+    return {"join": {**body, "type": f"JOIN_TYPE_{type_.upper()}"}}
+
+
 def ordered(source: Json, *keys: tuple[Json, bool]) -> Json:
     """Rows in order of some expressions, each with whether it falls."""
     ways = ("SORT_DIRECTION_ASC_NULLS_LAST", "SORT_DIRECTION_DESC_NULLS_LAST")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,7 @@ class LocalRun:
         instant = self._clock()
         parts = list(self._branches(tables))
         nodes = dict.fromkeys(node for node, _ in parts)
-        rows = {n: pa.concat_tables([p.prepared for node, p in parts if node == n]) for n in nodes}
+        rows = {n: _together(p.prepared for node, p in parts if node == n) for n in nodes}
         stats = tuple(_stats(event, tables) for event in self._checked.events.sources)
         times = BatchTimes(instant, lambda: stats, tuple(part for _, part in parts))
         self._batches.run(rows, self._query, number, times)
@@ -192,6 +192,11 @@ def run(plan: Any, sources: Mapping[str, Any], **options: Any) -> LocalRun:
         while started.batch():
             pass
     return started
+
+
+def _together(tables: Iterable[pa.Table]) -> pa.Table:
+    """Concatenate the rows of all ports: each has only the columns of its own side of a join."""
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _read(

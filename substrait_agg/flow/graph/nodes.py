@@ -213,13 +213,13 @@ class Node:
         return ()
 
     @property
-    def port_columns(self) -> tuple[tuple[int, Expr | None], ...]:
+    def port_columns(self) -> tuple[tuple[int, Expr | None], ...] | None:
         """Return the port and the expression over its rows that each output column shows.
 
-        They are empty if the output consists of keys, of `passed_on` and of measures. Otherwise the
+        None means that the output consists of keys, of `passed_on` and of measures. Otherwise the
         state consists of the rows of each port, by its keys.
         """
-        return ()
+        return None
 
     @property
     def output_weight(self) -> WeightKind:
