@@ -55,7 +55,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("OPTION_INVALID", "an argument or option has an invalid value", "use one of the values in the message"),
         ("WATERMARK_COLUMN", "a watermark names a column that the tables of the plan do not have, or whose type is not a time", "name TABLE.COLUMN, a column of timestamps or dates"),
         ("EVENT_TIME_MISSING", "emission by watermark is asked for, but no grouping key depends on event time", "set a watermark on a column that is a grouping key or that a window is computed from"),
-        ("EMIT_TOGETHER", "--emit delays rows of a fetch; the rows of a fetch change together, so they cannot wait separately", "give --emit batch, or aggregate below the fetch: then the groups of the aggregate wait"),
+        ("EMIT_TOGETHER", "--emit delays rows of a join or a fetch; these change together, so they cannot wait separately", "give --emit batch, or aggregate above the join or below the fetch: then the groups of the aggregate wait"),
         ("TTL_MEANINGLESS", "--ttl has no effect on this plan: none of its groups can expire", "remove --ttl"),
         ("OPTION_CONFLICT", "options exclude each other", "remove one of them"),
         ("PARTITIONS_INVALID", "the number of state partitions is not a power of two, or is too large", "use 1, 2, 4, 8, ..."),

@@ -172,8 +172,12 @@ def test_nan_and_negative_zero_are_keys_like_others(tmp_path: Path, kind: str) -
     """NaN matches NaN and -0.0 matches 0.0; a row that comes with -0.0 can go with 0.0."""
     columns = {"x": "fp64", "v": "i32"}
     keys = (0.0, -0.0, math.nan, None, 1.5)
-    left = [[((k, 1), 1) for k in keys], [((-0.0, 1), -1)], [((0.0, 1), -1), ((math.nan, 1), -1)]]
-    right = [
+    left: list[list[Change]] = [
+        [((k, 1), 1) for k in keys],
+        [((-0.0, 1), -1)],
+        [((0.0, 1), -1), ((math.nan, 1), -1)],
+    ]
+    right: list[list[Change]] = [
         [((k, 2), 1) for k in (0.0, math.nan)],
         [((-0.0, 2), -1), ((-0.0, 3), 1)],
         [((math.nan, 2), -1)],
@@ -260,7 +264,7 @@ def test_a_match_moves_and_existence_flips_twice_in_a_batch(tmp_path: Path, kind
 @pytest.mark.parametrize("empty", ["l", "r"])
 def test_a_table_without_rows(tmp_path: Path, kind: str, empty: str) -> None:
     columns = {"k": "i64", "v": "i64"}
-    rows = [[((1, 1), 1), ((None, 2), 1)], [((1, 1), -1)]]
+    rows: list[list[Change]] = [[((1, 1), 1), ((None, 2), 1)], [((1, 1), -1)]]
     feeds = [Feed(t, columns, "op", [[], []] if t == empty else rows) for t in ("l", "r")]
     run(tmp_path, *_swap(join_of(Builder(), kind, feeds, [EQUAL]), feeds))
 
@@ -328,10 +332,11 @@ def test_runs_merge_in_the_batch_that_probes_them(tmp_path: Path, kind: str) -> 
 
 @pytest.mark.parametrize("key", ["bool", "date", "i8", "string"])
 def test_keys_of_other_types(tmp_path: Path, key: str) -> None:
-    values = {
+    types: dict[str, list[Any]] = {
         "bool": [True, False, None], "date": [dt.date(1969, 12, 31), dt.date(2024, 2, 29), None],
         "i8": [-128, 0, None], "string": ["", "é", None],
-    }[key]  # fmt: skip
+    }  # fmt: skip
+    values = types[key]
     columns = {"k": key, "v": "i64"}
     rows = [(k, v) for k in values for v in (1, 2)]
     feeds = [changing(seed, t, columns, rows, 4) for seed, t in ((14, "l"), (15, "r"))]

@@ -75,6 +75,11 @@ class Join(Node):
         return "weighted"
 
     @property
+    def emits_together(self) -> bool:
+        """See `Node`: a row with a match replaces the row without one."""
+        return True
+
+    @property
     def timed_by(self) -> tuple[Expr, ...]:
         """Return no expression: a row may match a row of any time."""
         return ()
