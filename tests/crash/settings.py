@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import substrait_agg as sa
 from substrait_agg.flow.graph.nodes import Flow
@@ -113,6 +114,26 @@ def subtracting() -> Setting:
         ports = pa.array([(number + i) % 3 == 0 for i in range(rows.num_rows)]).cast(pa.int8())
         batches.append(rows.select(["k0", "k1", WEIGHT]).append_column(PORT, ports))
     return Setting(flow, EmitPolicy(rows=2), EventOptions(), tuple(batches))
+
+
+@cache
+def matching() -> Setting:
+    """The number of rows per g of a full join of two tables by k: a kill can come between join and aggregate."""
+    b = plans.Builder()
+    tables = [plans.read(name, {"k": "i64", "g": "i64"}) for name in ("t", "u")]
+    on = b.call("equal:any_any", plans.COMPARISON, plans.column(0), plans.column(2), output="bool")
+    counts = plans.aggregate(
+        plans.joined("outer", *tables, on), [plans.column(1)], [b.measure("count", output="i64!")]
+    )
+    plan = sa.load(b.plan(counts, "g", "n").encode()).bound()
+    flow = lower(plan, {("t",): "changelog", ("u",): "changelog"})
+    batches = []
+    for rows in _chained_rows():
+        ports = pc.bit_wise_and(rows["x0"], 1).cast(pa.int8())  # a deletion is one of its own table
+        of_left = pc.if_else(pc.equal(ports, 0), rows["k1"], None)
+        sides = pa.table({"k0": rows["k0"], "x0": of_left, WEIGHT: rows[WEIGHT], PORT: ports})
+        batches.append(sides)
+    return Setting(flow, EVERY_BATCH, EventOptions(), tuple(batches))
 
 
 @cache
