@@ -120,10 +120,10 @@ def subtracting() -> Setting:
 def matching() -> Setting:
     """The number of rows per g of a full join of two tables by k: a kill can come between join and aggregate."""
     b = plans.Builder()
-    tables = [plans.read(name, {"k": "i64", "g": "i64"}) for name in ("t", "u")]
+    t, u = (plans.read(name, {"k": "i64", "g": "i64"}) for name in ("t", "u"))
     on = b.call("equal:any_any", plans.COMPARISON, plans.column(0), plans.column(2), output="bool")
     counts = plans.aggregate(
-        plans.joined("outer", *tables, on), [plans.column(1)], [b.measure("count", output="i64!")]
+        plans.joined("outer", t, u, on), [plans.column(1)], [b.measure("count", output="i64!")]
     )
     plan = sa.load(b.plan(counts, "g", "n").encode()).bound()
     flow = lower(plan, {("t",): "changelog", ("u",): "changelog"})

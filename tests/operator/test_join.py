@@ -203,3 +203,11 @@ def test_products_of_weights_beyond_64_bits_fail(tmp_path: Path) -> None:
     with pytest.raises(RunFailed) as failure:
         run.batch([(1, (1, "c"), 1 << 23)])
     assert failure.value.code == "WEIGHT_OVERFLOW"
+
+
+def test_a_single_join_with_a_condition_forgets_rows_that_are_gone(tmp_path: Path) -> None:
+    """A row that would have several matches goes in the batch in which they come; its neighbour has one."""
+    run = Run(tmp_path, spec("single", DIFFERENT), 2)
+    run.batch([(0, (1, "a"), 1), (0, (1, "x"), 1), (1, (1, "x"), 1)])
+    run.batch([(0, (1, "a"), -1), (1, (1, "y"), 1)])
+    assert run.output == Counter({(1, "x", 1, "y"): 1})

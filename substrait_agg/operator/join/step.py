@@ -35,6 +35,7 @@ from substrait_agg.state.arrangement import (
     Arrangement,
     Matches,
     arranged,
+    consolidate_rows,
     hash_ranges,
     match_page,
 )
@@ -290,32 +291,29 @@ class _Step:
         left = self._deltas[0].rows
         parts = [left, *(m.rows for m in self._old[0].probe(*self._changed_keys(1)))]
         for rows in parts:
-            before, added = self._matches_of(0, rows)
-            many = np.flatnonzero(add_weights([before, added]) > 1)
-            if len(many) and self._is_live(_take(rows, many)):
+            many = np.flatnonzero(self._has_several(rows))
+            if len(many) and self._has_several(self._live(_take(rows, many))).any():
                 raise RunFailed(
                     "SINGLE_JOIN_MATCHES",
                     f"{self._spec.label} expects at most one match, and a row has several",
                     help="make the right side unique by the key, for example with an aggregate",
                 )
 
-    def _is_live(self, rows: pa.RecordBatch) -> bool:
-        """Return whether any of some rows of the left side is there after the batch."""
+    def _has_several(self, rows: pa.RecordBatch) -> Mask:
+        """Return a mask of the rows of the left side that have several matches after the batch."""
+        return add_weights(self._matches_of(0, rows)) > 1
+
+    def _live(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of the left side, as they are after the batch, with the keys of some rows."""
         hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
-        found = [
-            *(m.rows for m in self._old[0].probe(hashes, keys)),
-            *(m.rows for m in self._new(hashes, keys, 0)),
-        ]
-        if not found:
-            return False
         layout = self._spec.sides[0].layout
-        together = pa.Table.from_batches(found).combine_chunks()
-        columns = [column.combine_chunks() for column in together.columns]
-        count = 2 + len(self._spec.keys)
-        live = arranged(
-            layout, columns[0].to_numpy(), columns[2:count], columns[count:], columns[1].to_numpy()
-        )
-        return bool((live.column(1).to_numpy() > 0).any())
+        found = [
+            layout.schema.empty_table(),
+            *(pa.Table.from_batches([m.rows]) for m in self._old[0].probe(hashes, keys)),
+            *(pa.Table.from_batches([m.rows]) for m in self._new(hashes, keys, 0)),
+        ]
+        live = consolidate_rows(pa.concat_tables(found), layout)
+        return _one(live.filter(pc.greater(live.column(1), 0)))
 
 
 def _total(parts: Iterator[Matches], probes: int) -> Weights:
