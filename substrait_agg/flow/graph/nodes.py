@@ -558,7 +558,7 @@ def shown_operators(flow: Flow) -> frozenset[int]:
     while seen:
         node = seen.pop()
         below = [flow.operators[o] for o in operators_below(node)]
-        if any(other.port_columns for other in below):
+        if any(other.port_columns is not None for other in below):
             return frozenset({last.id})
         seen += [other for other in below if other.shows_rows_below]
         found |= {o.id for o in below if not (o.shows_rows_below or o.is_source)}

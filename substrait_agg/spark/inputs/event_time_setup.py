@@ -87,21 +87,14 @@ def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
 
 def _check_together(flow: Flow, policy: EmitPolicy) -> None:
     """Refuse to delay rows of the view that come and go together."""
-    last, shown = flow.operators[-1], shown_operators(flow)
-    if policy.batch or not last.shows_rows_below:
+    last = flow.operators[-1]
+    if policy.batch or not last.shows_rows_below or last.id not in shown_operators(flow):
         return
-    if any(flow.operators[o].emits_together for o in shown):
+    if any(flow.operators[o].emits_together for o in operators_below(last)):
         raise UsageError(
             "EMIT_TOGETHER",
-            "the view has the rows of a join, which change together, so --emit cannot delay them",
-            help="remove --emit; it can delay only the groups of aggregates above the join",
-            path="emit",
-        )
-    if last.id in shown and any(flow.operators[o].emits_together for o in operators_below(last)):
-        raise UsageError(
-            "EMIT_TOGETHER",
-            "the view has the rows of a fetch over tables, which change together, so --emit cannot delay them",
-            help="remove --emit; it can delay only the groups of aggregates below a fetch",
+            "the view has the rows of a join or of a fetch over tables, which change together, so --emit cannot delay them",
+            help="remove --emit; it can delay only the groups of aggregates, above a join or below a fetch",
             path="emit",
         )
 
