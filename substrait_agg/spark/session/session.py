@@ -59,6 +59,9 @@ _NEW_CONTEXT_CONF: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    # Otherwise PySpark records the Python line of every column function: five more calls of the JVM
+    # for each. The lines are in this package and do not help a user.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Additional settings of a Spark that this module starts."""
 
