@@ -115,7 +115,7 @@ def _column(expression: Expr, held: list[Constant], in_columns: bool) -> SparkCo
     if not in_columns:
         return to_column(expression, ())
     before = len(held)
-    moved = _with_columns(expression, held)
+    moved = with_columns(expression, held)
     try:
         return to_column(moved, [F.col(f"r.c{i}") for i in range(len(held))])
     except UsageError:
@@ -124,15 +124,15 @@ def _column(expression: Expr, held: list[Constant], in_columns: bool) -> SparkCo
         return to_column(expression, ())
 
 
-def _with_columns(expression: Expr, held: list[Constant]) -> Expr:
+def with_columns(expression: Expr, held: list[Constant]) -> Expr:
     """The expression with the constants among arguments of calls moved into `held`."""
     if isinstance(expression, Call):
-        arguments = tuple(_with_columns(a, held) for a in expression.arguments)
+        arguments = tuple(with_columns(a, held) for a in expression.arguments)
         return replace(expression, arguments=arguments)
     if isinstance(expression, Constant):
         held.append(expression)
         # A null may come at any row.
         return Column(expression.type, len(held) - 1)
     if isinstance(expression, Conversion):
-        return replace(expression, input=_with_columns(expression.input, held))
+        return replace(expression, input=with_columns(expression.input, held))
     return expression

@@ -24,7 +24,7 @@ def main() -> int:
     """Run, write the page, and print complaints; return their number."""
     spark = _session()
     with tempfile.TemporaryDirectory() as folder:
-        scalar = run_scalar(spark, list(all_cases("scalar")))
+        scalar = run_scalar(spark, list(all_cases("scalar")), compiled=1)
         aggregate = run_aggregate(spark, list(all_cases("aggregate")), Path(folder))
     spark.stop()
     found: list[str] = []

@@ -1,25 +1,48 @@
-"""Runs scalar cases through validation and Spark."""
+"""Runs scalar cases through validation and Spark.
+
+Every case runs with its arguments in columns and as constants. Spark compiles the columns of some cases of every function
+and interprets the others, as compiling takes most of the time; `make soak` has it compile all of them.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from substrait_agg.bind.bound import Constant
+from substrait_agg.bind.bound import Constant, Expr
 from tests.conformance.cases import Case, Literal
-from tests.conformance.evaluating import Answer, Comparison, Failed, evaluate, interpreted
+from tests.conformance.evaluating import (
+    Answer,
+    Comparison,
+    Failed,
+    evaluate,
+    interpreted,
+    with_columns,
+)
 from tests.conformance.outcomes import Outcome, same
 from tests.conformance.scalar_plans import Bound, bind_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+COMPILED = 4
+"""In `make test` Spark compiles one of so many cases that differ in constants only, and the first of them always."""
+
 FORMS = {True: "arguments in columns", False: "arguments as constants"}
 
 
-def run_scalar(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
-    """The outcome of every case, in their order; each runs with its arguments in columns and as constants."""
+def run_scalar(
+    spark: SparkSession, cases: Sequence[Case], compiled: int = COMPILED
+) -> list[Outcome]:
+    """The outcome of every case, in their order; each runs with its arguments in columns and as constants.
+
+    Args:
+        spark: the session.
+        cases: what runs.
+        compiled: Spark compiles one of so many cases that differ in constants only, and interprets the others.
+    """
     bound = [bind_case(case) for case in cases]
     outcomes = {
         b.case: Outcome(b.case, "refused", ", ".join(b.codes))
@@ -28,16 +51,29 @@ def run_scalar(spark: SparkSession, cases: Sequence[Case]) -> list[Outcome]:
     }
     valued = [b for b in bound if b.expression is not None and b.case.expected.kind == "value"]
     others = [b for b in bound if b.expression is not None and b.case.expected.kind != "value"]
+    first, rest = _every_nth(valued, compiled)
     for in_columns, form in FORMS.items():
-        # Spark compiles what reads columns; it interprets what it folds.
+        # Spark interprets what it folds.
         with nullcontext() if in_columns else interpreted(spark):
-            answers = evaluate(spark, [_comparison_of(b) for b in valued], in_columns=in_columns)
+            answers = evaluate(spark, [_comparison_of(b) for b in first], in_columns=in_columns)
         with interpreted(spark):
+            answers += evaluate(spark, [_comparison_of(b) for b in rest], in_columns=in_columns)
             for one in others:
                 answers += evaluate(spark, [_comparison_of(one)], in_columns=in_columns)
-        for item, answer in zip([*valued, *others], answers, strict=True):
+        for item, answer in zip([*first, *rest, *others], answers, strict=True):
             _keep(outcomes, _judge(item.case, answer, form))
     return [outcomes[case] for case in cases]
+
+
+def _every_nth(bound: Sequence[Bound], count: int) -> tuple[list[Bound], list[Bound]]:
+    """The first of every `count` cases that differ in constants only, and the other cases."""
+    seen: Counter[Expr] = Counter()
+    chosen: tuple[list[Bound], list[Bound]] = ([], [])
+    for one in bound:
+        shape = with_columns(_comparison_of(one).expression, [])
+        chosen[seen[shape] % count != 0].append(one)
+        seen[shape] += 1
+    return chosen
 
 
 def _keep(outcomes: dict[Case, Outcome], new: Outcome) -> None:
