@@ -94,10 +94,11 @@ def demo(folder: Path, scale: float, files: int) -> bool:
     require("duckdb")
     import duckdb
 
-    runs = [demo_run(folder, query, files + 1) for query in QUERIES]
     title(f"Three TPC-H tables at scale {scale:g} as a stream of {files} change files each")
+    tables = generate(folder, scale)
+    runs = [demo_run(folder, query, files + 1) for query in QUERIES]
     with duckdb.connect() as connection:
-        create_tables(connection, generate(folder, scale))
+        create_tables(connection, tables)
         compute_expected(runs, connection)
         for version, step in enumerate(write_stream(connection, folder / "in", files), 1):
             say(f"  version {version:>2}: {step}")

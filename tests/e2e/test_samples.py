@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.bind.rewrite import table_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +37,9 @@ def test_a_sample_gives_the_recorded_result(
     path: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Every column of every row; averages of decimals are rounded where DataFusion cuts them off."""
-    source = f"parquet:{TINY / 'sales.parquet'}"
-    run = sa.run(path, {"sales": source}, checkpoint=tmp_path / "ckpt", spark=spark)
+    tables = {read.table[0] for read in table_reads(sa.load(path).bound().root)}
+    sources = {name: f"parquet:{TINY / name}.parquet" for name in tables}
+    run = sa.run(path, sources, checkpoint=tmp_path / "ckpt", spark=spark)
     run.wait()
     found = sa.open_view(tmp_path / "ckpt").to_arrow().to_pydict()
     wanted = EXPECTED[path.stem]

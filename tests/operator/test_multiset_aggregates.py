@@ -132,7 +132,7 @@ def test_string_agg_of_binary_and_without_separator() -> None:
 def test_results_that_no_column_holds_are_refused(kind: str, output: Type) -> None:
     """More elements or more text than 32-bit offsets reach fail before any memory is taken."""
     for group in ([("a", 2**31)], [("a" * 1000, 2**22)]):
-        with pytest.raises(RunFailed, match="more than 2147483647") as caught:
+        with pytest.raises(RunFailed, match="the limit is 2147483647") as caught:
             scan(measure_of(kind, STRING, output, ","), [group])
         assert caught.value.code == "RESULT_TOO_LARGE"
 

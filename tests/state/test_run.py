@@ -130,4 +130,4 @@ def test_a_file_that_unfolds_to_more_than_any_run_is_damaged(tmp_path: Path) -> 
     with pytest.raises(StateRefused) as refused:
         open_run(files, RunFile("forged", 1, size, crc))
     assert refused.value.code == "STATE_DAMAGED"
-    assert "unfolds" in str(refused.value)
+    assert "decompresses" in str(refused.value)
