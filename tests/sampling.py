@@ -30,11 +30,9 @@ def register_profiles() -> None:
     settings.load_profile(QUICK)
 
 
-def examples(count: int, quick: int | None = None) -> int:
+def examples(count: int) -> int:
     """Give the number of examples of a property: `count` in the deep profile, fewer in the quick one."""
-    if settings.get_current_profile_name() == DEEP:
-        return count
-    return _quick(count) if quick is None else quick
+    return count if settings.get_current_profile_name() == DEEP else _quick(count)
 
 
 def sample(values: Iterable[Any], *quick: Any) -> list[Any]:
