@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 
-.PHONY: install java browser demo test durations soak bench bench-large lint clean
+.PHONY: install java browser demo docs test durations soak bench bench-large lint clean
 .DEFAULT_GOAL := test
 
 install: $(READY)
@@ -15,7 +15,7 @@ $(READY): pyproject.toml
 	done); \
 	test -n "$$python" || { echo 'Python 3.11 or newer with venv is needed: sudo apt-get install -y python3 python3-venv' >&2; exit 1; }; \
 	test -x $(RUN) || $$python -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[spark,stores,demo,test]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[spark,stores,demo,docs,test]'
 	@touch $@
 
 java:
@@ -26,6 +26,11 @@ browser:
 
 demo: $(READY) java
 	$(RUN) -m substrait_agg_cli.demo
+
+# The site of docs/, in build/site. A broken link or a page outside the navigation fails it.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
+	@echo 'The site is in build/site: open build/site/index.html'
 
 test: $(READY) java browser
 	@.ci/test $(RUN)
