@@ -22,6 +22,11 @@ KEPT_SIDES: Mapping[JoinKind, tuple[bool, bool]] = {
 """Whether rows of the left and of the right side without a match are in the output of a join."""
 
 
+def follows_matches(kind: JoinKind, port: int) -> bool:
+    """Return whether the output has rows of a side depending on whether they have a match."""
+    return KEPT_SIDES[kind][port] or (kind == "semi" and port == 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join(Node):
     """The join of the rows of two ports by their keys.
@@ -83,6 +88,21 @@ class Join(Node):
     def timed_by(self) -> tuple[Expr, ...]:
         """Return no expression: a row may match a row of any time."""
         return ()
+
+    @property
+    def stored_ports(self) -> tuple[bool, ...]:
+        """Return per side whether its rows are stored.
+
+        The rows of a side are read later if the rows of the other side change, and if the first or
+        the last match of a row of the other side can come from this side. So a side that is joined
+        with a static one is stored only where the output has rows of the static side that depend on
+        their matches.
+        """
+        left, right = (not static for static in self.static_ports)
+        return (
+            right or (left and follows_matches(self.kind, 1)),
+            left or (right and follows_matches(self.kind, 0)),
+        )
 
     @property
     def port_columns(self) -> tuple[tuple[int, Expr | None], ...]:

@@ -62,11 +62,14 @@ class Port:
         keys: expressions over these columns that determine the exchange; none for one group of all
             rows.
         arguments: further expressions that the operator reads per row.
+        static: whether all its rows come in the first version: they are those of static tables, and
+            rows written in the plan.
     """
 
     branches: tuple[Branch, ...]
     keys: tuple[Expr, ...]
     arguments: tuple[Argument, ...] = ()
+    static: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,11 @@ class Node:
     def arguments(self) -> tuple[Argument, ...]:
         """Return the arguments of all ports, one after another."""
         return tuple(argument for port in self.inputs for argument in port.arguments)
+
+    @property
+    def static_ports(self) -> tuple[bool, ...]:
+        """Return per port whether all its rows come in the first version."""
+        return tuple(port.static for port in self.inputs)
 
     @property
     def sets(self) -> tuple[tuple[int, ...], ...]:
@@ -220,6 +228,11 @@ class Node:
         state consists of the rows of each port, by its keys.
         """
         return None
+
+    @property
+    def stored_ports(self) -> tuple[bool, ...]:
+        """Return, if the state consists of the rows of ports, per port whether they are stored."""
+        return tuple(True for _ in self.inputs)
 
     @property
     def output_weight(self) -> WeightKind:

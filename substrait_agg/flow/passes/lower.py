@@ -5,7 +5,7 @@ Runs and explanations use the same passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import reduce
 
 from substrait_agg.bind.bound import BoundPlan
@@ -15,6 +15,7 @@ from substrait_agg.flow.passes.event_time import EventColumns, with_event_keys
 from substrait_agg.flow.passes.forgetting import with_forgetting
 from substrait_agg.flow.passes.relations import lower_relations
 from substrait_agg.flow.passes.request import FlowRequest, Weights
+from substrait_agg.flow.passes.static import with_static_ports
 from substrait_agg.flow.passes.upserts import Upserts, with_upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 
@@ -24,6 +25,11 @@ Pass = Callable[[Flow, FlowRequest], Flow]
 def add_upserts(flow: Flow, request: FlowRequest) -> Flow:
     """Put an operator before all others for every table whose source contains upserts."""
     return with_upserts(flow, request.upserts, request.plan.root)
+
+
+def add_static_ports(flow: Flow, request: FlowRequest) -> Flow:
+    """Mark the ports whose rows all come in the first version."""
+    return with_static_ports(flow, request.static, forgets=bool(request.forget))
 
 
 def add_event_keys(flow: Flow, request: FlowRequest) -> Flow:
@@ -36,7 +42,9 @@ def add_forgetting(flow: Flow, request: FlowRequest) -> Flow:
     return with_forgetting(flow, request.forget, timed=bool(request.events.columns))
 
 
-PASSES: tuple[Pass, ...] = (lower_relations, add_upserts, add_event_keys, add_forgetting)
+PASSES: tuple[Pass, ...] = (
+    lower_relations, add_upserts, add_static_ports, add_event_keys, add_forgetting,
+)  # fmt: skip
 """The passes that build a flow, in order. Each takes the flow of the previous one."""
 
 _EMPTY = Flow((), (), (), (), (), "")
@@ -49,6 +57,7 @@ def lower(
     upserts: Upserts | None = None,
     events: EventColumns | None = None,
     forget: Forget = "",
+    static: Collection[tuple[str, ...]] = (),
 ) -> Flow:
     """Return the dataflow that maintains the view of a plan.
 
@@ -59,6 +68,6 @@ def lower(
             (`flow.passes.upserts`).
     """
     request = FlowRequest(
-        plan, weights or {}, early, upserts or {}, events or EventColumns({}), forget
+        plan, weights or {}, early, upserts or {}, events or EventColumns({}), forget, static
     )
     return reduce(lambda flow, step: step(flow, request), PASSES, _EMPTY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import BoundPlan
@@ -27,6 +27,7 @@ class FlowRequest:
         events: the columns with a watermark.
         forget: what happens to the rows in the view of idle groups; empty if groups are never
             evicted.
+        static: the tables whose rows all come in the first version.
     """
 
     plan: BoundPlan
@@ -35,3 +36,4 @@ class FlowRequest:
     upserts: Upserts = field(default_factory=dict)
     events: EventColumns = field(default_factory=lambda: EventColumns({}))
     forget: Forget = ""
+    static: Collection[tuple[str, ...]] = ()

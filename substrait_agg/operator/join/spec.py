@@ -51,6 +51,7 @@ class JoinSpec:
         types: Arrow types of the output columns.
         label: name of the join in error messages.
         weight: what is known about the weights of the input.
+        stored: per side whether its rows are stored.
         page_rows: rows per page of a run.
         slice_rows: rows of input in memory.
         slice_bytes: bytes that these rows may take.
@@ -65,6 +66,7 @@ class JoinSpec:
     types: tuple[pa.DataType, ...]
     label: str
     weight: WeightKind
+    stored: tuple[bool, ...] = (True, True)
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
@@ -114,4 +116,5 @@ def join_spec(node: Join) -> JoinSpec:
         tuple(map(to_arrow, node.types)),
         f"the join at {node.path}",
         node.weight,
+        node.stored_ports,
     )

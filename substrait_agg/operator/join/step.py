@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.join import KEPT_SIDES
+from substrait_agg.flow.graph.join import KEPT_SIDES, follows_matches
 from substrait_agg.operator.aggregate.operator import with_key_types
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import WEIGHT, arrangement_tree
@@ -57,8 +57,9 @@ class JoinOperator(StatefulOperator):
         return 2
 
     def state_schema(self, *, final: bool = True) -> Layouts:
-        """Return one arrangement per side, by key."""
-        return {arrangement_tree(i): side.layout for i, side in enumerate(self.spec.sides)}
+        """Return one arrangement per side that is stored, by key."""
+        sides = zip(self.spec.sides, self.spec.stored, strict=True)
+        return {arrangement_tree(i): side.layout for i, (side, kept) in enumerate(sides) if kept}
 
     def receive(
         self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
@@ -76,11 +77,10 @@ class JoinOperator(StatefulOperator):
         """Apply a slice; see the module."""
         deltas = [_delta(self.spec, port, rows) for port, rows in enumerate(ports)]
         names = [arrangement_tree(port) for port in range(2)]
-        step = _Step(self.spec, deltas, [state.open_arranged(name) for name in names])
-        trees = {
-            name: pa.Table.from_batches([delta.rows])
-            for name, delta in zip(names, deltas, strict=True)
-        }
+        stored = list(zip(names, deltas, self.spec.stored, strict=True))
+        old = [state.open_arranged(name) if kept else None for name, _, kept in stored]
+        step = _Step(self.spec, deltas, old)
+        trees = {name: pa.Table.from_batches([delta.rows]) for name, delta, kept in stored if kept}
         return OperatorResult(
             trees,
             self.spec.changes.empty_table(),
@@ -144,11 +144,12 @@ class _Step:
     Args:
         spec: the join.
         deltas: the changes of each side.
-        old: the rows of each side before the batch.
+        old: the rows of each side before the batch; None for a side that is not stored, whose rows
+            are never read again.
     """
 
     def __init__(
-        self, spec: JoinSpec, deltas: Sequence[_Delta], old: Sequence[Arrangement]
+        self, spec: JoinSpec, deltas: Sequence[_Delta], old: Sequence[Arrangement | None]
     ) -> None:
         self._spec = spec
         self._deltas = deltas
@@ -164,7 +165,7 @@ class _Step:
         if spec.kind == "single":
             self._check_single()
         for port in range(2):
-            if (spec.kind == "semi" and port == 0) or KEPT_SIDES[spec.kind][port]:
+            if follows_matches(spec.kind, port):
                 yield from self._by_match(port)
 
     # --- pairs of matching rows ------------------------------------------------------------------
@@ -190,9 +191,14 @@ class _Step:
         """Yield the rows of side `other` with the key of some rows: before the batch, or `now`."""
         hashes = np.asarray(rows.column(0).to_numpy())
         keys = self._keys(rows)
-        yield from self._old[other].probe(hashes, keys)
+        yield from self._before(other, hashes, keys)
         if now:
             yield from self._new(hashes, keys, other)
+
+    def _before(self, side: int, hashes: Hashes, keys: Sequence[pa.Array]) -> Iterator[Matches]:
+        """Yield the rows of a side before the batch that have the keys."""
+        old = self._old[side]
+        return iter(()) if old is None else old.probe(hashes, keys)
 
     def _new(self, hashes: Hashes, keys: Sequence[pa.Array], other: int) -> Iterator[Matches]:
         """Yield the changed rows of side `other` that have the keys."""
@@ -229,10 +235,10 @@ class _Step:
         hashes, keys = self._changed_keys(1 - port)
         if self._residual is None:
             hashes, keys, came = self._flipped_keys(1 - port, hashes, keys)
-            for matches in self._old[port].probe(hashes, keys):
+            for matches in self._before(port, hashes, keys):
                 yield from self._moved(port, matches.rows, came[matches.probes])
             return
-        for matches in self._old[port].probe(hashes, keys):
+        for matches in self._before(port, hashes, keys):
             before, added = self._matches_of(port, matches.rows)
             was, now = before > 0, add_weights([before, added]) > 0
             flips = np.flatnonzero(was != now)
@@ -258,7 +264,7 @@ class _Step:
         self, port: int, hashes: Hashes, keys: list[pa.Array]
     ) -> tuple[Hashes, list[pa.Array], Mask]:
         """Return the keys that have rows on a side now or before but not both, and which have now."""
-        before = _total(self._old[port].probe(hashes, keys), len(hashes))
+        before = _total(self._before(port, hashes, keys), len(hashes))
         now = add_weights([before, _total(self._new(hashes, keys, port), len(hashes))]) > 0
         flips = np.flatnonzero((before > 0) != now)
         return hashes[flips], take(keys, flips), now[flips]
@@ -266,7 +272,7 @@ class _Step:
     def _matches_of(self, port: int, rows: pa.RecordBatch) -> tuple[Weights, Weights]:
         """Return the weight of the matches of rows of a side before the batch, and its change."""
         hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
-        before = self._holding(port, rows, self._old[1 - port].probe(hashes, keys))
+        before = self._holding(port, rows, self._before(1 - port, hashes, keys))
         added = self._holding(port, rows, self._new(hashes, keys, 1 - port))
         return _total(before, rows.num_rows), _total(added, rows.num_rows)
 
@@ -289,7 +295,7 @@ class _Step:
             RunFailed: SINGLE_JOIN_MATCHES.
         """
         left = self._deltas[0].rows
-        parts = [left, *(m.rows for m in self._old[0].probe(*self._changed_keys(1)))]
+        parts = [left, *(m.rows for m in self._before(0, *self._changed_keys(1)))]
         for rows in parts:
             many = np.flatnonzero(self._has_several(rows))
             if len(many) and self._has_several(self._live(_take(rows, many))).any():
@@ -309,7 +315,7 @@ class _Step:
         layout = self._spec.sides[0].layout
         found = [
             layout.schema.empty_table(),
-            *(pa.Table.from_batches([m.rows]) for m in self._old[0].probe(hashes, keys)),
+            *(pa.Table.from_batches([m.rows]) for m in self._before(0, hashes, keys)),
             *(pa.Table.from_batches([m.rows]) for m in self._new(hashes, keys, 0)),
         ]
         live = consolidate_rows(pa.concat_tables(found), layout)
