@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -280,6 +280,31 @@ def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
     check_left(world)
     assert ending(world) == whole.ending
     return codes
+
+
+def run_all(
+    chosen: Iterable[tuple[Undisturbed, Case]],
+    check: Callable[[Case, tuple[str, ...]], None] = lambda _case, _codes: None,
+) -> int:
+    """Run cases, and report all that fail at once.
+
+    Args:
+        chosen: the cases, each with the undisturbed run that it belongs to.
+        check: a further check of a case and of the codes that its runs ended with.
+
+    Returns:
+        The number of cases.
+    """
+    wrong, count = [], 0
+    for whole, case in chosen:
+        count += 1
+        try:
+            check(case, run_case(case, whole))
+        except Exception as error:  # noqa: BLE001 - all cases are reported at once
+            wrong.append(f"{case}: {type(error).__name__}: {error}")
+    assert count, "the scenario never does this"
+    assert not wrong, "\n".join(wrong)
+    return count
 
 
 def _again_and_again(world: World, faulty: FaultyDisk) -> tuple[str, ...]:

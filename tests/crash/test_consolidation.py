@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from tests.crash.cases import Undisturbed, cases, run_case, undisturbed
+from tests.crash.cases import Undisturbed, cases, run_all, undisturbed
 from tests.crash.scenario import PlainSteps, WorkerErrors, quick_batches
 from tests.crash.settings import hidden
 
@@ -42,13 +42,5 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_consolidation_that_is_cut_off_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
     """Every function that does something to a change file, the ones that read and replace it among them."""
-    wrong, count = [], 0
-    for case in cases(whole, operation, every_caller=True, every_call=False):
-        if case.strike.point.what == FILE:
-            count += 1
-            try:
-                run_case(case, whole)
-            except Exception as error:  # noqa: BLE001 - all cases are reported at once
-                wrong.append(f"{case}: {type(error).__name__}: {error}")
-    assert count
-    assert not wrong, "\n".join(wrong)
+    every = cases(whole, operation, every_caller=True)
+    run_all((whole, case) for case in every if case.strike.point.what == FILE)

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.cases import Undisturbed, evolving_cases, run_case, undisturbed
-from tests.crash.page import NOTHING
+from tests.crash.cases import Undisturbed, evolving_cases, run_all, undisturbed
 from tests.crash.scenario import FIRST, quick_batches
 from tests.crash.settings import evolving
-from tests.crash.test_matrix import DOCUMENTED
+from tests.crash.test_matrix import DOCUMENTED, check_codes
 
 
 @pytest.fixture(scope="module")
@@ -23,19 +22,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
 
 
 def check_all(whole: Undisturbed, *, every_call: bool, every_caller: bool) -> None:
-    wrong, count = [], 0
-    for case in evolving_cases(whole, every_call=every_call, every_caller=every_caller):
-        count += 1
-        point = case.strike.point
-        try:
-            codes = run_case(case, whole) or (NOTHING,)
-            if case.is_error:
-                told = DOCUMENTED[point.operation, point.what]
-                assert set(codes) <= told, f"{codes} is not documented"
-        except Exception as error:  # noqa: BLE001 - all cases are reported at once
-            wrong.append(f"{case}: {type(error).__name__}: {error}")
-    assert count > 40
-    assert not wrong, "\n".join(wrong)
+    chosen = evolving_cases(whole, every_call=every_call, every_caller=every_caller)
+    assert run_all(((whole, case) for case in chosen), check_codes) > 40
 
 
 def test_the_scenario_goes_on_with_another_plan(whole: Undisturbed) -> None:

@@ -1,0 +1,40 @@
+"""A fetch, a join and a set operation are struck at any file: the next run ends like an undisturbed one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.crash.cases import Undisturbed, cases, run_all, undisturbed
+from tests.crash.faulty_disk import READS
+from tests.crash.scenario import quick_batches
+from tests.crash.settings import matching, ranked, subtracting
+from tests.crash.test_matrix import OPERATIONS, check_codes
+
+WRITES = [operation for operation in OPERATIONS if operation not in READS]
+
+
+@pytest.fixture(scope="module", params=[ranked, matching, subtracting], ids=lambda f: f.__name__)
+def whole(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Undisturbed]:
+    with quick_batches():
+        made = undisturbed(tmp_path_factory.mktemp("operator"), request.param())
+        assert made.ending.view, "the view is empty"
+        yield made
+
+
+@pytest.mark.parametrize("operation", ["create", "link"])
+def test_a_kill_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
+    """At every kind of file: runs of all trees, changes between two operators, snapshots."""
+    every = cases(whole, operation, every_caller=False)
+    run_all((whole, case) for case in every if not case.is_error)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", WRITES)
+def test_a_write_that_goes_wrong_leaves_no_trace(whole: Undisturbed, operation: str) -> None:
+    """The same for every operation that changes a file, with errors too."""
+    chosen = cases(whole, operation, every_caller=True)
+    run_all(((whole, case) for case in chosen), check_codes)
