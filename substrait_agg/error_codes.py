@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-Origin = OneOf["call", "source", "rows", "output", "checkpoint", "run", "command"]
+Origin = OneOf["call", "sql", "source", "rows", "output", "checkpoint", "run", "command"]
 
 ORIGINS: dict[Origin, str] = {
     "call": "Arguments and options",
+    "sql": "SQL text",
     "source": "Sources",
     "rows": "Rows and values of a batch",
     "output": "Outputs",
@@ -64,6 +65,20 @@ _ALL: tuple[ErrorCode, ...] = (
         ("KEY_INVALID", "a group key is not JSON, or does not match the key columns", "write the key as the json outputs write the columns"),
         ("FUNCTION_UNKNOWN", "no function has this name", "substrait-agg functions lists all functions"),
         ("CODE_UNKNOWN", "no problem or error has this code", "substrait-agg problems lists all codes"),
+    ),
+    *_of(
+        "sql",
+        ("SQL_SYNTAX", "the text is not valid SQL", "correct the text at the line and column of the message"),
+        ("SQL_STATEMENTS", "the text does not have exactly one query, or has a statement that is not supported", "give CREATE TABLE statements and one query"),
+        ("SQL_TABLE_UNKNOWN", "a query reads a table that has no source and no CREATE TABLE statement", "correct the name, or add --source NAME=SPEC"),
+        ("SQL_COLUMN_UNKNOWN", "a query names a column that its tables do not have", "use a column of the message"),
+        ("SQL_FUNCTION_UNKNOWN", "a query calls a function that does not exist", "use a function of docs/sql.md"),
+        ("SQL_TYPES", "arguments of a function or an operator have types that it does not take", "cast them to other types"),
+        ("SQL_NOT_PLANNED", "DataFusion cannot plan the query, or cannot write its plan as Substrait", "write the query in another way"),
+        ("SQL_NOT_DETERMINISTIC", "a query calls a function whose value changes without a change of a table, such as now()", "compare with a literal, or add the value to the rows"),
+        ("SQL_NOT_IN", "NOT IN with a subquery is used where its value for nulls would be lost", "write NOT EXISTS"),
+        ("DATAFUSION_MISSING", "datafusion is not installed, or too old; only SQL needs it", "pip install 'substrait-agg[sql]'"),
+        ("IBIS_MISSING", "ibis is not installed; only ibis expressions need it", "pip install 'substrait-agg[ibis]'"),
     ),
     *_of(
         "source",

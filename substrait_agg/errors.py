@@ -48,6 +48,35 @@ class PlanUnreadable(PlanRefused):
     """The bytes or the text cannot be decoded as a Substrait plan."""
 
 
+class SqlRefused(SubstraitAggError):
+    """SQL text cannot be planned.
+
+    Attributes:
+        line: number of the line, from 1; 0 if the place is not known.
+        column: number of the character in the line, from 1; 0 if the place is not known.
+        excerpt: the line with carets under the place; empty if the place is not known.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        help: str = "",
+        path: str = "",
+        line: int = 0,
+        column: int = 0,
+        excerpt: str = "",
+    ) -> None:
+        super().__init__(code, message, help=help, path=path)
+        self.line = line
+        self.column = column
+        self.excerpt = excerpt
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.excerpt}".rstrip()
+
+
 class InputRefused(SubstraitAggError):
     """A source was not given, does not exist, or does not fit the plan's schema."""
 

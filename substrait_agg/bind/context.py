@@ -125,11 +125,14 @@ class BindContext:
     def report(self, code: str, path: str, **params: object) -> None:
         """Report a problem. Add what the producer means, if the problem is a habit of the producer.
 
-        Strict mode makes no assumptions, so its messages have no such note.
+        Strict mode makes no assumptions, so its messages have no such note. What the producer may
+        leave out is not reported.
 
         Raises:
             PlanLimitExceeded: there are too many problems.
         """
+        if code in self.profile.accepted:
+            return
         lenient = self.problems.mode == "lenient"
         note = self.profile.note(code, params) if lenient else ""
         if len(self.problems.items) >= MAX_PROBLEMS:

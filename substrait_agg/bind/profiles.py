@@ -62,6 +62,9 @@ class Profile:
             count its index.
         keys_by_column: keys of several grouping sets are numbered by their columns in the input,
             unless the plan has an output mapping that differs.
+        accepted: codes of what the producer leaves out that are not reported, because this program
+            is the producer (`sql.corrections`).
+        marks_are_required: the mark of a mark join is false, not null, where its condition is null.
         plain_anti_joins: NOT IN, which is never true beside a null, is written as the same anti join
             as NOT EXISTS.
         column_typed: functions whose result the producer declares with the type of the column that
@@ -85,6 +88,8 @@ class Profile:
     index_never_counted: bool = False
     keys_by_column: bool = False
     plain_anti_joins: bool = False
+    accepted: frozenset[str] = frozenset()
+    marks_are_required: bool = False
     column_typed: frozenset[str] = frozenset()
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
     settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
@@ -217,7 +222,19 @@ _OF_OLD_DATAFUSION = replace(
 Before, it counted keys and measures only.
 """
 
+_OF_SQL = replace(
+    _OF_DATAFUSION,
+    prefixes=("substrait-agg",),
+    habits=(),
+    accepted=frozenset(habit.code for habit in _DATAFUSION),
+    marks_are_required=True,
+    # `sql.corrections` writes NOT IN as what it means, so every anti join is a plain one.
+    plain_anti_joins=False,
+)
+"""Plans that DataFusion writes for the SQL front end of this program."""
+
 PROFILES: tuple[Profile, ...] = (
+    _OF_SQL,
     _OF_OLD_DATAFUSION,
     _OF_DATAFUSION,
     Profile(

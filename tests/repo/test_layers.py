@@ -34,6 +34,7 @@ LAYERS = (
     {"evaluation"},
     {"explanation"},
     {"report"},
+    {"sql"},
     {"operator", "state"},
     {"commit"},
     {"metrics"},

@@ -166,7 +166,8 @@ def _check_nulls(
         not k.null_safe and (k.left.type.nullable or k.right.type.nullable) for k in keys
     )
     rest = conjuncts(residual)
-    if kind == "mark" and (nullable or any(map(can_be_null, rest))):
+    unclear = kind == "mark" and not context.profile.marks_are_required
+    if unclear and (nullable or any(map(can_be_null, rest))):
         context.report("JOIN_MARK_NULLABLE", node.path)
     if kind != "anti" or not context.profile.plain_anti_joins:
         return

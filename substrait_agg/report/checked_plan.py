@@ -1,0 +1,183 @@
+"""Hold a plan as it was given, and decode and bind it on first use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from substrait_agg.errors import PlanRefused, PlanUnreadable, checked_choice
+from substrait_agg.problems import MODES, Mode, Problem, Problems
+
+if TYPE_CHECKING:
+    from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.bind.context import SourceSchemas
+    from substrait_agg.plan.model import DecodedPlan
+
+PlanSource = Any
+"""A plan in any accepted form: a path (`str` or `Path`), `bytes`, JSON text (`str`), or a protobuf
+``Plan`` message."""
+
+_WITH_SOURCES = "with the column types of its sources"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A plan after decoding and binding in one mode.
+
+    Attributes:
+        decoded: the decoded plan; None where the content cannot be decoded.
+        bound: the plan ready to run; None where it has errors.
+        problems: errors and warnings of both stages, in plan order.
+    """
+
+    decoded: DecodedPlan | None
+    bound: BoundPlan | None
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan as it was given. It is decoded and bound on first use.
+
+    Attributes:
+        name: the file it came from, or empty.
+        content: protobuf or protobuf-JSON as bytes, JSON text, or a protobuf message.
+    """
+
+    name: str
+    content: Any
+    _checked: dict[tuple[Mode, object], Checked] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Plan:
+        """Read the bytes of a plan file without decoding them.
+
+        Raises:
+            UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE.
+        """
+        from substrait_agg.plan.messages.source import file_bytes
+
+        return cls(str(path), file_bytes(Path(path)))
+
+    def check(self, mode: Mode = "lenient") -> Checked:
+        """Decode and bind the plan. Collect the problems of both stages instead of raising them.
+
+        Args:
+            mode: ``lenient`` or ``strict``, as in `validate`.
+
+        Raises:
+            UsageError: OPTION_INVALID for an unknown mode, PLAN_SOURCE for content of another type.
+        """
+        from substrait_agg.functions.aggregates.registry import registered
+
+        known = (mode, registered())
+        if known not in self._checked:
+            self._checked[known] = _check(self.content, mode)
+        return self._checked[known]
+
+    def check_with(self, source_schemas: SourceSchemas) -> Checked:
+        """Check the plan in lenient mode with the types of columns that it reads without types.
+
+        The result is cached for `check_to_run`.
+
+        Args:
+            source_schemas: the columns of these tables, by table name.
+        """
+        checked = _check(self.content, "lenient", source_schemas)
+        self._checked["lenient", _WITH_SOURCES] = checked
+        return checked
+
+    def check_to_run(self, mode: Mode = "lenient") -> Checked:
+        """Return the check that a run uses.
+
+        This is the result of `check_with` where the last run took column types from its sources.
+        Otherwise it is that of `check`.
+
+        Args:
+            mode: ``lenient`` or ``strict``, as in `validate`.
+        """
+        typed = self._checked.get(("lenient", _WITH_SOURCES))
+        return typed if mode == "lenient" and typed is not None else self.check(mode)
+
+    def bound(self, mode: Mode = "lenient") -> BoundPlan:
+        """Return the plan ready to run.
+
+        Args:
+            mode: ``lenient`` or ``strict``, as in `validate`.
+
+        Raises:
+            PlanRefused: the plan has errors; `problems` lists them with their codes.
+        """
+        checked = self.check(mode)
+        if checked.bound is None:
+            raise PlanRefused(checked.problems)
+        return checked.bound
+
+    @cached_property
+    def decoded(self) -> DecodedPlan:
+        """Return the plan as a typed tree without protobuf objects.
+
+        Raises:
+            PlanUnreadable: PLAN_UNREADABLE; the content cannot be decoded.
+        """
+        checked = self.check()
+        if checked.decoded is None:
+            raise PlanUnreadable(checked.problems)
+        return checked.decoded
+
+
+def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None) -> Checked:
+    from substrait_agg.bind import bind
+    from substrait_agg.evaluation.conditions import check_conditions
+    from substrait_agg.plan import decode
+    from substrait_agg.report.places.order import in_plan_order
+
+    problems = Problems(checked_choice(mode, MODES, "mode"))
+    try:
+        decoded = decode(content, problems)
+    except PlanRefused as refusal:
+        found = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
+        return Checked(None, None, in_plan_order(_of_no_plan(content, found)))
+    bound = bind(decoded, problems, source_schemas)
+    if bound is not None:
+        check_conditions(bound.root, problems)
+    return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.items))
+
+
+def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Select the problems to report for content that could not be decoded.
+
+    Bytes that are not a plan give only PLAN_UNREADABLE: fields read before the failure mean
+    nothing. JSON has keys, so misspelt keys are reported as well.
+    """
+    from substrait_agg.plan.messages.source import json_text, plan_bytes
+
+    unreadable = tuple(problem for problem in found if problem.code == "PLAN_UNREADABLE")
+    if len(unreadable) in (0, len(found)) or json_text(plan_bytes(content)) is not None:
+        return found
+    return unreadable
+
+
+def as_plan(source: PlanSource) -> Plan:
+    """Return a plan given in any accepted form, without decoding it.
+
+    Raises:
+        UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE for a path.
+    """
+    if isinstance(source, Plan):
+        return source
+    if isinstance(source, str) and _is_json(source):
+        return Plan("", source)
+    if isinstance(source, str | Path):
+        return Plan.from_file(source)
+    return Plan("", bytes(source) if isinstance(source, bytearray | memoryview) else source)
+
+
+def _is_json(text: str) -> bool:
+    # A path may start with // too, but a plan contains a brace.
+    start = text.lstrip("\ufeff \t\r\n")
+    return start.startswith(("{", "//", "/*")) and "{" in text

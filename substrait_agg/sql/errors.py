@@ -1,0 +1,171 @@
+"""Turn errors of DataFusion into errors with a code and a place in the SQL text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from substrait_agg.errors import SqlRefused
+from substrait_agg.sql.names import TableNames
+from substrait_agg.sql.tokens import Token, offset_of, refused_at
+
+_PREFIX = re.compile(
+    r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Internal error: "
+    r"|This feature is not implemented: |Optimizer rule '\w+' failed\s*(?:caused by\s*)?"
+    r"|type_coercion\s*(?:caused by\s*)?|Analyzer rule \w+ failed\s*)+",
+    re.I,
+)
+_REPORT = re.compile(r"\s*This issue was likely caused by a bug in DataFusion.*?issues\.\s*", re.S)
+_PLACE = re.compile(r" at Line: (\d+), Column: (\d+)")
+_NAME = r'(?:"(?:[^"]|"")*"|[\w$]+)'
+_DOTTED = rf"{_NAME}(?:\.{_NAME})*"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """How an error of DataFusion is reported.
+
+    Attributes:
+        pattern: matches the message; its group ``name`` is a name in the SQL text.
+        code: code of the error.
+        message: the message, with ``{name}`` and other groups of the pattern.
+        help: what to do; ``{near}`` is what DataFusion suggests.
+    """
+
+    pattern: re.Pattern[str]
+    code: str
+    message: str
+    help: str
+
+
+_TABLES = "tables are {tables}; CREATE TABLE in the script, or --source, adds one"
+_RULES = (
+    _Rule(
+        re.compile(rf"table '(?P<name>{_DOTTED}|[^']+)' not found"),
+        "SQL_TABLE_UNKNOWN", "there is no table {name}", _TABLES,
+    ),
+    _Rule(
+        re.compile(rf"failed to resolve (?:schema|catalog): (?P<name>{_NAME})"),
+        "SQL_TABLE_UNKNOWN", "there is no schema {name}", _TABLES,
+    ),
+    _Rule(
+        re.compile(rf"No field named (?P<name>{_DOTTED})\.(?:\s|$)"),
+        "SQL_COLUMN_UNKNOWN", "there is no column {name}", "the columns are {fields}",
+    ),
+    _Rule(
+        re.compile(r"Invalid function '(?P<name>[^']+)'"),
+        "SQL_FUNCTION_UNKNOWN", "there is no function {name}", "docs/sql.md lists the functions of SQL",
+    ),
+    _Rule(
+        re.compile(r"(?:satisfy a call to|Function) '(?P<name>\w+)'(?: function)?"
+                   r"(?=.*(?:coerc|signature|expects|arguments|requires))", re.S),
+        "SQL_TYPES", "{name} cannot be called with these arguments: {given}", "cast the arguments to types that the function takes",
+    ),
+    _Rule(
+        re.compile(r"Cannot (?:coerce|infer)[^\n]*|[^\n]*(?:not coercible|incompatible)[^\n]*"),
+        "SQL_TYPES", "{all}", "cast one side to the type of the other",
+    ),
+    _Rule(
+        re.compile(r'column "(?P<name>[^"]+)" must appear in the GROUP BY clause'),
+        "SQL_NOT_PLANNED", "column {name} is neither in GROUP BY nor in an aggregate function", "add it to GROUP BY, or aggregate it",
+    ),
+    _Rule(
+        re.compile(rf"Ambiguous reference to unqualified field (?P<name>{_NAME})"),
+        "SQL_NOT_PLANNED", "several tables have a column {name}", "write the name of the table in front of it",
+    ),
+)  # fmt: skip
+
+
+def planning_error(
+    error: Exception, query: str, found: Sequence[Token], names: TableNames, file: str
+) -> SqlRefused:
+    """Return the error of a query that DataFusion cannot plan.
+
+    Args:
+        error: the error of DataFusion.
+        query: the query, padded to its place in the script.
+        found: the tokens of the query.
+        names: the tables.
+        file: name of the file of the script.
+    """
+    text = _REPORT.sub(" ", str(error)).strip()
+    plain = _PREFIX.sub("", text)
+    if "ParserError" in text or "TokenizerError" in text:
+        return _syntax_error(text, query, file)
+    for rule in _RULES:
+        match = rule.pattern.search(plain)
+        if match is not None:
+            return _by_rule(rule, match, plain, query, found, names, file)
+    if plain.startswith("DDL not supported") or "not supported: " in plain:
+        help = "give one query: SELECT, WITH or VALUES"
+        return _at_start("SQL_STATEMENTS", plain, help, query, found, file)
+    help = "write the query in another way; docs/sql.md says what is supported"
+    return _at_start("SQL_NOT_PLANNED", _first_line(plain), help, query, found, file)
+
+
+def _syntax_error(text: str, query: str, file: str) -> SqlRefused:
+    place = _PLACE.search(text)
+    said = re.search(r'Error\("(.*?)"\)', text, re.S)
+    message = _PLACE.sub("", said[1] if said else text).replace('\\"', '"')
+    message = message[:1].lower() + message[1:]
+    start = len(query.rstrip())
+    if place is not None:
+        start = offset_of(query, int(place[1]), int(place[2]))
+    return refused_at("SQL_SYNTAX", query, start, None, message, "correct the SQL text", file)
+
+
+def _by_rule(
+    rule: _Rule,
+    match: re.Match[str],
+    plain: str,
+    query: str,
+    found: Sequence[Token],
+    names: TableNames,
+    file: str,
+) -> SqlRefused:
+    groups = match.groupdict()
+    name = _short(groups.get("name") or "")
+    fields = re.search(r"Valid fields are (.*)\.", plain, re.S)
+    near = re.search(r"Did you mean '([^']+)'", plain)
+    given = re.search(r"coercion from (.*?) to the signature|argument types '(.*?)'", plain, re.S)
+    words = {
+        "name": name,
+        "all": _first_line(plain),
+        "tables": ", ".join(".".join(table) for table in names.tables.values()) or "none",
+        "fields": fields[1] if fields else "not known",
+        "given": next((g for g in given.groups() if g), "") if given else _first_line(plain),
+    }
+    help = rule.help.format(**words)
+    if near is not None:
+        help = f"did you mean {near[1]}? {help}"
+    start, end = _place_of(name, found)
+    return refused_at(rule.code, query, start, end, rule.message.format(**words), help, file)
+
+
+def _short(name: str) -> str:
+    """Return a name as the query may have it: without the default catalog and schema."""
+    return name.removeprefix("datafusion.public.").removeprefix("datafusion.")
+
+
+def _place_of(name: str, found: Sequence[Token]) -> tuple[int, int | None]:
+    """Return where the query has a name, else where it begins."""
+    parts = [part.replace('""', '"').strip('"') for part in re.findall(_NAME, name)]
+    named = [t for t in found if t.kind in ("word", "quoted")]
+    for wanted in (parts, parts[-1:]):
+        for number in range(len(named) - len(wanted) + 1):
+            run = named[number : number + len(wanted)]
+            if wanted and [t.name for t in run] == wanted:
+                return run[0].start, run[-1].end
+    return (found[0].start, found[0].end) if found else (0, None)
+
+
+def _at_start(
+    code: str, message: str, help: str, query: str, found: Sequence[Token], file: str
+) -> SqlRefused:
+    start, end = _place_of("", found)
+    return refused_at(code, query, start, end, message, help, file)
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0].rstrip(".") if text else "DataFusion gives no reason"

@@ -1,0 +1,163 @@
+"""Match the names of a query with those of its tables, and name the columns of its result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from substrait_agg.sql.session import plannable
+from substrait_agg.sql.tokens import Token
+
+TableName = tuple[str, ...]
+
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableNames:
+    """The tables of a query, under the names by which DataFusion finds them.
+
+    DataFusion reads a name without quotes in lower case. So a name is registered in lower case,
+    unless the query has it in quotes, or another name equals it in lower case.
+
+    Attributes:
+        schemas: name for DataFusion -> columns with their names for DataFusion.
+        tables: name for DataFusion -> name as given.
+        columns: name for DataFusion -> column names as given, in order.
+    """
+
+    schemas: Mapping[TableName, pa.Schema]
+    tables: Mapping[TableName, TableName]
+    columns: Mapping[TableName, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, tables: Mapping[str, pa.Schema], found: Sequence[Token]) -> TableNames:
+        """Return the names of tables in a query with these tokens."""
+        quoted = {token.name for token in found if token.kind == "quoted"}
+        parts = {name: tuple(name.split(".")) for name in tables}
+        chosen = _chosen([".".join(p) for p in parts.values()], quoted)
+        schemas, originals, columns = {}, {}, {}
+        for name, schema in tables.items():
+            key = tuple(chosen[name].split("."))
+            given = plannable(schema)
+            renamed = _chosen(given.names, quoted)
+            schemas[key] = pa.schema([field.with_name(renamed[field.name]) for field in given])
+            originals[key] = parts[name]
+            columns[key] = tuple(given.names)
+        return cls(schemas, originals, columns)
+
+    def own_column(self, name: str) -> str:
+        """Return the name as given of a column, if it means one; else the name itself."""
+        known = {own for columns in self.columns.values() for own in columns}
+        found = [own for own in known if own.lower() == name]
+        return found[0] if len(found) == 1 else name
+
+    def key(self, written: TableName) -> TableName | None:
+        """Return the name for DataFusion of a table as DataFusion writes it in a plan."""
+        fitting = [
+            k for k in self.schemas if written[-len(k) :] == k or k[-len(written) :] == written
+        ]
+        return fitting[0] if fitting else None
+
+
+def _chosen(names: Sequence[str], quoted: Iterable[str]) -> dict[str, str]:
+    """Return the name for DataFusion of each name."""
+    kept = set(quoted)
+    lower = [name.lower() for name in names]
+    return {
+        name: name
+        if kept.intersection((name, *name.split("."))) or lower.count(name.lower()) > 1
+        else name.lower()
+        for name in names
+    }
+
+
+# --- names of the result ------------------------------------------------------------------------
+
+
+def output_names(query: str, found: Sequence[Token], given: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts that name the columns of the result of a query, or nothing.
+
+    Args:
+        query: the query.
+        found: its tokens.
+        given: names of the columns in front of the query, ``CREATE VIEW v (a, b) AS``.
+
+    Returns:
+        A text per column. It is empty where the query does not show its columns, such as with
+        ``*``, and where it is not a SELECT.
+
+    >>> from substrait_agg.sql.tokens import tokens
+    >>> text = "SELECT Region, sum(x), max(y) AS top FROM t"
+    >>> output_names(text, tokens(text), ())
+    ('Region', 'sum(x)', 'top')
+    """
+    if given:
+        return tuple(given)
+    items = list(_items(_select_list(found)))
+    if not items or any(_is_star(item) for item in items):
+        return ()
+    return tuple(_text(query, item) for item in items)
+
+
+def _select_list(found: Sequence[Token]) -> Sequence[Token]:
+    """Return the tokens between SELECT and FROM of the outermost SELECT."""
+    depth, begin = 0, None
+    for number, token in enumerate(found):
+        depth += (token.text in _OPENING) - (token.text in _CLOSING)
+        if depth == 0 and begin is None and token.is_word("select"):
+            begin = number + 1
+        elif depth == 0 and begin is not None and token.is_word("from", "union", "except", "intersect", "where", "order", "limit"):  # fmt: skip
+            return _without_quantifier(found[begin:number])
+    return () if begin is None else _without_quantifier(found[begin:])
+
+
+def _without_quantifier(part: Sequence[Token]) -> Sequence[Token]:
+    if part and part[0].is_word("distinct", "all"):
+        if len(part) > 1 and part[1].is_word("on"):
+            return ()
+        return part[1:]
+    return part
+
+
+def _items(part: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    depth, begin = 0, 0
+    for number, token in enumerate(part):
+        depth += (token.text in _OPENING) - (token.text in _CLOSING)
+        if depth == 0 and token.text == ",":
+            yield part[begin:number]
+            begin = number + 1
+    if part:
+        yield part[begin:]
+
+
+def _is_star(item: Sequence[Token]) -> bool:
+    return not item or (item[0].text == "*") or (len(item) > 2 and item[-1].text == "*")
+
+
+def _text(query: str, item: Sequence[Token]) -> str:
+    last, before = item[-1], item[-2] if len(item) > 1 else None
+    if last.kind in ("word", "quoted"):
+        is_column = len(item) % 2 == 1 and all(t.text == "." for t in item[1::2])
+        if is_column or (before is not None and before.is_word("as")):
+            return last.name if last.kind == "quoted" else last.text
+    return re.sub(r"\s+", " ", query[item[0].start : last.end])
+
+
+def column_name(text: str, planned: str) -> str:
+    """Return the name of a column of the result.
+
+    Args:
+        text: what `output_names` returns for the column.
+        planned: the name that DataFusion gives it.
+
+    >>> column_name("sum(x) AS Total", "total"), column_name("sum(x) total", "total")
+    ('Total', 'total')
+    """
+    found = re.search(r"(?:^|[\s)'\]])([^\W\d][\w$]*)$", text)
+    if found and found[1].lower() == planned:
+        return found[1]
+    return planned if text.endswith('"') else text

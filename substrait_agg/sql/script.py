@@ -1,0 +1,176 @@
+"""Split a SQL script into statements, and read the beginnings of CREATE statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from substrait_agg.sql.tokens import Token, place_at, syntax_error, tokens
+
+StatementKind = OneOf["query", "create_table", "create_view", "other"]
+
+_QUERY_WORDS = ("select", "with", "values", "from", "table")
+_MODIFIERS = ("or", "replace", "refresh", "temporary", "temp", "global", "materialized", "live")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a script.
+
+    Attributes:
+        kind: ``query``; ``create_table`` with columns; ``create_view``, materialized or not;
+            ``other`` for anything else.
+        name: the parts of the name of the table or view; empty for a query. Names without quotes
+            are in lower case.
+        text: the statement as written, without the semicolon.
+        query: the query of a query or a view, as written; empty for other statements.
+        modifiers: the words between CREATE and VIEW or TABLE, in lower case.
+        columns: the column names of a view, ``CREATE VIEW v (a, b) AS``.
+        start: offset of the statement in the script.
+        query_start: offset of the query in the script.
+        line: number of the line on which the statement begins, from 1.
+        script: the whole script.
+        file: name of the file of the script; empty if it has none.
+    """
+
+    kind: StatementKind
+    name: tuple[str, ...]
+    text: str
+    query: str
+    modifiers: tuple[str, ...]
+    columns: tuple[str, ...]
+    start: int
+    query_start: int
+    line: int
+    script: str
+    file: str = ""
+
+    def padded(self, text: str, start: int) -> str:
+        """Return a part of the script with spaces and line breaks in front.
+
+        The part keeps its lines and columns.
+
+        Args:
+            text: the part, such as `query`.
+            start: its offset, such as `query_start`.
+        """
+        before = self.script[:start]
+        return "".join("\n" if c == "\n" else " " for c in before) + text
+
+
+def statements(script: str, file: str = "") -> tuple[Statement, ...]:
+    """Split a script at its semicolons. Empty statements are left out.
+
+    Args:
+        script: SQL text.
+        file: name of its file, for errors.
+
+    Raises:
+        SqlRefused: SQL_SYNTAX: a string, a name or a comment has no end, or a CREATE statement has
+            no name or no query.
+
+    >>> [s.kind for s in statements("CREATE TABLE t (a int); SELECT ';' FROM t;")]
+    ['create_table', 'query']
+    """
+    return tuple(_statement(part, script, file) for part in _split(tokens(script, file)))
+
+
+def _split(found: Sequence[Token]) -> Iterator[list[Token]]:
+    part: list[Token] = []
+    for token in found:
+        if token.text != ";":
+            part.append(token)
+        elif part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _statement(part: Sequence[Token], script: str, file: str) -> Statement:
+    first, end = part[0], part[-1].end
+    line = place_at(script, first.start).line
+    text = script[first.start : end]
+    if first.is_word(*_QUERY_WORDS) or first.text == "(":
+        return Statement(
+            "query", (), text, text, (), (), first.start, first.start, line, script, file
+        )
+    head = _create_head(part)
+    if head is None:
+        return Statement(
+            "other", (), text, "", (), (), first.start, first.start, line, script, file
+        )
+    kind, modifiers, place = head
+    name, place = _name(part, place, script, file)
+    columns: tuple[str, ...] = ()
+    begin = first.start
+    if kind == "create_view":
+        columns, begin = _view_query(part, place, script, file)
+    query = script[begin:end] if kind == "create_view" else ""
+    return Statement(
+        kind, name, text, query, modifiers, columns, first.start, begin, line, script, file
+    )
+
+
+def _create_head(part: Sequence[Token]) -> tuple[StatementKind, tuple[str, ...], int] | None:
+    """Return the kind, the modifiers and the position after CREATE ... TABLE or VIEW.
+
+    None if the statement creates neither.
+    """
+    if not part[0].is_word("create"):
+        return None
+    place = 1
+    while place < len(part) and part[place].is_word(*_MODIFIERS):
+        place += 1
+    if place == len(part) or not part[place].is_word("table", "view"):
+        return None
+    kind: StatementKind = "create_view" if part[place].is_word("view") else "create_table"
+    modifiers = tuple(token.text.lower() for token in part[1:place])
+    place += 1
+    words = [token.text.lower() for token in part[place : place + 3]]
+    if words == ["if", "not", "exists"]:
+        place += 3
+    return kind, modifiers, place
+
+
+def _name(part: Sequence[Token], place: int, script: str, file: str) -> tuple[tuple[str, ...], int]:
+    """Return a dotted name and the position after it."""
+    names: list[str] = []
+    while place < len(part) and part[place].kind in ("word", "quoted"):
+        names.append(part[place].name)
+        place += 1
+        if place == len(part) or part[place].text != ".":
+            return tuple(names), place
+        place += 1
+    where = part[place].start if place < len(part) else part[-1].end
+    raise syntax_error(script, where, "a name is expected here", "write the name", file)
+
+
+def _view_query(
+    part: Sequence[Token], place: int, script: str, file: str
+) -> tuple[tuple[str, ...], int]:
+    """Return the column names of a view and the offset of its query."""
+    columns, depth = [], 0
+    for number in range(place, len(part)):
+        token = part[number]
+        if token.text in "()":
+            depth += 1 if token.text == "(" else -1
+        elif depth == 1 and part[number - 1].text in "(," and not columns_end(part, place, number):
+            columns.append(token.name)
+        elif depth == 0 and token.is_word("as") and number + 1 < len(part):
+            following = part[number + 1]
+            if following.is_word(*_QUERY_WORDS) or following.text == "(":
+                return tuple(columns), following.start
+    raise syntax_error(
+        script,
+        part[-1].end,
+        "the view has no query",
+        "write CREATE VIEW name AS SELECT ...",
+        file,
+    )
+
+
+def columns_end(part: Sequence[Token], place: int, number: int) -> bool:
+    """Return whether a token is outside of the list of columns that follows the name of a view."""
+    return part[place].text != "(" or any(token.text == ")" for token in part[place:number])

@@ -1,0 +1,97 @@
+"""Let SQL call windows over time: register them in DataFusion, and read their calls in its plans.
+
+DataFusion needs only the types of a function to plan a call. A function that it would compute while
+it plans, such as a window of a constant, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+
+from substrait_agg.functions.windows import GROUPING_WINDOWS, WINDOWS
+from substrait_agg.sql.tokens import Token, refused_at
+
+if TYPE_CHECKING:
+    from datafusion import SessionContext
+
+BOUNDS = {"window_start": 0, "window_end": 1}
+"""Function of SQL that returns a bound of a window -> position of the bound in the window."""
+
+FIELDS = ("start", "end")
+"""Names of the bounds in SQL: ``w['start']``, ``w.end``."""
+
+_TIMES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+
+
+def register_windows(
+    context: SessionContext,
+    found: Sequence[Token],
+    tables: Mapping[Any, pa.Schema],
+    query: str,
+    file: str,
+) -> None:
+    """Register the functions of windows that a query calls.
+
+    A function of DataFusion that Python registers has one list of types. So all windows of a query
+    are over times of one type: that of all times in the tables if it is only one.
+
+    Raises:
+        SqlRefused: SQL_TYPES: a window function is called with different numbers of arguments.
+    """
+    calls = list(_calls(found))
+    if not calls:
+        return
+    from datafusion import udf
+
+    time = _time_type(tables)
+    span, window = pa.month_day_nano_interval(), window_type(time)
+    counts: dict[str, int] = {}
+    for token, count in calls:
+        name = token.text.lower()
+        if name in BOUNDS:
+            continue
+        if counts.setdefault(name, count) != count:
+            message = f"{name} is called with {counts[name]} and with {count} arguments"
+            help = "give the same number of arguments in each call; the offset is INTERVAL '0 seconds' by default"
+            raise refused_at("SQL_TYPES", query, token.start, token.end, message, help, file)
+    for name, count in counts.items():
+        result = time if name.endswith(("_start", "_end")) else window
+        kind = "volatile" if name in GROUPING_WINDOWS else "immutable"
+        types = [time, *[span] * (count - 1)]
+        context.register_udf(udf(_not_computed, types, result, kind, name=name))
+    for name in BOUNDS:
+        context.register_udf(udf(_not_computed, [window], time, "immutable", name=name))
+
+
+def window_type(time: pa.DataType) -> pa.DataType:
+    """Return the type of a window over times of a type."""
+    return pa.struct([pa.field(name, time) for name in FIELDS])
+
+
+def _not_computed(*_: Any) -> NoReturn:
+    raise ValueError("a window function needs a column of times, not a constant")
+
+
+def _time_type(tables: Mapping[Any, pa.Schema]) -> pa.DataType:
+    types = {t for schema in tables.values() for t in schema.types if pa.types.is_timestamp(t)}
+    return next(iter(types)) if len(types) == 1 else _TIMES[0]
+
+
+def _calls(found: Sequence[Token]) -> Iterator[tuple[Token, int]]:
+    """Yield each call of a window function, and its number of arguments."""
+    for number, token in enumerate(found[:-1]):
+        if token.is_word(*WINDOWS, *BOUNDS) and found[number + 1].text == "(":
+            yield token, _arguments(found[number + 1 :])
+
+
+def _arguments(rest: Sequence[Token]) -> int:
+    depth, count = 0, 1
+    for token in rest:
+        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+        if depth == 0:
+            break
+        count += depth == 1 and token.text == ","
+    return count

@@ -1,0 +1,106 @@
+"""Queries become plans with the names of the query; errors have a code, a line and a column."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.bind.bound import BoundRead
+from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.sql.planning import plan_query, plan_statement
+from substrait_agg.sql.script import statements
+
+COLUMNS = pa.schema(
+    [
+        ("a", pa.int64()),
+        ("Region", pa.string()),
+        ("c", pa.float64()),
+        ("d", pa.decimal128(10, 2)),
+        ("ts", pa.timestamp("us")),
+        pa.field("must", pa.int64(), nullable=False),
+    ]
+)
+TABLES = {"t": COLUMNS, "Other": COLUMNS, "db.sales": COLUMNS}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT region, sum(a) FROM t GROUP BY region", ("region", "sum(a)")),
+        ("SELECT Region R, count( * ) AS N FROM T GROUP BY 1", ("R", "N")),
+        ('SELECT "Region", max(c) AS "Top C" FROM t GROUP BY 1', ("Region", "Top C")),
+        ("SELECT * FROM other", ("a", "Region", "c", "d", "ts", "must")),
+        ("WITH q AS (SELECT a + 1 AS b FROM t) SELECT b, b * 2 FROM q", ("b", "b * 2")),
+        ("SELECT CASE WHEN a > 1 THEN 2 END FROM db.sales", ("CASE WHEN a > 1 THEN 2 END",)),
+        ("SELECT DISTINCT a FROM t UNION SELECT must FROM t", ("a",)),
+    ],
+)
+def test_columns_of_the_result_have_the_names_of_the_query(
+    query: str, names: tuple[str, ...]
+) -> None:
+    assert plan_query(query, TABLES).bound().names == names
+
+
+def test_tables_and_columns_keep_their_own_names() -> None:
+    plan = plan_query("SELECT region FROM OTHER WHERE region > 'x'", TABLES)
+    (table,) = {read.table for read in _reads(plan)}
+    assert table == ("Other",)
+    assert _reads(plan)[0].names[1] == "Region"
+
+
+def _reads(plan: sa.Plan) -> list[BoundRead]:
+    return list(table_reads(plan.bound().root))
+
+
+def test_names_of_a_view_name_its_columns() -> None:
+    (view,) = statements("CREATE VIEW v (x, y) AS SELECT a, sum(c) FROM t GROUP BY a")
+    assert plan_statement(view, TABLES).bound().names == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "place", "words"),
+    [
+        ("SELECT a,\n  FROM t WHERE", "SQL_SYNTAX", (2, 15), "expression"),
+        ("SELECT a FROM\n  nosuch", "SQL_TABLE_UNKNOWN", (2, 3), "nosuch"),
+        ("SELECT a FROM db2.sales", "SQL_TABLE_UNKNOWN", (1, 15), "db2.sales"),
+        ("SELECT a, nosuch FROM t", "SQL_COLUMN_UNKNOWN", (1, 11), "nosuch"),
+        ("SELECT t.nosuch FROM t", "SQL_COLUMN_UNKNOWN", (1, 8), "nosuch"),
+        ("SELECT nosuch(a) FROM t", "SQL_FUNCTION_UNKNOWN", (1, 8), "nosuch"),
+        ("SELECT 1 +\n sum(region) FROM t", "SQL_TYPES", (2, 2), "sum(Utf8)"),
+        ("SELECT a, sum(c) FROM t GROUP BY region", "SQL_NOT_PLANNED", (1, 8), "GROUP BY"),
+        ("SELECT a FROM t, other", "SQL_NOT_PLANNED", (1, 8), "several tables"),
+        ("SELECT a FROM t WHERE ts > now()", "SQL_NOT_DETERMINISTIC", (1, 28), "now"),
+        ("SELECT a FROM t WHERE dt = CURRENT_DATE", "SQL_NOT_DETERMINISTIC", (1, 28), "CURRENT_DATE"),
+        ("DROP TABLE t", "SQL_STATEMENTS", (0, 0), "one query"),
+        ("SELECT a FROM t; SELECT 1", "SQL_STATEMENTS", (0, 0), "2 statements"),
+        (
+            "SELECT a FROM t WHERE a NOT IN (SELECT a FROM other)", "SQL_NOT_IN", (1, 25),
+            "can be null",
+        ),
+    ],
+)  # fmt: skip
+def test_an_error_has_its_code_and_place(
+    query: str, code: str, place: tuple[int, int], words: str
+) -> None:
+    with pytest.raises(sa.SqlRefused) as caught:
+        plan_query(query, TABLES, "q.sql")
+    error = caught.value
+    assert (error.code, (error.line, error.column)) == (code, place)
+    assert words in error.message
+    assert error.help
+
+
+def test_an_error_in_a_script_has_the_place_in_the_script() -> None:
+    script = "CREATE TABLE t (a int);\nCREATE VIEW v AS\n  SELECT nosuch FROM t"
+    with pytest.raises(sa.SqlRefused) as caught:
+        plan_statement(statements(script, "s.sql")[1], TABLES)
+    assert caught.value.path == "s.sql:3:10"
+
+
+def test_plans_are_valid_in_strict_mode_and_the_same_each_time() -> None:
+    query = "SELECT region, sum(d) * 0.5, count(DISTINCT a) FROM t WHERE c > 1.5 GROUP BY region"
+    plan = plan_query(query, TABLES)
+    assert sa.validate(plan, "strict").ok
+    assert not sa.validate(plan).problems
+    assert plan.content == plan_query(query, TABLES).content
