@@ -182,6 +182,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("CHECKPOINT_NOT_SWEPT", "a warning: files that are no longer needed could not be deleted; the run continues", "see the reason in the message; a later sweep deletes the files"),
         ("COMMIT_UNKNOWN", "the system failed during a commit, and it is not known whether the version was committed", "check the disk, then run again: the run continues from the last committed version"),
         ("STATE_NOT_SHARED", "the driver cannot find a file that a task wrote", "use a checkpoint folder that all machines of the cluster reach under the same path"),
+        ("VERSION_ROLLED_BACK", "a stream of the Spark data source has read a version that a rollback has removed", "start the stream again with a new checkpoint location, and with changes=rows"),
         ("CHANGES_EXPIRED", "the changes of these versions were deleted by state vacuum", "read the changes of later versions; the view is complete"),
         ("CHECKPOINT_NOT_LOCKED", "the file system or the store has no locks, so a running run cannot be detected", "check that no run is in progress, then give --no-run"),
         ("ROLLBACK_UNFINISHED", "a rollback was started and not finished", "run the same state rollback again: it continues where it stopped"),

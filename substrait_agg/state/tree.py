@@ -197,6 +197,60 @@ class KeyedTree:
             rows = newest(pa.concat_tables([schema.empty_table(), *parts]), self._keys)
             yield rows if dead else rows.filter(pa.array(~dead_rows(rows)))
 
+    def current(
+        self, columns: Sequence[str], low: int = 0, high: int = HASH_MAX
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the current row of every key that is not deleted, page by page, in no order.
+
+        Unlike `scan`, this sorts nothing. A page of which all rows are current is not copied.
+
+        Args:
+            columns: names of the columns to return.
+            low: least hash.
+            high: greatest hash.
+        """
+        for age, run in enumerate(self._runs):
+            least, most = max(low, run.file.low), min(high, run.file.high)
+            for page in run.rows_between(least, most).to_batches() if least <= most else ():
+                if not page.num_rows:
+                    continue
+                kept = ~as_mask(page.column(1))
+                kept[self._outdated(page, self._runs[:age])] = False
+                rows = page.select(list(columns))
+                yield rows if kept.all() else rows.filter(pa.array(kept))
+
+    def _outdated(self, page: pa.RecordBatch, newer: Sequence[RunReader]) -> Indices:
+        """Return the places of the rows of a page whose keys are in newer runs."""
+        names = self._schema.names[KEYS_FROM : KEYS_FROM + self._keys]
+        parts = [part for run in newer for part in _rows_of_page(run, page, names)]
+        if not parts:
+            return np.zeros(0, np.int64)
+        schema = pa.schema([self._schema.field(name) for name in ("hash", *names)])
+        above = pa.Table.from_batches(parts, schema).combine_chunks()
+        hashes = page.column(0).to_numpy()
+        same = np.flatnonzero(np.isin(hashes, above.column(0).to_numpy()))
+        here = [page.column(name).take(pa.array(same)) for name in names]
+        there = _flat([above.column(name) for name in names])
+        keys = [pa.concat_arrays(pair) for pair in zip(there, here, strict=True)]
+        order, first = group_rows(np.concatenate([above.column(0).to_numpy(), hashes[same]]), keys)
+        repeated: Indices = order[~first] - above.num_rows
+        found: Indices = same[repeated[repeated >= 0]]
+        return found
+
+
+def _rows_of_page(
+    run: RunReader, page: pa.RecordBatch, keys: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield hashes and keys of the rows of a run that have a hash of a page."""
+    hashes = page.column(0).to_numpy()
+    low, high = max(int(hashes[0]), run.file.low), min(int(hashes[-1]), run.file.high)
+    for rows in run.rows_between(low, high).to_batches() if low <= high else ():
+        there = rows.column(0).to_numpy()
+        at = np.minimum(np.searchsorted(hashes, there), len(hashes) - 1)
+        hit = np.flatnonzero(hashes[at] == there)
+        if len(hit):
+            yield rows.select(["hash", *keys]).take(pa.array(hit))
+
 
 def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     start = int(np.searchsorted(hashes, np.uint64(run.file.low), "left"))

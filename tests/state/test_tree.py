@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import isnan
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,7 +69,7 @@ def write(files: FolderFiles, name: str, rows: pa.Table, page_rows: int) -> RunF
     return writer.close()
 
 
-def contents(rows: pa.Table) -> dict[tuple[Any, ...], int]:
+def contents(rows: pa.Table | pa.RecordBatch) -> dict[tuple[Any, ...], int]:
     """Key to value."""
     keys = zip(rows.column("k0").to_pylist(), rows.column("k1").to_pylist(), strict=True)
     return dict(zip(map(_mark, keys), rows.column("value").to_pylist(), strict=True))
@@ -107,11 +108,45 @@ def test_the_newest_row_of_a_key_counts(
         _check_lookup(tree, wanted, spread, model)
         live = {key: value for key, (dead, value) in model.items() if not dead}
         assert _scanned(tree, dead=False) == live
+        assert _current(tree, SPLITS) == live
         assert _scanned(tree, dead=True) == {key: value for key, (_, value) in model.items()}
         writer = RunWriter(files, "merged", SCHEMA, page_rows)
         tree.merge(writer, bottom=True)
         merged = writer.close()
         assert (merged.rows if merged else 0) == len(live)
+
+
+def test_pages_of_which_all_rows_are_current_are_not_copied(tmp_path: Path) -> None:
+    """A newer run with a key of the second page leaves the first one as it is."""
+    files = FolderFiles(tmp_path)
+    keys = sorted(((float(i), "a") for i in range(8)), key=lambda key: _hash(key, 2**60))
+    below = write(files, "below", table([(key, False, 1) for key in keys], 2**60), 4)
+    above = write(files, "above", table([(keys[5], False, 2)], 2**60), 4)
+    assert below is not None
+    assert above is not None
+    changed, first, second = KeyedTree(files, [above, below], SCHEMA, 2).current(["value"])
+    stored = open_run(files, below).pages[0].column("value")
+    assert first.column(0).buffers()[1].address == stored.buffers()[1].address
+    assert [part.column(0).to_pylist() for part in (changed, first, second)] == [
+        [2],
+        [1] * 4,
+        [1] * 3,
+    ]
+
+
+SPLITS = (0, 1, 2**59, 2**63, 2**64)
+
+
+def _current(tree: KeyedTree, bounds: tuple[int, ...]) -> dict[tuple[Any, ...], int]:
+    """The current rows of consecutive ranges of hashes."""
+    result: dict[tuple[Any, ...], int] = {}
+    for low, after in pairwise(bounds):
+        for batch in tree.current(["k0", "k1", "value"], low, after - 1):
+            piece = contents(batch)
+            assert len(piece) == batch.num_rows
+            assert not piece.keys() & result.keys()
+            result |= piece
+    return result
 
 
 def _real(key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -12,9 +12,7 @@ import pyarrow.parquet as pq
 from substrait_agg.commit.documents.file_names import change_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
-from substrait_agg.operator.common.names import WEIGHT
-
-VERSION = "__version"
+from substrait_agg.operator.common.names import VERSION, WEIGHT
 
 
 def parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:

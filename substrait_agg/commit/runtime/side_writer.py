@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
-from substrait_agg.commit.runtime.change_writer import VERSION
+from substrait_agg.operator.common.names import VERSION
 
 
 class SideWriter:

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot, damaged
 from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument, ViewColumn, ViewSort
-from substrait_agg.commit.runtime.change_writer import VERSION
+from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
 from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
-from substrait_agg.errors import StateRefused
+from substrait_agg.commit.view.scan import ViewScan
+from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.locations import Location
-from substrait_agg.operator.common.names import CLOSED, GROUP, WEIGHT
+from substrait_agg.operator.common.names import CLOSED, GROUP, VERSION, WEIGHT
 from substrait_agg.state.keys.rows import nested_bytes
 from substrait_agg.state.run import RunFile, open_run
-from substrait_agg.state.storage import store_failed
 from substrait_agg.state.tree import KeyedTree
 
 if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame, SparkSession
 
 BAD_ROWS = pa.schema(
@@ -115,6 +115,17 @@ class View:
         """Return all committed versions, ascending. Only the newest ones keep their state."""
         return self._checkpoint.check_versions()
 
+    def attempt(self, version: int) -> str | None:
+        """Return the id of the attempt that committed a version; None if there is no such version.
+
+        A version that is committed again after a rollback has another id.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        found = version in self.versions()
+        return self._checkpoint.snapshot(version).attempt if found else None
+
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """Return the rows of a version (the newest when None), in the sort order of the plan.
 
@@ -128,8 +139,76 @@ class View:
             return self._rows_at(snapshot)
         except StateRefused:
             # A concurrent run may have swept the version in the meantime.
-            self._check_retained(snapshot.version)
+            self.check_retained(snapshot.version)
             raise
+
+    def scan(self, version: int | None = None, columns: Sequence[str] | None = None) -> ViewScan:
+        """Return a description of where the rows of a version are, to read them in parts.
+
+        Args:
+            version: the version; None means the newest.
+            columns: names of the columns to read; None means all.
+
+        Raises:
+            UsageError: OPTION_INVALID for a column that the view does not have.
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        snapshot = self._snapshot(version)
+        document, schema = self._of(snapshot)
+        state = OperatorState() if snapshot is None else snapshot.operators[-1]
+        trees = tuple(state[tree] for tree in (GROUP, CLOSED))
+        number = -1 if snapshot is None else snapshot.version
+        folder = self._checkpoint.state.root
+        columns_of_runs = tuple(column.source for column in document.columns)
+        whole = ViewScan(folder, number, columns_of_runs, schema, document.keys, trees)
+        return whole if columns is None else whole.select(_ordinals(schema, columns))
+
+    def to_reader(
+        self, version: int | None = None, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """Return a reader of the rows of a version, which reads them while it is consumed.
+
+        The rows come in no order, also if the plan sorts them. Batches refer to memory-mapped files
+        where all rows of a page are in the view; other rows are copied.
+
+        Args:
+            version: the version; None means the newest.
+            columns: names of the columns to read; None means all.
+
+        Raises:
+            UsageError: OPTION_INVALID for a column that the view does not have.
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        scan = self.scan(version, columns)
+        return pa.RecordBatchReader.from_batches(scan.schema, self._batches(scan))
+
+    def _batches(self, scan: ViewScan) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from scan.batches(self._checkpoint.state)
+        except StateRefused:
+            # A concurrent run may have swept the version in the meantime.
+            self.check_retained(scan.version)
+            raise
+
+    def to_dataset(self, version: int | None = None) -> Dataset:
+        """Return the rows of a version as a `pyarrow.dataset.Dataset`.
+
+        DuckDB and Polars pass filters and columns to it. Its rows are those of `to_reader`.
+
+        Args:
+            version: the version; None means the newest.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        from pyarrow.dataset import InMemoryDataset
+
+        reader = self.to_reader(version)
+        return InMemoryDataset(list(reader), schema=reader.schema)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the newest rows as a stream of the Arrow PyCapsule interface, as `to_reader`."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _rows_at(self, snapshot: Snapshot) -> pa.Table:
         state = snapshot.operators[-1]
@@ -154,10 +233,15 @@ class View:
         if version is None:
             return self._checkpoint.newest_snapshot()
         snapshot = self._checkpoint.snapshot(version)
-        self._check_retained(version)
+        self.check_retained(version)
         return snapshot
 
-    def _check_retained(self, version: int) -> None:
+    def check_retained(self, version: int) -> None:
+        """Refuse a version whose state is no longer kept.
+
+        Raises:
+            StateRefused: VERSION_EXPIRED.
+        """
         first = self._checkpoint.retention_state().state_from
         if version >= first:
             return
@@ -183,6 +267,20 @@ class View:
         Raises:
             StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, CHANGES_OF_TWO_PLANS, STATE_DAMAGED.
         """
+        snapshots = self._versions_between(since, until)
+        return self._changes(snapshots, (file for s in snapshots for file in s.changes))
+
+    def scan_changes(self, since: int | None = None, until: int | None = None) -> ChangeScan:
+        """Return a description of where the changes are, to read them in parts.
+
+        Arguments and errors are those of `changes`.
+        """
+        snapshots = self._versions_between(since, until)
+        schema = _with_versions(self._of(snapshots[-1] if snapshots else None)[1])
+        files = tuple(file for snapshot in snapshots for file in snapshot.changes)
+        return ChangeScan(self._checkpoint.changes.root, schema, files)
+
+    def _versions_between(self, since: int | None, until: int | None) -> list[Snapshot]:
         known = self.versions()
         if since is not None:
             self._check_changes(known, since)
@@ -197,7 +295,10 @@ class View:
         self._check_plan(begun, since)
         if since is None:
             self._check_changes(known, begun - 1 if begun else None)
-        return self.between(max(begun, chosen[0]), chosen[-1]) if chosen else self.between(0, -1)
+        return self._snapshots(max(begun, chosen[0]), chosen[-1]) if chosen else []
+
+    def _snapshots(self, first: int, last: int) -> list[Snapshot]:
+        return [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
 
     def between(self, first: int, last: int) -> pa.Table:
         """Return the changes of the versions from `first` to `last`, as `changes`.
@@ -207,7 +308,7 @@ class View:
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
         """
-        snapshots = [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
+        snapshots = self._snapshots(first, last)
         return self._changes(snapshots, (file for s in snapshots for file in s.changes))
 
     def evolutions(self) -> list[PlanChange]:
@@ -243,9 +344,8 @@ class View:
 
     def _changes(self, snapshots: list[Snapshot], files: Iterable[ChangeFile]) -> pa.Table:
         document, columns = self._of(snapshots[-1] if snapshots else None)
-        extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
-        schema = pa.schema([*columns, *extra])
-        parts = [_named(self._read(file), schema, file) for file in files]
+        schema = _with_versions(columns)
+        parts = [named(self._read(file), schema, file) for file in files]
         table = pa.concat_tables([schema.empty_table(), *parts])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
         origin = _origin(document, snapshots)
@@ -353,25 +453,28 @@ class View:
         return side_by_side(tables)
 
     def _read(self, change: ChangeFile) -> pa.Table:
-        files, shown = self._checkpoint.changes, f"changes/{change.name}"
-        try:
-            told = change.bytes, change.crc
-            # The local copy of a file in a store may be wrong while the file is right.
-            whole = files.is_whole(change.name, *told) or (
-                files.forget(change.name) and files.is_whole(change.name, *told)
-            )
-            if not whole:
-                raise damaged(shown, "its size or checksum is not the one in the snapshot")
-            with pq.ParquetFile(files.map(change.name)) as file:
-                if file.metadata.num_rows != change.rows:
-                    raise damaged(shown, "it does not have the number of rows in the snapshot")
-                return file.read()
-        except (OSError, pa.ArrowException) as error:
-            raise store_failed(shown, error) or damaged(shown, str(error)) from error
+        return read_change_file(self._checkpoint.changes, change)
 
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """Return the rows of a version as a DataFrame."""
         return spark.createDataFrame(self.to_arrow(version))
+
+
+def _ordinals(schema: pa.Schema, columns: Sequence[str]) -> list[int]:
+    """Return the ordinals of columns.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+    unknown = [name for name in columns if len(schema.get_all_field_indices(name)) != 1]
+    if unknown:
+        raise UsageError(
+            "OPTION_INVALID",
+            f"the view has no column {unknown[0]!r}, or several",
+            help=f"its columns are {', '.join(schema.names)}",
+            path="columns",
+        )
+    return [schema.get_field_index(name) for name in columns]
 
 
 def _before(versions: list[int]) -> int:
@@ -393,18 +496,18 @@ def _shown(rows: pa.Table, wanted: Sequence[ViewColumn], schema: pa.Schema) -> p
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _with_versions(columns: pa.Schema) -> pa.Schema:
+    """Return the columns of changes."""
+    extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
+    return pa.schema([*columns, *extra])
+
+
 def _origin(document: PlanDocument, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
     place = {c.source: i for i, c in reversed(tuple(enumerate(document.columns)))}
     keys = [place.get(f"k{i}") for i in range(document.keys)]
     whole = None if None in keys else tuple(k for k in keys if k is not None)
     committed = {s.version: s.created for s in snapshots}
     return ChangesOrigin(whole, document.plan, committed).metadata()
-
-
-def _named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:
-    if part.schema.types != schema.types:
-        raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
-    return pa.Table.from_arrays(part.columns, schema=schema)
 
 
 def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:

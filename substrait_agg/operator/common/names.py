@@ -8,6 +8,9 @@ WEIGHT = "__weight"
 An input DataFrame with this column is read as weighted rows.
 """
 
+VERSION = "__version"
+"""The version of a change (int64)."""
+
 ROWS = "__rows"
 """The number of input rows that a delta row sums up (int64)."""
 

@@ -15,9 +15,8 @@ from pyspark.sql import DataFrame
 from substrait_agg.commit.documents.file_names import change_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile, SideFile
-from substrait_agg.commit.runtime.change_writer import VERSION
 from substrait_agg.commit.runtime.side_writer import SideWriter
-from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.names import VERSION, WEIGHT
 from substrait_agg.spark.execution.task_runner import BatchFunction
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
 

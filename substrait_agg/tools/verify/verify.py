@@ -27,11 +27,10 @@ from substrait_agg.commit.log.sweep import (
     unneeded_changes,
     unneeded_state,
 )
-from substrait_agg.commit.runtime.change_writer import VERSION
 from substrait_agg.commit.view.view import View
 from substrait_agg.explanation.tree import NumberColumns, OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS, MET
-from substrait_agg.operator.common.names import GROUP, PENDING, WEIGHT, entries_tree
+from substrait_agg.operator.common.names import GROUP, PENDING, VERSION, WEIGHT, entries_tree
 from substrait_agg.operator.numeric.delta import unpack_fixed
 from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout

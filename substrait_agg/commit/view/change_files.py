@@ -1,0 +1,87 @@
+"""Read change files, in parts that another process can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.snapshot import ChangeFile
+from substrait_agg.commit.view.scan import PART_ROWS
+from substrait_agg.state.storage import store_failed
+
+
+def read_change_file(files: FolderFiles, change: ChangeFile) -> pa.Table:
+    """Return the rows of a change file.
+
+    Raises:
+        StateRefused: STATE_DAMAGED, STORE_FAILED.
+    """
+    shown = f"changes/{change.name}"
+    try:
+        told = change.bytes, change.crc
+        # The local copy of a file in a store may be wrong while the file is right.
+        whole = files.is_whole(change.name, *told) or (
+            files.forget(change.name) and files.is_whole(change.name, *told)
+        )
+        if not whole:
+            raise damaged(shown, "its size or checksum is not the one in the snapshot")
+        with pq.ParquetFile(files.map(change.name)) as file:
+            if file.metadata.num_rows != change.rows:
+                raise damaged(shown, "it does not have the number of rows in the snapshot")
+            return file.read()
+    except (OSError, pa.ArrowException) as error:
+        raise store_failed(shown, error) or damaged(shown, str(error)) from error
+
+
+def named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:
+    """Return the rows of a change file with the names of a schema.
+
+    Raises:
+        StateRefused: STATE_DAMAGED if the types differ.
+    """
+    if part.schema.types != schema.types:
+        raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
+    return pa.Table.from_arrays(part.columns, schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeScan:
+    """The changes of consecutive versions. It can be pickled.
+
+    Attributes:
+        folder: path or URL of the folder of the change files.
+        schema: the columns of the view, ``__version`` and ``__weight``.
+        files: the change files.
+    """
+
+    folder: str
+    schema: pa.Schema
+    files: tuple[ChangeFile, ...]
+
+    def split(self) -> list[ChangeScan]:
+        """Return parts of about `PART_ROWS` rows, in order of versions."""
+        parts: list[list[ChangeFile]] = []
+        room = 0
+        for file in self.files:
+            if file.rows > room:
+                parts.append([])
+                room = PART_ROWS
+            parts[-1].append(file)
+            room -= file.rows
+        return [replace(self, files=tuple(part)) for part in parts]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the changes in order of versions.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STORE_FAILED.
+        """
+        storage = FolderFiles(self.folder)
+        for file in self.files:
+            rows = named(read_change_file(storage, file), self.schema, file)
+            yield from rows.to_batches()

@@ -1,0 +1,124 @@
+"""Scan the rows of a version in parts, as Arrow batches.
+
+A part names a range of hashes and the runs that contain its rows. It can be pickled, so that
+another process reads it. A part has no reference to the snapshot that it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.hash_ranges import clip
+from substrait_agg.state.run import HASH_MAX, RunFile, open_run
+from substrait_agg.state.storage import Storage
+from substrait_agg.state.tree import KeyedTree
+
+Runs = tuple[RunFile, ...]
+PART_ROWS = 1 << 20
+"""Rows of a part, about."""
+MOST_PARTS = 1 << 12
+SHOWN = "shown"
+"""Column of the group tree: how often the view has the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewScan:
+    """The rows of the view at a version, or of a part of it.
+
+    Attributes:
+        folder: path or URL of the folder of the runs.
+        version: the version.
+        columns: the columns to read, by their names in the runs.
+        schema: their names in the view, and their types.
+        keys: number of key columns of the trees.
+        trees: the runs of each tree that has rows of the view.
+        low: least hash of the part.
+        high: greatest hash of the part.
+    """
+
+    folder: str
+    version: int
+    columns: tuple[str, ...]
+    schema: pa.Schema
+    keys: int
+    trees: tuple[Runs, ...]
+    low: int = 0
+    high: int = HASH_MAX
+
+    def select(self, ordinals: Sequence[int]) -> ViewScan:
+        """Return the scan of some columns, by their ordinals in the view."""
+        schema = pa.schema([self.schema.field(i) for i in ordinals], self.schema.metadata)
+        return replace(self, columns=tuple(self.columns[i] for i in ordinals), schema=schema)
+
+    @property
+    def rows(self) -> int:
+        """About the number of rows: those in the files."""
+        return sum(
+            file.rows * (file.high - file.low + 1) // max(1, file.span)
+            for files in self.trees
+            for file in files
+        )
+
+    def split(self, parts: int | None = None) -> list[ViewScan]:
+        """Return parts that cover equal ranges of hashes.
+
+        Args:
+            parts: their number; None chooses one by the number of rows.
+        """
+        wanted = -(-self.rows // PART_ROWS) if parts is None else parts
+        # The runs of a state partition have a range of a power of two.
+        count = 1 << (min(max(1, wanted), MOST_PARTS) - 1).bit_length()
+        bounds = [(HASH_MAX + 1) * i // count for i in range(count + 1)]
+        return [
+            replace(self, low=low, high=after - 1, trees=_within(self.trees, low, after - 1))
+            for low, after in pairwise(bounds)
+        ]
+
+    def batches(self, storage: Storage | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in no order. Rows are copied only where a page has other rows, too.
+
+        Args:
+            storage: the folder of the runs; None opens `folder`.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STORE_FAILED.
+        """
+        files = FolderFiles(self.folder) if storage is None else storage
+        for runs in self.trees:
+            if runs:
+                yield from self._rows(files, runs)
+
+    def _rows(self, storage: Storage, runs: Runs) -> Iterator[pa.RecordBatch]:
+        schema = open_run(storage, runs[0]).schema
+        read = [SHOWN, *dict.fromkeys(self.columns)]
+        if not {"hash", *read, *(f"k{i}" for i in range(self.keys))} <= set(schema.names):
+            raise damaged(f"state/{runs[0].name}", "it does not have the columns of the view")
+        at = [read.index(column) for column in self.columns]
+        tree = KeyedTree(storage, runs, schema, self.keys)
+        for rows in tree.current(read, self.low, self.high):
+            shown = _repeated(rows)
+            if shown.num_rows:
+                columns = [shown.column(i) for i in at]
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _within(trees: Sequence[Runs], low: int, high: int) -> tuple[Runs, ...]:
+    return tuple(clip(runs, low, high) for runs in trees)
+
+
+def _repeated(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return each row as often as the view has it. Rows that are there once are not copied."""
+    weights = rows.column(0).to_numpy()
+    if (weights == 1).all():
+        return rows
+    counts = np.maximum(weights, 0)
+    if (counts <= 1).all():
+        return rows.filter(pa.array(counts == 1))
+    return rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))

@@ -1,0 +1,125 @@
+"""The partitions of a read: which rows of a view, or which changes, a worker reads.
+
+A worker imports this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from substrait_agg.commit.view.scan import ViewScan
+from substrait_agg.errors import StateRefused, SubstraitAggError
+from substrait_agg.operator.common.names import VERSION, WEIGHT
+
+if TYPE_CHECKING:
+    from substrait_agg.commit.view.change_files import ChangeScan
+
+INSERTED = (pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64()))
+"""The columns that changes have besides those of the view."""
+
+
+@contextmanager
+def help_in_traceback() -> Iterator[None]:
+    """Add the help of an error to its traceback, which is all that Spark shows."""
+    try:
+        yield
+    except SubstraitAggError as error:
+        if error.help:
+            error.add_note(f"help: {error.help}")
+        raise
+
+
+@dataclass(frozen=True)
+class RowsPartition(InputPartition):
+    """Rows of a version.
+
+    Attributes:
+        path: the checkpoint.
+        scan: the rows to read.
+        columns: ordinals of the columns to return; those of changes follow the columns of the scan.
+        inserted: whether to add the columns of changes.
+    """
+
+    path: str
+    scan: ViewScan
+    columns: tuple[int, ...]
+    inserted: bool = False
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows.
+
+        Raises:
+            StateRefused: VERSION_EXPIRED, STATE_DAMAGED, STORE_FAILED.
+        """
+        width = len(self.scan.schema)
+        read = sorted({i for i in self.columns if i < width})
+        place = {column: i for i, column in enumerate(read)}
+        place |= {width: len(read), width + 1: len(read) + 1}
+        order = [place[i] for i in self.columns]
+        try:
+            for batch in self.scan.select(read).batches():
+                whole = _inserted(batch, self.scan.version) if self.inserted else batch
+                yield whole.select(order)
+        except StateRefused:
+            # A concurrent run may have swept the version in the meantime.
+            from substrait_agg.commit.view.view import open_view
+
+            open_view(self.path).check_retained(self.scan.version)
+            raise
+
+
+def _inserted(batch: pa.RecordBatch, version: int) -> pa.RecordBatch:
+    rows = batch.num_rows
+    added = [pa.array(np.full(rows, version)), pa.array(np.full(rows, 1))]
+    schema = pa.schema([*batch.schema, *INSERTED])
+    return pa.RecordBatch.from_arrays([*batch.columns, *added], schema=schema)
+
+
+@dataclass(frozen=True)
+class ChangesPartition(InputPartition):
+    """Changes.
+
+    Attributes:
+        scan: the changes to read.
+        columns: ordinals of the columns to return.
+    """
+
+    scan: ChangeScan
+    columns: tuple[int, ...]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the changes.
+
+        Raises:
+            StateRefused: STATE_DAMAGED, STORE_FAILED.
+        """
+        for batch in self.scan.batches():
+            yield batch.select(list(self.columns))
+
+
+def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition with the Arrow types of a schema.
+
+    Spark passes another partition where there are none.
+    """
+    if not isinstance(partition, RowsPartition | ChangesPartition):
+        return
+    target = to_arrow_schema(schema, timezone="UTC")
+    with help_in_traceback():
+        for batch in partition.batches():
+            columns = [_cast(c, f.type) for c, f in zip(batch.columns, target, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    # Spark has microseconds: digits below them are cut off, as in View.to_spark.
+    return column if column.type == type_ else column.cast(type_, safe=False)

@@ -1,0 +1,39 @@
+"""Read a version of a view, or changes.
+
+A worker imports this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from substrait_agg.spark.data_source.options import ReadOptions
+from substrait_agg.spark.data_source.partitions import help_in_traceback, read_partition
+
+
+class ViewReader(DataSourceReader):
+    """Reads rows of a version, or changes.
+
+    Args:
+        options: the options of the read.
+        schema: the columns to read.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return partitions by ranges of hashes, or of change files."""
+        from substrait_agg.spark.data_source.planning import partitions
+
+        with help_in_traceback():
+            return partitions(self._options, self._schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition."""
+        return read_partition(partition, self._schema)

@@ -1,0 +1,54 @@
+"""The data source that Spark registers as ``substrait_agg``."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from substrait_agg.errors import UsageError
+from substrait_agg.spark.data_source.options import ReadOptions
+from substrait_agg.spark.data_source.partitions import help_in_traceback
+from substrait_agg.spark.data_source.reader import ViewReader
+
+
+class DefaultSource(DataSource):
+    """Views as DataFrames: ``spark.read.format("substrait_agg").load(checkpoint)``.
+
+    Spark creates it with the options of a read. docs/reading-views.md describes them.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "substrait_agg"
+
+    def _options(self) -> ReadOptions:
+        return ReadOptions.of(dict(self.options))
+
+    def schema(self) -> StructType:
+        """Return the columns of the view at the version that is read.
+
+        Changes also have ``__version`` and ``__weight``.
+        """
+        from substrait_agg.spark.data_source.planning import columns_of, spark_schema
+
+        with help_in_traceback():
+            return spark_schema(columns_of(self._options()))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of a version, or of changes."""
+        with help_in_traceback():
+            return ViewReader(self._options(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return a reader that follows the changes."""
+        with help_in_traceback():
+            try:
+                from substrait_agg.spark.data_source.stream import ViewStreamReader
+            except ImportError as error:
+                raise UsageError(
+                    "PYSPARK_MISSING",
+                    "this PySpark is too old: streams of substrait_agg need PySpark 4.2",
+                    help="pip install 'pyspark>=4.2'",
+                ) from error
+            return ViewStreamReader(self._options(), schema)
