@@ -58,9 +58,13 @@ def rows_of(
     return pa.Table.from_batches(batches, target)
 
 
-def read(folder: str, schema: StructType | None = None, **options: object) -> pa.Table:
+def read(folder: str, **options: object) -> pa.Table:
+    """Read as Spark does without a schema of the user."""
     made = pickle.loads(pickle.dumps(source(folder, **options)))
-    schema = made.schema() if schema is None else schema
+    return read_columns(made, made.schema())
+
+
+def read_columns(made: DefaultSource, schema: StructType) -> pa.Table:
     reader = made.reader(schema)
     return rows_of(reader, list(reader.partitions()), schema)
 
@@ -100,12 +104,12 @@ def test_changes_and_rows_as_changes(goals: str, monkeypatch: pytest.MonkeyPatch
 def test_a_schema_chooses_columns(goals: str) -> None:
     rows = sa.open_view(goals).to_arrow()
     chosen = StructType().add("s", LongType()).add("team", StringType())
-    assert bag(read(goals, chosen)) == bag(rows.select(["s", "team"]))
+    assert bag(read_columns(source(goals), chosen)) == bag(rows.select(["s", "team"]))
     chosen = StructType().add("__weight", LongType()).add("team", StringType())
-    assert read(goals, chosen, changes="rows").num_rows == rows.num_rows
+    assert read_columns(source(goals, changes="rows"), chosen).num_rows == rows.num_rows
     for wrong in (StructType().add("s", IntegerType()), StructType().add("absent", LongType())):
         with pytest.raises(sa.UsageError, match="OPTION_INVALID") as refused:
-            read(goals, wrong)
+            read_columns(source(goals), wrong)
         assert any("choose from struct<team:string" in note for note in refused.value.__notes__)
 
 
