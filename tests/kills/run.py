@@ -78,7 +78,8 @@ class Place:
     def words(self) -> tuple[str, ...]:
         """The arguments, the same every time."""
         return (
-            "run", str(self.stream.plan), "--source", self.stream.source, "--checkpoint", str(self.checkpoint),
+            "run", str(self.stream.plan), *(word for source in self.stream.sources for word in ("--source", source)),
+            "--checkpoint", str(self.checkpoint),
             "--output", f"stream-json={self.folder / 'out.jsonl'}", "--output", f"changes-parquet={self.folder / 'out'}",
             "--no-progress", *self.options,
         )  # fmt: skip
