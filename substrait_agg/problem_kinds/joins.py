@@ -62,10 +62,12 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "JOIN_MARK_NULLABLE", "error", "error",
-        "the condition of the mark join can be null, so its mark can be null too",
+        ("the condition of the mark join can be null for rows that no key finds: several of its equalities are nullable, or "
+         "one and a condition on both inputs"),
         "compare columns that are required, or write a semi or anti join if the mark is only used as a filter",
         ("A limit of this program: the mark is null where no row matches and the condition is null for one "
-         "(specification, Join Types). Only marks that are true or false are computed."),
+         "(specification, Join Types). Such rows are found by an equality that is never null, or by counting the rows "
+         "and the nulls of a single nullable equality."),
     ),
     (
         "JOIN_CONDITION_NOT_SUPPORTED", "error", "error",
@@ -77,7 +79,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "JOIN_NOT_IN_UNCLEAR", "error", "error",
-        ("{producer} writes NOT IN and NOT EXISTS as the same anti join; its condition can be null, and then they give "
+        ("{producer} writes NOT IN and NOT EXISTS as the same {kind} join; its condition can be null, and then they give "
          "different rows"),
         "write NOT EXISTS with IS NOT DISTINCT FROM or over required columns, or declare the compared columns required",
         ("An anti join keeps the rows without a match (specification, Join Types). NOT IN keeps no row at all if the "

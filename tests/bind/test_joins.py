@@ -327,19 +327,36 @@ def test_an_anti_join_of_datafusion_over_required_keys_is_clear() -> None:
     assert [code for _, code, _ in problems] == ["ARGUMENTS_PROMOTED"]
 
 
+MAYBE_TWO = read("b", I64, I64)
+BOTH_NULLABLE = call("and", equal(0, 2), equal(1, 3))
+
+
 @pytest.mark.parametrize(
-    ("condition", "refused"),
+    ("right", "condition", "refused"),
     [
-        (ON, False),
-        (equal(0, 3), True),
-        (call("and", ON, call("gt", at(3), lit("1", "i32"))), True),
-        (call("and", ON, call("gt", at(2), lit("1"))), False),
+        (RIGHT, ON, False),
+        (RIGHT, equal(0, 3), False),
+        (RIGHT, call("and", ON, call("gt", at(3), lit("1", "i32"))), False),
+        (MAYBE_TWO, equal(0, 2), False),
+        (MAYBE_TWO, BOTH_NULLABLE, True),
+        (MAYBE_TWO, call("and", equal(0, 2), call("gt", at(1), at(3))), True),
     ],
 )
-def test_a_mark_is_computed_where_it_is_never_null(condition: Json, refused: bool) -> None:
-    given = plan(join("LEFT_MARK", LEFT, RIGHT, condition), 3)
+def test_a_mark_is_computed_where_keys_find_its_nulls(
+    right: Json, condition: Json, refused: bool
+) -> None:
+    given = plan(join("LEFT_MARK", read("a", I64, I64), right, condition), 3)
     errors = [item for item in found(given) if item[0] == "error"]
     assert errors == ([("error", "JOIN_MARK_NULLABLE", f"{ROOT}.join")] if refused else [])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mark_join_of_datafusion_over_nullable_keys_is_refused(mode: Mode) -> None:
+    """It is written for IN and for EXISTS below an OR or a NOT, and never null there."""
+    unclear = plan(join("LEFT_MARK", MAYBE, RIGHT, equal(0, 2)), 3, producer="datafusion")
+    errors = [item for item in found(unclear, mode) if item[0] == "error"]
+    assert errors == [("error", "JOIN_NOT_IN_UNCLEAR", f"{ROOT}.join")]
+    assert not found(plan(join("LEFT_MARK", LEFT, RIGHT, ON), 3, producer="datafusion"), mode)
 
 
 # --- removed fields ----------------------------------------------------------------------------

@@ -18,9 +18,10 @@ from substrait_agg.plan.types import Type
 
 CALLS: Mapping[str, Callable[..., Any]] = {
     "gt": pc.greater, "gte": pc.greater_equal, "lt": pc.less, "lte": pc.less_equal,
-    "equal": pc.equal, "not_equal": pc.not_equal, "and": pc.and_kleene, "or": pc.or_kleene, "not": pc.invert,
+    "equal": pc.equal, "not_equal": pc.not_equal, "and": lambda *values: reduce(pc.and_kleene, values), "or": lambda *values: reduce(pc.or_kleene, values), "not": pc.invert,
     "is_null": pc.is_null, "is_not_null": pc.is_valid, "add": pc.add_checked, "subtract": pc.subtract_checked,
     "multiply": pc.multiply_checked,
+    "is_not_false": lambda values: pc.fill_null(values, True), "coalesce": pc.coalesce,
 }  # fmt: skip
 
 

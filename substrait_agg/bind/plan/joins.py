@@ -27,6 +27,7 @@ from substrait_agg.bind.expressions.conversions import unify
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts
 from substrait_agg.bind.joins.keys import EQUALITIES, is_comparable, joined, split_condition
+from substrait_agg.bind.joins.marks import can_be_null, is_nullable_key, mark_join
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.plan import model
 
@@ -39,11 +40,6 @@ KINDS: dict[str, tuple[JoinKind, bool]] = {
     "left_mark": ("mark", False), "right_mark": ("mark", True),
 }  # fmt: skip
 """Type of a join in the plan -> the kind of the bound join, and whether its inputs are swapped."""
-
-NULL_FROM_ARGUMENTS = frozenset(
-    {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not"}
-)
-"""Functions that are null only if an argument is null."""
 
 Schemas = tuple[Schema | None, Schema | None]
 """Column types of the left and the right input; None if they are unknown."""
@@ -78,8 +74,8 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
     kind_of_join, swapped = kind
     _check_nulls(node, kind_of_join, (*keys, *found), residual, context)
     if swapped:
-        return _swapped(node, kind_of_join, left, right, (*keys, *found), residual)
-    return joined(kind_of_join, left, right, (*keys, *found), residual, node.path)
+        return _swapped(node, kind_of_join, left, right, (*keys, *found), residual, context)
+    return _joined(node, kind_of_join, left, right, (*keys, *found), residual, context)
 
 
 # --- parts -------------------------------------------------------------------------------------
@@ -161,31 +157,37 @@ def _check_nulls(
     residual: Expr | None,
     context: BindContext,
 ) -> None:
-    """Report joins whose result depends on what a comparison with null means."""
-    nullable = any(
-        not k.null_safe and (k.left.type.nullable or k.right.type.nullable) for k in keys
-    )
-    rest = conjuncts(residual)
-    unclear = kind == "mark" and not context.profile.marks_are_required
-    if unclear and (nullable or any(map(can_be_null, rest))):
-        context.report("JOIN_MARK_NULLABLE", node.path)
-    if kind != "anti" or not context.profile.plain_anti_joins:
+    """Report joins of a producer that writes NOT IN and NOT EXISTS alike."""
+    if kind not in ("anti", "mark") or not context.profile.plain_anti_joins:
         return
+    nullable = any(map(is_nullable_key, keys))
+    rest = conjuncts(residual)
     equals = [part for part in rest if isinstance(part, Call) and part.function == "equal"]
     if nullable or any(map(can_be_null, equals)):
-        context.report("JOIN_NOT_IN_UNCLEAR", node.path, producer=context.profile.name)
+        context.report("JOIN_NOT_IN_UNCLEAR", node.path, producer=context.profile.name, kind=kind)
+    elif kind == "mark":
+        return
     elif equals or any(not k.null_safe for k in keys):
         context.report("JOIN_NOT_IN_SAME", node.path, producer=context.profile.name)
 
 
-def can_be_null(expression: Expr) -> bool:
-    """Return whether an expression can be null.
-
-    Comparisons and logic are null only if an argument is, also if the plan declares them nullable.
-    """
-    if isinstance(expression, Call) and expression.function in NULL_FROM_ARGUMENTS:
-        return any(map(can_be_null, expression.arguments))
-    return expression.type.nullable and not is_unknown(expression)
+def _joined(
+    node: model.JoinRel,
+    kind: JoinKind,
+    left: BoundRelation,
+    right: BoundRelation,
+    keys: tuple[JoinKey, ...],
+    residual: Expr | None,
+    context: BindContext,
+) -> BoundRelation:
+    """Return the join; report a mark join whose null marks are not supported."""
+    if kind != "mark" or context.profile.marks_are_required:
+        return joined(kind, left, right, keys, residual, node.path)
+    made = mark_join(left, right, keys, residual, node.path)
+    if made is None:
+        context.report("JOIN_MARK_NULLABLE", node.path)
+        return joined(kind, left, right, keys, residual, node.path)
+    return made
 
 
 def _swapped(
@@ -195,13 +197,14 @@ def _swapped(
     right: BoundRelation,
     keys: tuple[JoinKey, ...],
     residual: Expr | None,
+    context: BindContext,
 ) -> BoundRelation:
     """Return a right join as the left join of the swapped inputs, with the columns in order."""
     width, other = len(left.types), len(right.types)
     places = {o: o + other if o < width else o - width for o in range(width + other)}
     turned = tuple(replace(key, left=key.right, right=key.left) for key in keys)
     moved = None if residual is None else renumber(residual, places)
-    join = joined(kind, right, left, turned, moved, node.path)
+    join = _joined(node, kind, right, left, turned, moved, context)
     if kind in ("semi", "anti", "mark"):
         return join
     every = columns(join.types)

@@ -1,0 +1,185 @@
+"""Write mark joins whose mark can be null as joins whose marks are true or false.
+
+The mark of a row is true if the condition is true for a row of the other side, else null if it is
+null for one, else false (specification, Join Types). With ``equal`` as the condition this is SQL's
+``IN``, and its negation is ``NOT IN``.
+
+A condition is a conjunction, so it is null for a pair of rows if none of its parts is false and it
+is not true. The mark is null if no row has the true condition, and one has no false part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundFilter,
+    BoundMeasure,
+    BoundProject,
+    BoundRelation,
+    Call,
+    Column,
+    Conditional,
+    Constant,
+    Expr,
+    JoinKey,
+)
+from substrait_agg.bind.context import columns, is_unknown
+from substrait_agg.bind.joins.conjunctions import (
+    TRUE,
+    conjunction,
+    conjuncts,
+    disjunction,
+    sides_of,
+)
+from substrait_agg.bind.joins.keys import as_condition, joined, shifted
+from substrait_agg.bind.joins.single_rows import has_one_row
+from substrait_agg.bind.rewrite import rewrite
+from substrait_agg.plan.types import BOOL, Type
+
+NULL_FROM_ARGUMENTS = frozenset(
+    {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not"}
+)
+"""Functions that are null only if an argument is null."""
+
+ALWAYS = BOOL.as_nullable(False)
+COUNT = Type("i64", nullable=False)
+
+
+def can_be_null(expression: Expr) -> bool:
+    """Return whether an expression can be null.
+
+    Comparisons and logic are null only if an argument is, also if the plan declares them nullable.
+    """
+    if isinstance(expression, Call) and expression.function in NULL_FROM_ARGUMENTS:
+        return any(map(can_be_null, expression.arguments))
+    return expression.type.nullable and not is_unknown(expression)
+
+
+def is_nullable_key(key: JoinKey) -> bool:
+    """Return whether the comparison of a key can be null."""
+    return not key.null_safe and (key.left.type.nullable or key.right.type.nullable)
+
+
+def mark_join(
+    left: BoundRelation,
+    right: BoundRelation,
+    keys: tuple[JoinKey, ...],
+    residual: Expr | None,
+    path: str,
+) -> BoundRelation | None:
+    """Return the rows of the left input and their marks.
+
+    Args:
+        left: the left input.
+        right: the right input.
+        keys: the equalities of the condition.
+        residual: its other parts, over the columns of both inputs.
+        path: path in the plan.
+
+    Returns:
+        The relation, or None if the rows for which the condition is null cannot be found by keys:
+        several equalities can be null, or one and a condition on both inputs, and none that cannot.
+    """
+    first = joined("mark", left, right, keys, residual, path)
+    parts = conjuncts(residual)
+    nullable = tuple(key for key in keys if is_nullable_key(key))
+    if not nullable and not any(map(can_be_null, parts)):
+        return first
+    join = _Marked(first, right, len(left.types), nullable, tuple(map(_not_false, parts)), path)
+    exact = tuple(key for key in keys if key not in nullable)
+    if exact or not nullable or has_one_row(right):
+        return join.by_keys(exact)
+    if len(nullable) == 1:
+        return join.by_counts(doubtful=any(map(can_be_null, parts)))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A join with marks that are true or false, to which the null marks are added.
+
+    Attributes:
+        first: the join whose mark says whether the condition is true for a row.
+        right: its right input.
+        width: number of columns of its left input.
+        nullable: the keys whose comparison can be null.
+        parts: that each other part of the condition is not false.
+        path: path in the plan.
+    """
+
+    first: BoundRelation
+    right: BoundRelation
+    width: int
+    nullable: tuple[JoinKey, ...]
+    parts: tuple[Expr, ...]
+    path: str
+
+    def by_keys(self, exact: tuple[JoinKey, ...]) -> BoundRelation:
+        """Find the rows with a null condition by the keys that cannot be null."""
+        compared = (
+            _not_false(as_condition(k, k.left, shifted(k.right, self.width))) for k in self.nullable
+        )
+        second = self._second(exact, (*compared, *self.parts))
+        return self._project(second, Column(ALWAYS, self.width + 1))
+
+    def by_counts(self, *, doubtful: bool) -> BoundRelation | None:
+        """Find them for a single key: where a side is null, only the other parts decide.
+
+        Args:
+            doubtful: whether the other parts can be null.
+        """
+        sides = [(part, sides_of(part, self.width)) for part in self.parts]
+        if any(len(read) > 1 for _, read in sides):
+            return None
+        (key,) = self.nullable
+        own = tuple(part for part, read in sides if read == {"left"})
+        other = tuple(shifted(part, -self.width) for part, read in sides if read != {"left"})
+        source = self._second((key,), self.parts) if doubtful else self.first
+        found = [Column(ALWAYS, self.width + 1)] if doubtful else []
+        counted = _presence(self.right, key.right, other, self.path)
+        joined_rows = joined("inner", source, counted, (), None, self.path)
+        there, has_null = columns(counted.types)
+        there, has_null = (shifted(e, len(source.types)) for e in (there, has_null))
+        is_null = Call(ALWAYS, "is_null", (key.left,))
+        alternatives = (*found, has_null, Call(ALWAYS, "and", (there, is_null)))
+        any_of = disjunction(alternatives) or TRUE
+        return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
+
+    def _second(self, keys: tuple[JoinKey, ...], parts: tuple[Expr, ...]) -> BoundRelation:
+        """Join the rows with their first mark once more, for a second one."""
+        moved = tuple(rewrite(part, self._behind_mark) for part in parts)
+        return joined("mark", self.first, self.right, keys, conjunction(moved), self.path)
+
+    def _behind_mark(self, column: Column) -> Column:
+        by = 0 if column.ordinal < self.width else 1
+        return Column(column.type, column.ordinal + by)
+
+    def _project(self, relation: BoundRelation, is_null: Expr) -> BoundRelation:
+        """Return the left columns and the mark, given the condition under which it is null."""
+        first = Column(ALWAYS, self.width)
+        null, no = Constant(BOOL, None), Constant(ALWAYS, False)
+        mark = Conditional(BOOL, ((first, TRUE), (is_null, null)), no)
+        expressions = (*columns(relation.types)[: self.width], mark)
+        return BoundProject(relation, expressions, tuple(e.type for e in expressions), self.path)
+
+
+def _not_false(part: Expr) -> Expr:
+    return Call(ALWAYS, "is_not_false", (part,)) if can_be_null(part) else part
+
+
+def _presence(
+    relation: BoundRelation, value: Expr, conditions: tuple[Expr, ...], path: str
+) -> BoundRelation:
+    """Return one row: whether a relation has rows that meet conditions, and any whose value is null."""
+    condition = conjunction(conditions)
+    if condition is not None:
+        relation = BoundFilter(relation, condition, relation.types, path)
+    every = BoundMeasure("count", (), None, COUNT, "count", path)
+    filled = BoundMeasure("count", (value,), None, COUNT, "count", path)
+    counts = BoundAggregate(relation, (), (every, filled), (COUNT, COUNT), path)
+    rows, values = columns(counts.types)
+    some = Call(ALWAYS, "gt", (rows, Constant(COUNT, 0)))
+    null = Call(ALWAYS, "gt", (rows, values))
+    return BoundProject(counts, (some, null), (ALWAYS, ALWAYS), path)
