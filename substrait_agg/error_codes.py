@@ -210,6 +210,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("JAVA_MISSING", "Spark needs Java 17 or newer, and no Java was found", "install Java, or set JAVA_HOME"),
         ("JAVA_TOO_OLD", "Spark needs Java 17 or newer, and an older Java was found", "install a newer Java, or set JAVA_HOME to one"),
         ("JAVA_INCOMPLETE", "Java lacks modules that Spark needs, for example because jlink built it", "install a complete Java, or set JAVA_HOME to one"),
+        ("CONNECT_NOT_SUPPORTED", "a run was given a session or a DataFrame of Spark Connect, or its process uses Spark Connect", "run in a process without SPARK_REMOTE; a session of Spark Connect can read the view"),
         ("SPARK_NOT_STARTED", "Spark could not start", "check --master and --conf; --debug shows what Spark printed"),
         ("SETTING_REFUSED", "Spark refuses a setting of --conf", "correct the setting"),
         ("RUN_NOT_STARTED", "Spark could not start the run", "check the sources, their options and --conf"),

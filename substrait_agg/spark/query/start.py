@@ -48,7 +48,12 @@ from substrait_agg.spark.session.errors import (
     spark_gone,
     spark_lost,
 )
-from substrait_agg.spark.session.session import PARTITIONS, SqlSettings, get_session
+from substrait_agg.spark.session.session import (
+    PARTITIONS,
+    SqlSettings,
+    get_session,
+    require_classic,
+)
 from substrait_agg.spark.sources.open import check_sources, weight_kind
 from substrait_agg.spark.sources.source_identity import check_locations, input_locations
 from substrait_agg.spark.sources.source_types import source_schemas, with_positions
@@ -70,6 +75,7 @@ def run(
         InputRefused, StateRefused, UsageError: before anything is written.
         RunFailed: Spark could not start, or the first version could not be computed.
     """
+    require_classic((options.spark, *sources.values()))
     remember((options.conf or {}).items())
     checked = checked_run(plan, sources, options)
     timer.end("check")
@@ -156,6 +162,7 @@ def schemas_of_sources(
         InputRefused, UsageError: a source is missing, has no types or cannot be opened.
         RunFailed: Spark could not start.
     """
+    require_classic((options.spark, *sources.values()))
     remember((options.conf or {}).items())
     try:
         return source_schemas(tables, sources, partial(_session, options))

@@ -10,13 +10,14 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from substrait_agg.errors import RunFailed, SubstraitAggError, UsageError
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
@@ -157,6 +158,35 @@ def get_session(
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return session
+
+
+_CONNECT = "pyspark.sql.connect."
+
+
+def require_classic(given: Iterable[object] = ()) -> None:
+    """Check that neither this process nor a given session or DataFrame uses Spark Connect.
+
+    A run calls the JVM of the driver, which a client of Spark Connect does not have.
+
+    Args:
+        given: sessions and DataFrames of the caller; other objects are ignored.
+
+    Raises:
+        UsageError: ``CONNECT_NOT_SUPPORTED``.
+    """
+    clients = [type(one) for one in given if type(one).__module__.startswith(_CONNECT)]
+    if clients:
+        found = f"a {clients[0].__name__} of Spark Connect was given"
+    elif is_remote():
+        found = "this process uses Spark Connect"
+    else:
+        return
+    raise UsageError(
+        "CONNECT_NOT_SUPPORTED",
+        f"a run needs Spark in its own process, and {found}",
+        help="run in a process without SPARK_REMOTE, with a classic session or none; a session of Spark Connect "
+        'can read the view: spark.read.format("substrait_agg").load(checkpoint)',
+    )
 
 
 _ERROR_LINE = re.compile(
