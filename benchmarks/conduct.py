@@ -190,7 +190,7 @@ def _job(workload: Workload, track: LaneRun, turn: Turn) -> dict[str, Any]:
     return {
         "lane": lane.name,
         "table": query.table,
-        "sql": query.for_spark() if is_spark else query.sql,
+        "sql": query.for_spark(weighted=lane.weighted) if is_spark else query.sql,
         "plan": str(plan_of(lane.query)),
         "folder": str(inputs),
         "files": [file.name for file in turn.files],
@@ -199,6 +199,7 @@ def _job(workload: Workload, track: LaneRun, turn: Turn) -> dict[str, Any]:
         "columns": {f.name: str(f.type) for f in track.data.table},
         "checkpoint": str(track.checkpoint),
         "samples": workload.samples if turn.round >= 0 else 0,
+        "weighted": lane.weighted,
     }
 
 

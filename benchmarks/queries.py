@@ -19,6 +19,7 @@ class Query:
         sql: as DataFusion and DuckDB take it, and Spark unless `spark` is given.
         table: its name.
         spark: for Spark.
+        weighted: for Spark, over rows with the weight ``w``; empty where it cannot be said.
         native: why Spark's streaming aggregation cannot run it; empty where it can.
         plan: the plan below ``plans/``; empty: of the query's name in ``plans/bench``.
         expected: for DuckDB, what the view must hold, where that is not `sql`.
@@ -28,14 +29,15 @@ class Query:
     sql: str
     table: str = "t"
     spark: str = ""
+    weighted: str = ""
     native: str = ""
     plan: str = ""
     expected: str = ""
     shown: str = "SELECT * FROM view"
 
-    def for_spark(self) -> str:
+    def for_spark(self, *, weighted: bool = False) -> str:
         """The text that Spark takes."""
-        return self.spark or self.sql
+        return (self.weighted if weighted else self.spark) or self.sql
 
 
 def plan_of(name: str) -> Path:
@@ -121,6 +123,8 @@ _Q01_SHOWN = (
 QUERIES: dict[str, Query] = {
     "count_sum_avg": Query(
         "SELECT k, count(*) AS n, sum(i) AS s, avg(x) AS a FROM t GROUP BY k",
+        weighted="SELECT k, sum(w) AS n, sum(i * w) AS s, sum(x * w) / nullif(sum(w), 0) AS a"
+        " FROM t GROUP BY k",
     ),
     "sum_float": Query("SELECT k, sum(x) AS s FROM t GROUP BY k"),
     "sum_int": Query("SELECT k, sum(i) AS s FROM t GROUP BY k"),

@@ -34,12 +34,14 @@ class Lane:
         engine: one of `benchmarks.process.ENGINES`.
         query: one of `benchmarks.queries.QUERIES`.
         data: one of the workload's data sets.
+        weighted: whether rows leave by their weight instead of their operation.
     """
 
     name: str
     engine: str
     query: str
     data: str
+    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ class Sizes:
         return [(WARM, rows)] * min(count, self.most)
 
 
-def lanes(query: str, data: str, engines: Sequence[str], suffix: str = "") -> tuple[Lane, ...]:
+def lanes(
+    query: str, data: str, engines: Sequence[str], suffix: str = "", *, weighted: bool = False
+) -> tuple[Lane, ...]:
     """A lane per engine for one query."""
-    return tuple(Lane(engine + suffix, engine, query, data) for engine in engines)
+    return tuple(Lane(engine + suffix, engine, query, data, weighted) for engine in engines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.data.bids import bids
-from benchmarks.data.churn import churn
+from benchmarks.data.churn import churn, with_deletions
 from benchmarks.data.lineitem import lineitem
 from benchmarks.data.rows import lists, many, wide, with_key
 from benchmarks.queries import NO_DELETES, NO_DISTINCT
@@ -161,6 +161,36 @@ def w10(sizes: Sizes) -> Workload:
     )  # fmt: skip
 
 
+def w11(sizes: Sizes) -> Workload:
+    """Retractions at the price of inserts."""
+    rows, count = sizes.rows(250_000, 500_000), sizes.count(16, 20)
+    drawn = sizes.batches(MEASURED, count, rows)
+    keys = sizes.rows(500_000, 1_000_000)
+    held, batch = sizes.rows(1_000_000, 5_000_000), sizes.rows(50_000, 100_000)
+    churned = {"rows": held, "groups": held // 20, "batch": batch, "pairs": sizes.count(10, 14)}
+    data = {
+        "inserts": DataSource(with_key, {"keys": keys, "held": 0, "batches": drawn}),
+        "changes": DataSource(with_deletions, {"keys": keys, "batches": drawn}),
+        "churn": DataSource(churn, {**churned, "weighted": True}),
+    }
+    engines = ("ours", "duckdb")
+    return Workload(
+        "W11", f"W1 with {rows:,} rows a batch and W4, rows leaving by operation and by weight; a third deletions",
+        data,
+        (
+            *lanes("count_sum_avg", "inserts", STREAMING, "@inserts"),
+            *lanes("count_sum_avg", "changes", engines, "@op"),
+            *lanes("count_sum_avg", "changes", STREAMING, "@weight", weighted=True),
+            *lanes("churn", "churn", engines, "@churn-op"),
+            *lanes("churn", "churn", ("ours",), "@churn-weight", weighted=True),
+        ),
+        absent={
+            **{f"{e}@op": NO_DELETES for e in NO_NATIVE},
+            **{f"{e}@churn-{c}": f"{NO_DELETES}, and {NO_DISTINCT}" for e in NO_NATIVE for c in ("op", "weight")},
+        },
+    )  # fmt: skip
+
+
 def exact(sizes: Sizes) -> Workload:
     """What exactness of float sums costs."""
     rows, count = sizes.rows(250_000, 500_000), sizes.count(10, 20)
@@ -211,6 +241,6 @@ def crossover(sizes: Sizes) -> Workload:
 
 WORKLOADS: dict[str, Callable[[Sizes], Workload]] = {
     "W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6, "W7": w7, "W8": w8, "W9": w9,
-    "W10": w10, "X1": exact, "X2": crossover,
+    "W10": w10, "W11": w11, "X1": exact, "X2": crossover,
 }  # fmt: skip
 """Workload by its id; X1 and X2 measure what a target asks for besides."""

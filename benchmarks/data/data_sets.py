@@ -18,8 +18,8 @@ FOLDER = Path(__file__).parents[2] / "bench-data"
 LOAD = "load"
 """Kind of the files that are there before anything is measured."""
 
-OP, ID = "op", "id"
-"""Columns beside those of the table: what a row does (``insert``, ``delete``), and which row it is."""
+OP, WEIGHT, ID = "op", "w", "id"
+"""Columns beside those of the table: what a row does (``insert``, ``delete``), the same as a weight (1, -1), and which row it is."""
 
 FIRST_MODIFIED = 1_700_000_000
 
@@ -30,7 +30,7 @@ class ChangeFile:
 
     Attributes:
         kind: what its batch is counted under; `LOAD` where it is not measured.
-        rows: the table's columns, and where rows also leave it `OP` and `ID`.
+        rows: the table's columns, and where rows also leave it `OP` and `ID`, perhaps `WEIGHT`.
     """
 
     kind: str
@@ -76,7 +76,7 @@ class DataSet:
     @property
     def table(self) -> pa.Schema:
         """Columns of the table."""
-        return pa.schema([field for field in self.schema if field.name not in (OP, ID)])
+        return pa.schema([field for field in self.schema if field.name not in (OP, WEIGHT, ID)])
 
 
 def make(

@@ -35,13 +35,14 @@ def with_key(
     random = np.random.default_rng(seed)
     for first in range(0, held, LOAD_ROWS):
         taken = np.arange(first, min(first + LOAD_ROWS, held), dtype=np.int64) % keys
-        yield ChangeFile(LOAD, _with_key(random, taken))
+        yield ChangeFile(LOAD, keyed_rows(random, taken))
     for kind, rows in batches:
         drawn = random.integers(0, keys, rows)
-        yield ChangeFile(kind, _with_key(random, np.where(random.random(rows) < hot, 0, drawn)))
+        yield ChangeFile(kind, keyed_rows(random, np.where(random.random(rows) < hot, 0, drawn)))
 
 
-def _with_key(random: np.random.Generator, keys: Int64s) -> pa.Table:
+def keyed_rows(random: np.random.Generator, keys: Int64s) -> pa.Table:
+    """Rows of `with_key` for these keys."""
     rows = len(keys)
     floats = random.integers(0, 10_000_000, rows) / 1024
     return pa.table({"k": keys, "i": random.integers(-1000, 1000, rows), "x": floats})

@@ -25,6 +25,7 @@ class EngineJob:
         checkpoint: folder for state.
         samples: number of last batches for which recomputing engines compute everything; 0 for none.
         partitions: of the state.
+        weighted: whether rows leave by their weight instead of their operation.
     """
 
     lane: str
@@ -39,6 +40,7 @@ class EngineJob:
     checkpoint: str
     samples: int
     partitions: int = 2
+    weighted: bool = False
 
     @property
     def batches(self) -> list[tuple[str, ...]]:

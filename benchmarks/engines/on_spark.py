@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.data.data_sets import WEIGHT
 from benchmarks.engines.job import EngineJob
 from substrait_agg.spark.session.session import get_session
 
@@ -37,10 +38,10 @@ def session() -> SparkSession:
     return get_session(f"local[{CORES}]", settings)
 
 
-def schema(job: EngineJob, *, op: bool = False) -> str:
-    """The columns of the table for Spark, with the operation where asked for."""
+def schema(job: EngineJob) -> str:
+    """The columns of the table for Spark, and the weight if the job reads it."""
     columns = [f"{n} {_ddl(t)}" for n, t in job.columns.items()]
-    return ", ".join([*columns, *(["op string"] if op and job.changes else [])])
+    return ", ".join([*columns, *([f"{WEIGHT} long"] if job.weighted else [])])
 
 
 def _ddl(arrow: str) -> str:

@@ -34,7 +34,7 @@ class Ours:
             written += snapshot.stat().st_size
             told.append((progress, written + sum(o.written_bytes for o in progress.operators)))
 
-        change = "&op=op" if job.changes else ""
+        change = "&weight=w" if job.weighted else "&op=op" if job.changes else ""
         run = sa.run(
             job.plan,
             {job.table: f"parquet:{job.folder}?batch-files={job.batch_files}{change}"},
