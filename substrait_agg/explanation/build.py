@@ -292,9 +292,7 @@ def _multiplied(node: Node) -> str:
 def _words(node: Node, keys: tuple[ExplainedKey, ...], *, by_policy: bool) -> Mapping[str, str]:
     """Return the words for the templates of an operator."""
     named = ", ".join([*(key.name for key in keys), *(["grouping set"] if node.sets else [])])
-    # A global aggregate always sums first, and so does one with arbitrary weights, which are split
-    # into limbs.
-    sums = not named or node.weight == "weighted"
+    sums = not named  # a global aggregate always sums first
     entries = not all(tree.extremes_only for tree in node.trees)
     return {
         "by": (f"by {named}" if named else "to one group")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.commit.runtime.task_plan import TaskResult
+from substrait_agg.spark.execution import operator_job, partial_aggregation
 from tests.e2e.feeds import Feed, check
 from tests.e2e.files import write_in_order
 from tests.e2e.model import measured
@@ -101,6 +103,79 @@ def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_
         check(spark, tmp_path, _plan(), [feed], _wanted, partitions=2)
     assert [care.split_decimals for care in seen] == [False, False, True, True, True]
     assert seen[-1].repartition
+
+
+def _sums_plan() -> tuple[str, dict[str, str]]:
+    """A float, an integer and a narrow decimal."""
+    columns = {"k": "i64", "x": "fp64", "i": "i64", "m": "decimal<9,2>"}
+    builder = Builder()
+    measures = [
+        builder.measure("sum", (column(1), "fp64"), output="fp64"),
+        builder.measure("sum", (column(2), "i64"), output="decimal<38,0>"),
+        builder.measure("count", (column(2), "i64"), output="i64!"),
+        builder.measure("sum", (column(3), "decimal<9,2>"), output="decimal<38,2>"),
+    ]
+    read_all = aggregate(read("t", columns), [column(0)], measures)
+    return builder.plan(read_all, "k", "s", "t", "n", "m"), columns
+
+
+def _summed(rows: Bag) -> Bag:
+    groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {}
+    for row, weight in rows.items():
+        groups.setdefault(row[0], []).append((row, weight))
+    return Counter(
+        (
+            key,
+            plain(measured("sum", [(r[1], w) for r, w in members], "fp64")),
+            measured("sum", [(r[2], w) for r, w in members], "decimal<38,0>"),
+            measured("count", [(r[2], w) for r, w in members], "i64"),
+            measured("sum", [(r[3], w) for r, w in members], "decimal<38,2>"),
+        )
+        for key, members in groups.items()
+        if sum(w for _, w in members) > 0
+    )
+
+
+def test_large_weights_are_multiplied_in_halves(spark: SparkSession, tmp_path: Path) -> None:
+    """Only batches with such weights are, whatever the values; the others cost what changes cost."""
+    plan, columns = _sums_plan()
+    most, cents = 2**63 - 1, Decimal("9999999.99")
+    rows = [
+        (k, x, i, m)
+        for k in range(5)
+        for x, i, m in ((1e300, most, cents), (-0.1, -most - 1, -cents), (3.5, None, None))
+    ]
+    weights = [[1, 1, -1, 1, 0], [1, 2**31, 0, -1, 1], [-(2**40), 2**31, 3], [1, -1, 1], [2, 1]]
+    batches = [[(row, w) for row in rows for w in kinds] for kinds in weights]
+    with observed_strategy() as seen:
+        check(spark, tmp_path, plan, [Feed("t", columns, "weight", batches)], _summed)
+    assert [care.split_weights for care in seen] == [False, False, True, True, False, True]
+    assert not any(care.skip_preaggregation for care in seen)
+
+
+def test_sums_beyond_int64_are_computed_again_in_halves(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many rows of one group whose weights are small each: a smaller limit of rows stands for 2^25 of them."""
+    monkeypatch.setattr(partial_aggregation, "_SMALL_WEIGHT", 2**29)
+    columns = {"k": "i64", "i": "i64"}
+    builder = Builder()
+    measures = [builder.measure("sum", (column(1), "i64"), output="decimal<38,0>")]
+    plan = builder.plan(aggregate(read("t", columns), [column(0)], measures), "k", "s")
+    batch = [((1, 2**63 - 1), 2**29)] * 16 + [((1, -(2**63)), 1)]
+    (total,) = {sum(row[1] * w for row, w in batch)}
+    collect, tried = operator_job._collect, []
+
+    def observed(*arguments: Any) -> list[TaskResult]:
+        tried.append(arguments[3].split_weights)
+        return collect(*arguments)
+
+    monkeypatch.setattr(operator_job, "_collect", observed)
+    check(
+        spark, tmp_path, plan, [Feed("t", columns, "weight", [batch])],
+        lambda rows: Counter({(1, Decimal(total)): 1} if rows else {}),
+    )  # fmt: skip
+    assert tried == [False, True]
 
 
 @pytest.mark.parametrize("weights", ["op", "one"])

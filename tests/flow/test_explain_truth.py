@@ -145,7 +145,7 @@ def test_the_steps_are_those_that_the_spec_asks_for() -> None:
         for node, said in zip(flow.operators, told.operators, strict=True):
             spec = operator_spec(node)
             assert bool(step(said, "partial")) == (not spec.row_wise)
-            may_be_raw = not spec.row_wise and not spec.is_global and spec.weight != "weighted"
+            may_be_raw = not spec.row_wise and not spec.is_global
             assert ("or otherwise rows" in step(said, "exchange")) == may_be_raw
             assert ("unless" in step(said, "partial")) == may_be_raw
             assert step(said, "exchange").startswith("rows") == spec.row_wise

@@ -106,18 +106,28 @@ def _key_hash(spec: OperatorSpec, row: Row, spread: int) -> int:
 
 
 def partial_sums(spec: OperatorSpec, rows: Sequence[Row], spread: int) -> pa.RecordBatch:
-    """One delta row per input row; keys share `spread` different hashes."""
+    """One delta row per input row; keys share `spread` different hashes.
+
+    Arbitrary weights are multiplied in halves of 16 bits if one of them is large, as on Spark.
+    """
+    kind = spec.weight
+    if kind == "weighted" and all(abs(row.weight) <= 16 for row in rows):
+        kind = "changelog"
     columns: dict[str, list[Any]] = {"__m": [], "__x": [], "__rows": []}
+    if spec.weight == "weighted":
+        columns["__large"] = []
     for row in rows:
         cells: dict[str, Any] = {
             "__m": _key_hash(spec, row, spread),
             "__x": 7 if spec.keys else 0,
             "__rows": 1,
         }
+        if spec.weight == "weighted":
+            cells["__large"] = 1 if abs(row.weight) > 16 else None
         cells |= {f"k{i}": v for i, v in enumerate(row.key[: len(spec.keys)])}
-        cells |= _coefficients("w", [1], row.weight, spec.weight)
+        cells |= _coefficients("w", [1], row.weight, kind)
         for i, accumulator in enumerate(spec.accumulators):
-            cells |= _cells(i, accumulator, row, spec.weight)
+            cells |= _cells(i, accumulator, row, kind)
         for name in cells.keys() - columns.keys():
             columns[name] = [None] * (len(columns["__m"]) - 1)
         for name, column in columns.items():
@@ -149,6 +159,7 @@ def _coefficients(
     for i, value in enumerate(values):
         for j, part in enumerate(weights):
             result[i + j] += value * part
+    prefix += "h" if kind == "weighted" else ""
     return {f"{prefix}_{k}": total for k, total in enumerate(result)}
 
 

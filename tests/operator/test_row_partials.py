@@ -17,13 +17,14 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightK
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.aggregate.groups import RowGroups
 from substrait_agg.operator.common.spec import OperatorSpec
-from substrait_agg.operator.measures.row_partials import split_accumulator, split_rows
+from substrait_agg.operator.measures.row_partials import Weights, split_accumulator, split_rows
 from substrait_agg.operator.numeric.delta import (
     FloatDigits,
     add_floats,
     coefficients,
     fixed_digits,
     float_digits,
+    from_halves,
     pack_floats,
     split_registers,
     unpack_floats,
@@ -129,16 +130,15 @@ def test_partial_sums_of_raw_rows_are_exact(kind: WeightKind, data: st.DataObjec
     spec = spec_for(kind)
     table = pa.Table.from_batches([split_rows(batch_of(given_, kind), spec)])
     assert not {"x0", "__weight", "a6_0", "a7_0"} & set(table.column_names)
-    limb = spec.limb_bits
-    assert integer_of(coefficients(table, "w", limb)) == sum(r[4] for r in given_)
-    fixed = [integer_of(fixed_digits(table, i, spec.accumulators[i], limb)) for i in range(3)]
+    assert integer_of(coefficients(table, "w")) == sum(r[4] for r in given_)
+    fixed = [integer_of(fixed_digits(table, i, spec.accumulators[i])) for i in range(3)]
     assert fixed == [
         sum(r[4] for r in given_ if r[0] is not None),
         sum((r[0] or 0) * r[4] for r in given_),
         sum((r[1] or 0) * r[4] for r in given_),
     ]
     for i, left, right in ((3, X, None), (4, X, Y), (5, Y, Y)):
-        value = float_digits(table, i, spec.accumulators[i], limb)
+        value = float_digits(table, i, spec.accumulators[i])
         factors = [(r[left], 1.0 if right is None else r[right], r[4]) for r in given_]
         present = [(product(x, y), w) for x, y, w in factors if x is not None and y is not None]
         check_floats(value, present)
@@ -151,8 +151,8 @@ def test_products_reach_from_the_smallest_to_the_largest() -> None:
     y = pa.array([most, -most, least, least, 1.0, math.inf, math.nan, 1.0])
     weight = np.array([2**63 - 1, 5, 2**62, 1, -3, 2, 1, 0], np.int64)
     accumulator = Accumulator("product", 0, 0, 0, other=1)
-    cells = split_accumulator(0, accumulator, {0: x, 1: y}, weight, "weighted")
-    value = float_digits(pa.table(cells), 0, accumulator, 16)
+    cells = split_accumulator(0, accumulator, {0: x, 1: y}, Weights.of(weight))
+    value = float_digits(pa.table(cells), 0, accumulator)
     wanted = Fraction(most) ** 2 * (2**63 - 6) + Fraction(least) ** 2 * (2**62 - 1)
     check_floats(value, [(wanted, 1), (math.inf, -3), (math.nan, 2)])
 
@@ -161,8 +161,8 @@ def test_finite_products_never_reach_the_registers() -> None:
     """The largest product with the largest weight, doubled sixty-three times, is still told from a NaN."""
     most = pa.array([1.7976931348623157e308])
     accumulator = Accumulator("product", 0, 0, 0, other=0)
-    cells = split_accumulator(0, accumulator, {0: most}, np.array([2**63 - 1]), "weighted")
-    value = total(float_digits(pa.table(cells), 0, accumulator, 16))
+    cells = split_accumulator(0, accumulator, {0: most}, Weights.of(np.array([2**63 - 1])))
+    value = total(float_digits(pa.table(cells), 0, accumulator))
     for _ in range(63):
         value = add_floats(value, value)
     _, registers = split_registers(value)
@@ -175,10 +175,10 @@ def test_what_is_not_finite_is_counted_apart_from_the_digits() -> None:
     """One NaN does not give every group of a slice the digits between it and the finite values."""
     values = pa.array([1.0, math.nan, 2.5, -math.inf])
     cells = split_accumulator(
-        0, Accumulator("float", 0, 0, 0), {0: values}, np.ones(4, np.int64), "append_only"
+        0, Accumulator("float", 0, 0, 0), {0: values}, Weights.of(np.ones(4, np.int64))
     )
-    value = float_digits(pa.table(cells), 0, Accumulator("float", 0, 0, 0), 32)
-    plain = float_digits(pa.table(cells).slice(0, 1), 0, Accumulator("float", 0, 0, 0), 32)
+    value = float_digits(pa.table(cells), 0, Accumulator("float", 0, 0, 0))
+    plain = float_digits(pa.table(cells).slice(0, 1), 0, Accumulator("float", 0, 0, 0))
     assert len(value.digits) == len(plain.digits)
     stored = unpack_floats(*pack_floats(add_floats(FloatDigits(0, exact.zeros(1, 4)), value)))
     counts = [list(register) for register in split_registers(stored)[1]]
@@ -190,7 +190,32 @@ def test_what_is_not_finite_is_counted_apart_from_the_digits() -> None:
 def test_single_floats_multiply_exactly() -> None:
     x = pa.array([0.1, 3.0000002], pa.float32())
     accumulator = Accumulator("product", 0, 0, 0, other=0)
-    cells = split_accumulator(0, accumulator, {0: x}, np.array([1, -1]), "changelog")
-    value = float_digits(pa.table(cells), 0, accumulator, 32)
+    cells = split_accumulator(0, accumulator, {0: x}, Weights.of(np.array([1, -1])))
+    value = float_digits(pa.table(cells), 0, accumulator)
     exactly = [Fraction(v) ** 2 for v in x.to_pylist()]
     check_floats(value, [(exactly[0], 1), (exactly[1], -1)])
+
+
+@settings(deadline=None)
+@given(columns=st.lists(st.lists(LONGS, min_size=3, max_size=3), min_size=1, max_size=12))
+def test_sums_in_halves_keep_their_value(columns: list[list[int]]) -> None:
+    """Coefficients at distances of 16 bits, of any size, become coefficients at distances of 32 bits."""
+    cells = {f"a0h_{j}": pa.array(column, pa.int64()) for j, column in enumerate(columns)}
+    rows = from_halves(pa.RecordBatch.from_pydict({"k0": pa.array([1, 2, 3]), **cells}))
+    assert "a0h_0" not in rows.schema.names
+    digits = coefficients(pa.Table.from_batches([rows]), "a0")
+    for i in range(3):
+        wanted = sum(column[i] << (16 * j) for j, column in enumerate(columns))
+        assert integer_of(digits[:, i : i + 1]) == wanted
+
+
+def test_weights_at_the_limit_have_one_coefficient() -> None:
+    """One more bit, and they are cut; a value of 63 bits times either is exact."""
+    accumulator = Accumulator("integer", 0, 64, digits_for(64, "weighted"))
+    value = pa.array([-(2**63), 2**63 - 1])
+    for most, columns in ((2**28, 2), (2**28 + 1, 4), (-(2**63), 4)):
+        weight = np.array([most, 1 if most < 0 else -most])
+        cells = split_accumulator(0, accumulator, {0: value}, Weights.of(weight))
+        assert len(cells) == columns
+        total_ = integer_of(fixed_digits(pa.table(cells), 0, accumulator))
+        assert total_ == -(2**63) * int(weight[0]) + (2**63 - 1) * int(weight[1])

@@ -18,6 +18,7 @@ from substrait_agg.spark.execution.strategy import (
     UNWEIGHED_BYTES,
     BatchStrategy,
     next_strategy,
+    repeat_strategy,
     rows_per_arrow_batch,
 )
 from substrait_agg.spark.execution.task_runner import HANDED_OVER
@@ -56,10 +57,27 @@ def test_many_measures_are_rather_exchanged_as_rows() -> None:
     assert after(1_000, 350, BatchStrategy(), spec(20)).skip_preaggregation
 
 
-def test_one_group_and_any_weights_are_always_summed_first() -> None:
-    """One task would get all rows; and products with weights of any size are made on Spark."""
+def test_one_group_is_always_summed_first() -> None:
+    """One task would get all rows."""
     assert not after(2, 1, BatchStrategy(), spec(30, is_global=True)).skip_preaggregation
-    assert not after(1_000, 1_000, BatchStrategy(), spec(30, weight="weighted")).skip_preaggregation
+
+
+def test_rows_with_weights_of_any_size_may_be_exchanged_as_they_are() -> None:
+    """A task multiplies large weights in pieces itself."""
+    assert after(1_000, 1_000, BatchStrategy(), spec(30, weight="weighted")).skip_preaggregation
+
+
+def test_a_batch_with_large_weights_is_summed_again_in_halves() -> None:
+    """Once, and the batches after it until one has none."""
+    refused = TaskResult(0, 1, large_weights=True)
+    care = repeat_strategy(BatchStrategy(), [TaskResult(0, 1), refused])
+    assert care == BatchStrategy(split_weights=True)
+    assert repeat_strategy(care, [refused]) == care
+    told = spec(weight="weighted")
+    counters = {"input_rows": 100, "touched": 1}
+    seen = next_strategy(told, [TaskResult(0, 1, counters=counters, large_weights=True)], care)
+    assert seen.split_weights
+    assert not next_strategy(told, [TaskResult(0, 1, counters=counters)], seen).split_weights
 
 
 def test_the_driver_takes_the_sums_of_few_groups() -> None:

@@ -54,7 +54,7 @@ from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_valu
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of
-from substrait_agg.operator.measures.row_partials import split_accumulator
+from substrait_agg.operator.measures.row_partials import Weights, split_accumulator
 from substrait_agg.operator.measures.user_aggregates import with_computed
 from substrait_agg.operator.numeric.delta import (
     FloatDigits,
@@ -259,7 +259,6 @@ def state_after(
 
 
 Int64s = npt.NDArray[np.int64]
-LIMB_BITS = 16  # narrow limbs, because an entry stands for any number of rows
 
 Summed = exact.Digits | FloatDigits
 
@@ -430,12 +429,12 @@ class GroupRewriter:
             return None
         columns = with_computed(given.columns, self._spec.computed)
         table = pa.table(
-            split_accumulator(ordinal, accumulator, columns, given.weights, "weighted")
+            split_accumulator(ordinal, accumulator, columns, Weights.of(given.weights))
         )
         groups = RowGroups.of(given.groups, self._count)
         if accumulator.floating:
-            return groups.sum_floats(float_digits(table, ordinal, accumulator, LIMB_BITS))
-        return groups.sum_rows(fixed_digits(table, ordinal, accumulator, LIMB_BITS))
+            return groups.sum_floats(float_digits(table, ordinal, accumulator))
+        return groups.sum_rows(fixed_digits(table, ordinal, accumulator))
 
     # --- trees -----------------------------------------------------------------------------------
 

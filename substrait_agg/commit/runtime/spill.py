@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -24,10 +25,11 @@ class Buckets:
         self._width = (highest - lowest + SPILL_BUCKETS) // SPILL_BUCKETS
         self._low = lowest
         self._high = highest
-        self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
+        self._writers: dict[tuple[int, pa.Schema], pa.RecordBatchStreamWriter] = {}
+        self._names: dict[int, list[str]] = defaultdict(list)
 
     def add(self, table: pa.Table) -> None:
-        """Add rows."""
+        """Add rows; missing columns are null."""
         hashes = table.column("hash").to_numpy()
         bucket = (hashes - np.uint64(self._low)) // np.uint64(self._width)
         for b in np.unique(bucket):
@@ -35,10 +37,13 @@ class Buckets:
             self._writer(int(b), table.schema).write_table(rows)
 
     def _writer(self, bucket: int, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
-        if bucket not in self._writers:
-            sink = self._stack.enter_context(self._files.create(f"bucket-{bucket}"))
-            self._writers[bucket] = self._stack.enter_context(pa.ipc.new_stream(sink, schema))
-        return self._writers[bucket]
+        if (bucket, schema) not in self._writers:
+            name = f"bucket-{bucket}-{len(self._names[bucket])}"
+            sink = self._stack.enter_context(self._files.create(name))
+            writer = self._stack.enter_context(pa.ipc.new_stream(sink, schema))
+            self._writers[bucket, schema] = writer
+            self._names[bucket].append(name)
+        return self._writers[bucket, schema]
 
     def tables(self) -> Iterator[tuple[pa.Table | None, int, int]]:
         """Yield the rows of each range of hashes, in order.
@@ -52,8 +57,10 @@ class Buckets:
             high = min(self._high, low + self._width - 1)
             if low > self._high:
                 return
-            table = None
-            if bucket in self._writers:
-                with self._files.map(f"bucket-{bucket}") as source:
-                    table = pa.ipc.open_stream(source).read_all()
+            parts = [self._read(name) for name in self._names[bucket]]
+            table = pa.concat_tables(parts, promote_options="default") if parts else None
             yield table, low, high
+
+    def _read(self, name: str) -> pa.Table:
+        with self._files.map(name) as source:
+            return pa.ipc.open_stream(source).read_all()

@@ -25,8 +25,9 @@ from substrait_agg.commit.runtime.counters import TaskCounters
 from substrait_agg.commit.runtime.spill import Buckets
 from substrait_agg.commit.runtime.surrogates import Surrogates
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
-from substrait_agg.operator.common.names import PORT
+from substrait_agg.operator.common.names import LARGE, PORT
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader, SumOverflow
+from substrait_agg.operator.numeric.delta import from_halves
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.rows import Hashes
@@ -45,12 +46,16 @@ class _Retry(Exception):
     Attributes:
         misplaced: whether rows are outside the range of the task.
         overflow: whether a partial sum of decimals has overflowed.
+        large_weights: whether a weight is too large for the way in which the rows were summed.
     """
 
-    def __init__(self, *, misplaced: bool, overflow: bool) -> None:
+    def __init__(
+        self, *, misplaced: bool = False, overflow: bool = False, large_weights: bool = False
+    ) -> None:
         super().__init__()
         self.misplaced = misplaced
         self.overflow = overflow
+        self.large_weights = large_weights
 
 
 def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
@@ -59,7 +64,11 @@ def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
         return _Task(plan).run(batches)
     except _Retry as retry:
         return TaskResult(
-            plan.low, plan.high, misplaced=retry.misplaced, decimal_overflow=retry.overflow
+            plan.low,
+            plan.high,
+            misplaced=retry.misplaced,
+            decimal_overflow=retry.overflow,
+            large_weights=retry.large_weights,
         )
 
 
@@ -84,6 +93,7 @@ class _Task:
         self._schema = plan.operator.state_schema(final=plan.final)
         self._counters = TaskCounters()
         self._received = 0
+        self._large_weights = False
         self._writers = {name: self._writer(name) for name in self._schema}
         self._keyed = cache(self._open_keyed)
         surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.watermark_pass)
@@ -141,6 +151,7 @@ class _Task:
             changes=change_files,
             joined=joined,
             received=self._received,
+            large_weights=self._large_weights,
         )
         # Take the counters last: writing and merging the trees changes them.
         return replace(done, counters=dict(self._counters))
@@ -199,14 +210,14 @@ class _Task:
             rows, size = rows + checked.num_rows, size + checked.nbytes
             if rows > most or size > most_bytes:
                 buckets = buckets or Buckets(plan.low, plan.high, stack)
-                buckets.add(pa.Table.from_batches(held))
+                buckets.add(_together(held))
                 held, rows, size = [], 0, 0
         if buckets is None:
-            whole = pa.Table.from_batches(held) if rows else None
+            whole = _together(held) if rows else None
             yield from self._completed(whole, plan.low, plan.high)
             return
         if held:
-            buckets.add(pa.Table.from_batches(held))
+            buckets.add(_together(held))
         for table, low, high in buckets.tables():
             yield from self._completed(table, low, high)
 
@@ -214,14 +225,28 @@ class _Task:
         plan = self._plan
         hashes = sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
         if len(hashes) and (int(hashes.min()) < plan.low or int(hashes.max()) > plan.high):
-            raise _Retry(misplaced=True, overflow=False)
+            raise _Retry(misplaced=True)
         try:
             rows, count = self._operator.receive(
-                _hashed(batch, hashes), raw=plan.unaggregated, emission=plan.emission
+                self._summable(_hashed(batch, hashes)),
+                raw=plan.unaggregated,
+                emission=plan.emission,
             )
         except SumOverflow as error:
-            raise _Retry(misplaced=False, overflow=True) from error
+            raise _Retry(overflow=True) from error
         self._counters["input_rows"] += count
+        return rows
+
+    def _summable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return partial sums with coefficients at distances of 32 bits, after a check of weights."""
+        if LARGE not in batch.schema.names:
+            return batch
+        large = bool(pc.any(pc.greater(batch.column(LARGE), 0)).as_py())
+        sums = batch.drop_columns([LARGE])
+        rows = from_halves(sums)
+        if large and rows is sums:
+            raise _Retry(large_weights=True)
+        self._large_weights |= large
         return rows
 
     def _completed(self, table: pa.Table | None, low: int, high: int) -> Iterator[pa.Table]:
@@ -277,3 +302,9 @@ def _hashed(batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:
     names = [n for n in batch.schema.names if n not in (MURMUR, OTHER)]
     columns = [pa.array(hashes), *(batch.column(n) for n in names)]
     return pa.RecordBatch.from_arrays(columns, ["hash", *names])
+
+
+def _together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Concatenate delta rows; those of batches with large weights have more coefficients."""
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    return pa.concat_tables(tables, promote_options="default")

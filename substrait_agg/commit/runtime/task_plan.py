@@ -66,6 +66,8 @@ class TaskResult:
             explicit repartitioning.
         decimal_overflow: whether a partial sum of decimals overflowed. The driver must sum the
             batch again with split decimals.
+        large_weights: whether there were weights that only halves bear (`operator.numeric.delta`).
+            Unless the batch was summed in halves, the driver must sum it again.
         joined: whether the change files include those of the first pass over the range.
         received: bytes of the input rows.
     """
@@ -77,6 +79,7 @@ class TaskResult:
     counters: dict[str, int] = field(default_factory=dict)
     misplaced: bool = False
     decimal_overflow: bool = False
+    large_weights: bool = False
     joined: bool = False
     received: int = 0
 

@@ -149,13 +149,13 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
             continue
         summed = _summed(rows, f"a{i}", groups, bins=f"b{i}" if accumulator.floating else "")
         if accumulator.floating:
-            value = float_digits(summed or rows, i, accumulator, spec.limb_bits)
+            value = float_digits(summed or rows, i, accumulator)
             floats[i] = value if summed else groups.sum_floats(value)
         else:
-            number = fixed_digits(summed or rows, i, accumulator, spec.limb_bits)
+            number = fixed_digits(summed or rows, i, accumulator)
             fixed[i] = number if summed else groups.sum_rows(number)
     summed = _summed(rows, "w", groups)
-    weight = coefficients(summed or rows, "w", spec.limb_bits)
+    weight = coefficients(summed or rows, "w")
     return Sums(weight if summed else groups.sum_rows(weight), fixed, floats)
 
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.functions.aggregates.accumulators import DIGIT_BITS, TREE_COUNTERS, Accumulator
+from substrait_agg.functions.aggregates.accumulators import TREE_COUNTERS, Accumulator
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.aggregate.groups import CollisionIds, RowGroups, Sums, group_ordinals
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
-from substrait_agg.operator.measures.row_partials import split_accumulator
+from substrait_agg.operator.measures.row_partials import Weights, split_accumulator
 from substrait_agg.operator.measures.user_aggregates import with_computed
 from substrait_agg.operator.numeric.delta import FloatDigits, fixed_digits, float_digits
 from substrait_agg.required import required
@@ -156,12 +156,12 @@ def distinct_sums(
     values = take(delta.entries.payload, moved)
     given = {a: values[i] for i, a in enumerate(tree.arguments)}
     columns = with_computed(given, spec.computed)
-    cells = split_accumulator(ordinal, accumulator, columns, weight, "changelog")
+    cells = split_accumulator(ordinal, accumulator, columns, Weights.of(weight))
     table = pa.table(cells)
     rows = RowGroups.of(of, groups)
     if accumulator.floating:
-        return rows.sum_floats(float_digits(table, ordinal, accumulator, DIGIT_BITS))
-    return rows.sum_rows(fixed_digits(table, ordinal, accumulator, DIGIT_BITS))
+        return rows.sum_floats(float_digits(table, ordinal, accumulator))
+    return rows.sum_rows(fixed_digits(table, ordinal, accumulator))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,12 @@ VERSION = "__version"
 ROWS = "__rows"
 """The number of input rows that a delta row sums up (int64)."""
 
+LARGE = "__large"
+"""The number of input rows of a delta row whose weight is larger than the way of summing bears.
+
+Delta rows have this column (int64) if Spark sums rows with arbitrary weights.
+"""
+
 POSITION = "__at"
 """The position of a row in its batch (int64), for measures that depend on the order of arrival."""
 

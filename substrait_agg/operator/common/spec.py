@@ -23,7 +23,6 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert, row_wise
 from substrait_agg.functions.aggregates.accumulators import (
-    DIGIT_BITS,
     MET,
     Accumulator,
     EarlyRetraction,
@@ -273,11 +272,6 @@ class OperatorSpec:
             timed=bool(self.forget),
         )
         object.__setattr__(self, "layout", layout)
-
-    @property
-    def limb_bits(self) -> int:
-        """Return the distance in bits between the partial sums of one accumulator."""
-        return 16 if self.weight == "weighted" else DIGIT_BITS
 
     @property
     def extremes(self) -> tuple[tuple[int, Side], ...]:

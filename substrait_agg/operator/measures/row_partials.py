@@ -6,14 +6,16 @@ The module converts raw rows (keys, arguments, weights) to the same delta rows a
 produces, one per input row. It is used for batches whose keys rarely repeat, where summing before
 the exchange costs more than it saves.
 
-Values in limbs of 32 bits are multiplied with weights so that sums fit int64. With weights of 1 and
--1 the coefficients are the limbs with their sign. If weights can be any int64, limbs and weights
-are both split into pieces of 16 bits and convolved, so that a coefficient stays below 2^34 per row.
+Values are limbs of 32 bits. As long as all weights of a batch are small (`SMALL_WEIGHT`), a limb
+times a weight fits int64, so each limb has one coefficient. In a batch with a larger weight, limbs
+and weights are both split into pieces of 16 bits and convolved. A coefficient then stays below 2^52
+per row, and there are two more of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.flow.graph.graph import COMPUTED
-from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
+from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.user_aggregates import with_computed
@@ -34,54 +36,71 @@ from substrait_agg.state.keys.rows import as_mask
 Int64s = npt.NDArray[np.int64]
 Cells = dict[str, Any]
 
+SMALL_WEIGHT = 1 << 28
+"""Magnitude up to which a weight times a limb of 33 bits with sign stays below 2^61."""
 _HALF = np.int64(16)
 _HALF_MASK = np.int64((1 << 16) - 1)
-
-
-def weight_limbs(weight: Int64s, kind: WeightKind) -> tuple[Int64s, ...]:
-    """Return the weight, or for arbitrary weights its four 16-bit limbs, lowest first.
-
-    The highest limb carries the sign.
-    """
-    if kind != "weighted":
-        return (weight,)
-    low = [(weight >> np.int64(16 * j)) & _HALF_MASK for j in range(3)]
-    return (*low, weight >> np.int64(48))
-
-
-def masked(weights: Sequence[Int64s], valid: npt.NDArray[np.bool_]) -> tuple[Int64s, ...]:
-    """Return the weights where `valid` is set, and 0 elsewhere."""
-    return tuple(np.where(valid, weight, np.int64(0)) for weight in weights)
-
-
-def weighted(prefix: str, limbs: Sequence[Int64s], weights: Sequence[Int64s]) -> Cells:
-    """Return the coefficients ``{prefix}_{j}`` of values times weights.
-
-    Args:
-        prefix: prefix of the column names.
-        limbs: limbs of the values at distances of 32 bits, lowest first, at most 33 bits each with
-            sign.
-        weights: the result of `weight_limbs`.
-
-    Returns:
-        Columns at distances of 32 bits, or of 16 bits if the weights have several limbs.
-    """
-    if len(weights) == 1:
-        return {f"{prefix}_{j}": limb * weights[0] for j, limb in enumerate(limbs)}
-    halves = [half for limb in limbs for half in (limb & _HALF_MASK, limb >> _HALF)]
-    rows = len(weights[0])
-    sums = [np.zeros(rows, np.int64) for _ in range(len(halves) + len(weights) - 1)]
-    for i, half in enumerate(halves):
-        for j, weight in enumerate(weights):
-            sums[i + j] += half * weight
-    return {f"{prefix}_{j}": column for j, column in enumerate(sums)}
-
-
 _LIMB = 2.0**32
 _MASK = np.int64((1 << 32) - 1)
 _SHIFT = np.int64(32)
 
-Weights = tuple[Int64s, ...]
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of rows.
+
+    Attributes:
+        values: one per row.
+        small: whether all magnitudes are at most `SMALL_WEIGHT`.
+        ones: whether all weights are known to be 1.
+    """
+
+    values: Int64s
+    small: bool = True
+    ones: bool = False
+
+    @staticmethod
+    def of(values: Int64s) -> Weights:
+        """Return the weights of rows; they are small if the rows say so."""
+        if not len(values):
+            return Weights(values)
+        low, high = int(values.min()), int(values.max())
+        return Weights(values, low >= -SMALL_WEIGHT and high <= SMALL_WEIGHT, low == high == 1)
+
+    def masked(self, valid: npt.NDArray[np.bool_]) -> Weights:
+        """Return the weights where `valid` is set, and 0 elsewhere."""
+        return Weights(np.where(valid, self.values, np.int64(0)), self.small)
+
+    def counts(self, prefix: str) -> Cells:
+        """Return the coefficients ``{prefix}_{j}`` of the weights themselves."""
+        if self.small:
+            return {f"{prefix}_0": self.values}
+        return {f"{prefix}_0": self.values & _MASK, f"{prefix}_1": self.values >> _SHIFT}
+
+    def times(self, prefix: str, limbs: Sequence[Int64s]) -> Cells:
+        """Return the coefficients ``{prefix}_{j}`` of values times weights, at distances of 32 bits.
+
+        Args:
+            prefix: prefix of the column names.
+            limbs: limbs of the values at distances of 32 bits, lowest first, at most 33 bits each
+                with sign.
+        """
+        columns: Sequence[Int64s] = limbs
+        if not self.small:
+            columns = self._convolved(limbs)
+        elif not self.ones:
+            columns = [limb * self.values for limb in limbs]
+        return {f"{prefix}_{j}": column for j, column in enumerate(columns)}
+
+    def _convolved(self, limbs: Sequence[Int64s]) -> list[Int64s]:
+        low = [(self.values >> np.int64(16 * j)) & _HALF_MASK for j in range(3)]
+        pieces = (*low, self.values >> np.int64(48))  # the highest piece carries the sign
+        halves = [half for limb in limbs for half in (limb & _HALF_MASK, limb >> _HALF)]
+        sums = np.zeros((len(halves) + len(pieces), len(self.values)), np.int64)
+        for i, half in enumerate(halves):
+            for j, piece in enumerate(pieces):
+                sums[i + j] += half * piece
+        return [low + (high << _HALF) for low, high in zip(sums[::2], sums[1::2], strict=True)]
 
 
 def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
@@ -99,6 +118,7 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
     weight = np.ones(batch.num_rows, np.int64)
     if spec.weight != "append_only":
         weight = np.asarray(batch.column(WEIGHT).to_numpy())
+    weights = Weights.of(weight)
     given = {int(n[1:]): batch.column(n) for n in batch.schema.names if _is_argument(n)}
     arguments = with_computed(given, spec.computed)
     cells: Cells = {
@@ -114,10 +134,10 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
             if a is not None and a < COMPUTED and not tree.follows
         }
         cells |= {f"x{a}": arguments[a] for a in sorted(read)} | {WEIGHT: weight}
-    cells |= {f"w_{j}": limb for j, limb in enumerate(weight_limbs(weight, spec.weight))}
+    cells |= weights.counts("w")
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree is None and accumulator.port is None:
-            cells |= split_accumulator(i, accumulator, arguments, weight, spec.weight)
+            cells |= split_accumulator(i, accumulator, arguments, weights)
     return pa.RecordBatch.from_pydict(cells)
 
 
@@ -129,8 +149,7 @@ def split_accumulator(
     ordinal: int,
     accumulator: Accumulator,
     arguments: Mapping[int, pa.Array],
-    weight: Int64s,
-    kind: WeightKind,
+    weights: Weights,
 ) -> Cells:
     """Return what each row adds to one accumulator.
 
@@ -138,14 +157,13 @@ def split_accumulator(
         ordinal: ordinal of the accumulator, part of the column names.
         accumulator: an accumulator that sums or counts values.
         arguments: argument columns by number.
-        weight: per row, int64.
-        kind: what is known about the weights; it defines the distance between the coefficients.
+        weights: the weights of the rows.
 
     Returns:
         ``a{ordinal}_*``, and for float and product accumulators ``b{ordinal}``, as described in
         `operator.numeric.delta`.
     """
-    values, weights = arguments[required(accumulator.argument)], weight_limbs(weight, kind)
+    values = arguments[required(accumulator.argument)]
     if accumulator.kind == "product":
         return product_cells(ordinal, values, arguments[required(accumulator.other)], weights)
     return _SPLITS[accumulator.kind](ordinal, values, weights)
@@ -153,13 +171,13 @@ def split_accumulator(
 
 def _count(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     if values.null_count:
-        weights = masked(weights, as_mask(values.is_valid()))
-    return {f"a{ordinal}_{j}": limb for j, limb in enumerate(weights)}
+        weights = weights.masked(as_mask(values.is_valid()))
+    return weights.counts(f"a{ordinal}")
 
 
 def _integer(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     whole = _filled(values.cast(pa.int64()), 0)
-    return weighted(f"a{ordinal}", (whole & _MASK, whole >> _SHIFT), weights)
+    return weights.times(f"a{ordinal}", (whole & _MASK, whole >> _SHIFT))
 
 
 def _filled(values: pa.Array, empty: float) -> npt.NDArray[Any]:
@@ -176,7 +194,7 @@ def _decimal(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
     unsigned = np.ascontiguousarray(low).view(np.uint64) >> np.uint64(32)
     limbs = (low & _MASK, unsigned.view(np.int64), high & _MASK, high >> _SHIFT)
-    return weighted(f"a{ordinal}_0", limbs, weights)
+    return weights.times(f"a{ordinal}_0", limbs)
 
 
 def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
@@ -187,7 +205,7 @@ def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
         limb = rest.astype(np.int64)  # truncates towards zero
         limbs.insert(0, limb)
         rest = (rest - limb) * _LIMB
-    return {f"b{ordinal}": bins, **weighted(f"a{ordinal}", limbs, weights)}
+    return {f"b{ordinal}": bins, **weights.times(f"a{ordinal}", limbs)}
 
 
 def _binned(
@@ -231,14 +249,14 @@ _MASK32 = np.uint64((1 << 32) - 1)
 _MASK27 = np.uint64((1 << _HALF_BITS) - 1)
 
 
-def product_cells(ordinal: int, x: pa.Array, y: pa.Array, weights: Sequence[Int64s]) -> Cells:
+def product_cells(ordinal: int, x: pa.Array, y: pa.Array, weights: Weights) -> Cells:
     """Return what each row adds to a product accumulator: weight * x * y.
 
     Args:
         ordinal: ordinal of the accumulator.
         x: fp32 or fp64 column.
         y: fp32 or fp64 column; it may be `x`. Rows with a null in either column add nothing.
-        weights: the result of `weight_limbs`.
+        weights: the weights of the rows.
 
     Returns:
         ``b{ordinal}`` (bins) and ``a{ordinal}_*``, as described in `operator.numeric.delta`.
@@ -252,11 +270,11 @@ def product_cells(ordinal: int, x: pa.Array, y: pa.Array, weights: Sequence[Int6
     limbs = _shifted_limbs(mantissas, top - 64 * bins + 54)
     if not valid.all():
         bins, limbs = _with_specials(left, right, valid, bins, limbs)
-    signed = tuple(weight * sign for weight in weights)
     if x.null_count or y.null_count:
         present = pc.and_(x.is_valid(), y.is_valid())
-        signed = masked(signed, np.asarray(present.to_numpy(zero_copy_only=False), np.bool_))
-    return {f"b{ordinal}": bins.astype(np.int32), **weighted(f"a{ordinal}", limbs, signed)}
+        weights = weights.masked(np.asarray(present.to_numpy(zero_copy_only=False), np.bool_))
+    signed = [limb * sign for limb in limbs]
+    return {f"b{ordinal}": bins.astype(np.int32), **weights.times(f"a{ordinal}", signed)}
 
 
 def _mantissas(

@@ -1,8 +1,10 @@
 """Conversion of partial sums to exact digits: what one batch adds to each accumulator of a group.
 
 A delta table has the columns ``hash`` (uint64), keys ``k*``, and partial sums (int64). The partial
-sums are coefficients at distances of `OperatorSpec.limb_bits` bits, lowest first: ``w_0``, ``w_1``,
-... for the total weight and ``a{i}_0``, ... for accumulator i.
+sums are coefficients at distances of 32 bits, lowest first: ``w_0``, ``w_1``, ... for the total
+weight and ``a{i}_0``, ... for accumulator i. Rows of one table may have different numbers of
+coefficients; the missing ones are null. Spark sums batches with large weights at distances of 16
+bits; `from_halves` converts them.
 
 - A decimal accumulator has either one column ``a{i}`` of type decimal(38, s), null if the sum did
   not fit, or parts ``a{i}_{part}_{j}``. Part p counts units of 10^(18 p).
@@ -17,6 +19,7 @@ sums are coefficients at distances of `OperatorSpec.limb_bits` bits, lowest firs
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +41,9 @@ REGISTER_DIGITS = 4
 _ALL_REGISTERS = len(REGISTER_BINS) * REGISTER_DIGITS
 _WITH_REGISTERS = 1 << 12  # added to the stored position of groups with registers
 PART_POWER = 18
+HALVES = "h"
+"""Behind the prefix of a number whose coefficients are at distances of 16 bits: ``a0h_0``, ..."""
+_HALF_BITS = 16
 _ROOM = 1 << 61
 
 
@@ -64,18 +70,42 @@ def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False), np.int64)
 
 
-def coefficients(table: pa.Table, prefix: str, limb_bits: int) -> exact.Digits:
+def from_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Convert coefficients at distances of 16 bits to coefficients at distances of 32 bits."""
+    counts = Counter(
+        prefix[: -len(HALVES)]
+        for prefix, _, _ in (name.rpartition("_") for name in rows.schema.names)
+        if prefix.endswith(HALVES)
+    )
+    if not counts:
+        return rows
+    table = pa.Table.from_batches([rows])
+    cells: dict[str, pa.Array | npt.NDArray[np.int64]] = {
+        name: rows.column(name)
+        for name in rows.schema.names
+        if not name.rpartition("_")[0].endswith(HALVES)
+    }
+    for prefix, count in counts.items():
+        digits = exact.zeros(((count - 1) * _HALF_BITS) // DIGIT_BITS + 4, rows.num_rows)
+        for j in range(count):
+            column = int64_column(table, f"{prefix}{HALVES}_{j}")
+            exact.add_at(digits, column, j * _HALF_BITS)
+        cells |= {f"{prefix}_{j}": digit for j, digit in enumerate(exact.carry(digits))}
+    return pa.RecordBatch.from_pydict(cells)
+
+
+def coefficients(table: pa.Table, prefix: str) -> exact.Digits:
     """Return a number as uncarried digits; its coefficients are ``prefix_0``, ``prefix_1``, ..."""
     names = set(table.column_names)
     count = next(j for j in range(len(names) + 1) if f"{prefix}_{j}" not in names)
     columns = [int64_column(table, f"{prefix}_{j}") for j in range(count)]
-    digits = exact.zeros(((count - 1) * limb_bits) // DIGIT_BITS + 4, table.num_rows)
-    if limb_bits == DIGIT_BITS and all(map(has_room, columns)):
+    digits = exact.zeros(count + 3, table.num_rows)
+    if all(map(has_room, columns)):
         for j, column in enumerate(columns):
             digits[j] = column
         return digits
     for j, column in enumerate(columns):
-        exact.add_at(digits, column, j * limb_bits)
+        exact.add_at(digits, column, j * DIGIT_BITS)
     return digits
 
 
@@ -85,19 +115,17 @@ def has_room(column: npt.NDArray[np.int64], together: int = 1) -> bool:
     return not len(column) or (int(column.max()) < most and int(column.min()) > -most)
 
 
-def fixed_digits(
-    table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
-) -> exact.Digits:
+def fixed_digits(table: pa.Table, ordinal: int, accumulator: Accumulator) -> exact.Digits:
     """Return what each row adds to an accumulator of fixed size, as uncarried digits."""
     if accumulator.kind != "decimal":
-        return coefficients(table, f"a{ordinal}", limb_bits)
+        return coefficients(table, f"a{ordinal}")
     if f"a{ordinal}" in table.column_names:
         return _from_decimals(table.column(f"a{ordinal}").combine_chunks())
     total = exact.zeros(accumulator.digits + 4, table.num_rows)
     for part in range(3):
         if f"a{ordinal}_{part}_0" not in table.column_names:
             break
-        digits = exact.carry(coefficients(table, f"a{ordinal}_{part}", limb_bits))
+        digits = exact.carry(coefficients(table, f"a{ordinal}_{part}"))
         scaled = exact.times_power_of_ten(digits, PART_POWER * part)
         total = exact.widen(total, len(scaled))
         total[: len(scaled)] += scaled
@@ -127,12 +155,10 @@ def _from_decimals(values: pa.Array) -> exact.Digits:
     return exact.from_words(np.ascontiguousarray(words))
 
 
-def float_digits(
-    table: pa.Table, ordinal: int, accumulator: Accumulator, limb_bits: int
-) -> FloatDigits:
+def float_digits(table: pa.Table, ordinal: int, accumulator: Accumulator) -> FloatDigits:
     """Return what each row adds to a float or product accumulator, at the position of its bin."""
     below = BIN_BASE[accumulator.kind]
-    local = coefficients(table, f"a{ordinal}", limb_bits)
+    local = coefficients(table, f"a{ordinal}")
     bins = int64_column(table, f"b{ordinal}")
     if not len(bins):
         return FloatDigits(below, local)

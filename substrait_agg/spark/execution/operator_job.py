@@ -15,7 +15,12 @@ from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.spark.execution.driver import Driver, run_here, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, acts_alone
-from substrait_agg.spark.execution.partial_aggregation import partial_sums, raw_rows, unplaced_rows
+from substrait_agg.spark.execution.partial_aggregation import (
+    Summing,
+    partial_sums,
+    raw_rows,
+    unplaced_rows,
+)
 from substrait_agg.spark.execution.strategy import (
     BatchStrategy,
     next_strategy,
@@ -31,6 +36,8 @@ _TOO_LONG = re.compile(
     "OversizedAllocation|Memory required for vector|OutOfMemory|OutOfDirectMemory"
 )
 """Spark's messages when an Arrow batch exceeds memory."""
+_OVERFLOW = re.compile("ARITHMETIC_OVERFLOW")
+"""Spark's message when a sum or a product passes int64."""
 
 
 Tasks = tuple[TaskPlan, ...]
@@ -134,11 +141,41 @@ def _with_rows(
             return alone
     if 1 == len(tasks) < job.partitions and not job.spec.is_global:
         strategy = replace(strategy, repartition=True)  # summing exchanges into all partitions
+    results, strategy = _until_exact(
+        job, strategy, lambda chosen: _collect(job, frame, tasks, chosen, cache)
+    )
+    return tasks, results or [], strategy
+
+
+def _until_exact(
+    job: OperatorJob,
+    strategy: BatchStrategy,
+    run: Callable[[BatchStrategy], list[TaskResult] | None],
+) -> tuple[list[TaskResult] | None, BatchStrategy]:
+    """Run tasks with a strategy, and again as long as they report that they need another one.
+
+    Args:
+        job: the operator in the batch.
+        strategy: the first strategy.
+        run: runs the tasks with a strategy; None if they cannot run that way at all.
+
+    Returns:
+        The results, and the strategy that led to them.
+    """
     while True:
-        results = _collect(job, frame, tasks, strategy, cache)
-        more = repeat_strategy(strategy, results)
-        if more == strategy:
-            return tasks, results, strategy
+        try:
+            results = run(strategy)
+            if results is None:
+                return None, strategy
+            more = repeat_strategy(strategy, results)
+        except RunFailed as error:
+            # Sums of many rows with small weights may pass int64 unless they are split.
+            sums = job.spec.weight == "weighted" and not strategy.skip_preaggregation
+            if not sums or strategy.split_weights or not _OVERFLOW.search(error.message):
+                raise
+            results, more = None, replace(strategy, split_weights=True)
+        if results is not None and more == strategy:
+            return results, strategy
         strategy = more
 
 
@@ -158,15 +195,14 @@ def _on_driver(
     if strategy.skip_preaggregation or not few or not driver.takes_sums(spark, job.state):
         return None
     task = job.whole_task(raw=False)
-    while True:
-        rows = driver.collect(_delta(job, frame, 1, replace(strategy, repartition=False), cache))
-        if rows is None:
-            return None
-        results = [run_here(task, rows)]
-        more = repeat_strategy(strategy, results)
-        if more == strategy:
-            return (task,), results, strategy
-        strategy = more
+
+    def run(chosen: BatchStrategy) -> list[TaskResult] | None:
+        delta = _delta(job, frame, 1, replace(chosen, repartition=False), cache)
+        sums = driver.collect(delta)
+        return None if sums is None else [run_here(task, sums)]
+
+    results, strategy = _until_exact(job, strategy, run)
+    return None if results is None else ((task,), results, strategy)
 
 
 def _collect(
@@ -209,15 +245,11 @@ def _delta(
             job.spec,
             tasks,
             decimals=decimals,
-            place=strategy.repartition,
-            parts=strategy.split_decimals,
+            summing=summing,
         )
 
-    return cache.over(
-        frame,
-        (strategy.repartition, strategy.split_decimals, strategy.skip_preaggregation, tasks),
-        make,
-    )
+    summing = Summing(strategy.repartition, strategy.split_decimals, strategy.split_weights)
+    return cache.over(frame, (summing, strategy.skip_preaggregation, tasks), make)
 
 
 def _on_spark(

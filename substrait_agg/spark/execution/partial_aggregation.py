@@ -1,10 +1,15 @@
 """Compute exact partial sums on Spark: values split into integers, summed per group in int64.
 
-A value is a sum of *limbs* times powers of 2^32. Where weights may be any int64, the powers are of
-2^16, so that limb times weight limb times row count stays below 2^63. Products of value limbs and
-weight limbs of the same power are added per row. These are the *coefficients*;
-`operator.numeric.delta` describes the columns of their sums per group. Spark raises an error if a
-sum of coefficients passes 2^63, which takes 2^29 rows of one group in one batch.
+A value is a sum of *limbs* times powers of 2^32, and each limb is multiplied by the weight of its
+row. These are the *coefficients*; `operator.numeric.delta` describes the columns of their sums per
+group. Spark raises an error if a sum of coefficients passes 2^63, which takes 2^29 rows of one group
+in one batch with weights of 1 and -1.
+
+Where weights may be any int64, the column `LARGE` counts the rows with larger weights than
+`small_weight` allows. These rows add nothing, and if there are any, the batch is summed again in
+halves (`split_weights`): limbs and weights are powers of 2^16 then, so that limb times weight limb
+times row count stays below 2^63. Products of value limbs and weight limbs of the same power are
+added per row.
 
 Floats are scaled by the power of two of their bin. They are cut into a whole part and fractions of
 32 bits with operations that are exact in binary floating point.
@@ -17,6 +22,7 @@ exchanged as they are (`raw_rows`), and the tasks do the same arithmetic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 
@@ -26,9 +32,9 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 
 from substrait_agg.commit.runtime.task import MURMUR, OTHER
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
-from substrait_agg.operator.common.names import END, POSITION, ROWS, TIME, WEIGHT
+from substrait_agg.operator.common.names import END, LARGE, POSITION, ROWS, TIME, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
-from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
+from substrait_agg.operator.numeric.delta import HALVES, MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
 from substrait_agg.required import required
 from substrait_agg.spark.types.cached_transform import RecordedTransform
 from substrait_agg.spark.types.decimals import Params, negative
@@ -37,32 +43,78 @@ from substrait_agg.spark.types.keys import normalised, restored_keys, with_norma
 _SMALLEST, _LARGEST = 2.0**-32, 2.0**32  # magnitudes of bin 0
 _DECIMAL_PARTS = 3
 _LIMBS_AT_ONCE = 3
+_SMALL_WEIGHT = 1 << 4
 
 
-def _contributions(frame: RecordedTransform, spec: InputSpec) -> RecordedTransform:
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """How partial sums are computed.
+
+    Attributes:
+        place: exchange once more so that every row is in the partition of its key. Otherwise the
+            exchange of the aggregation decides; it puts float values of unusual magnitude into
+            other partitions.
+        split_decimals: sum decimals in parts that cannot overflow, instead of in 38 digits.
+        split_weights: multiply in halves of 16 bits, so that weights may be any int64.
+    """
+
+    place: bool = False
+    split_decimals: bool = False
+    split_weights: bool = False
+
+
+def small_weight(spec: InputSpec, summing: Summing) -> int:
+    """Return the largest magnitude of a weight that needs no halves.
+
+    Sums of up to 2^25 rows of one group fit. A decimal in 38 digits is not multiplied: it takes the
+    sign of the weight.
+    """
+    decimals = any(a.kind == "decimal" and a.tree is None for a in spec.accumulators)
+    return 1 if decimals and not summing.split_decimals else _SMALL_WEIGHT
+
+
+def _contributions(
+    frame: RecordedTransform, spec: InputSpec, summing: Summing
+) -> RecordedTransform:
     """Return what each row adds to each partial sum.
 
     Args:
         frame: columns ``k*``, ``x*`` and, unless all weights are 1, ``__weight``.
         spec: the operator.
+        summing: how sums are computed.
 
     Returns:
         ``k*``, ``b*``, and a column per partial sum under its name. For decimals, which are summed
         in one of two ways, the arguments ``x*`` and the weight.
     """
     floats = _floats(spec)
-    frame = _with_float_limbs(frame, spec, floats)
+    kind: WeightKind = spec.weight
+    if kind == "weighted":
+        frame = _with_checked_weights(frame, small_weight(spec, summing), summing)
+        kind = "weighted" if summing.split_weights else "changelog"
+    frame = _with_float_limbs(frame, spec, floats, kind)
     kept = [*_keys(spec), *(f"b{i}" for i in floats), *_raw_columns(spec)]
     kept += [f"x{a}" for a in _end_arguments(spec) if f"x{a}" not in kept]
-    kept += [TIME] if TIME in frame.columns else []
+    kept += [name for name in (TIME, LARGE) if name in frame.columns]
     columns = [F.col(name) for name in kept]
     if spec.weight != "append_only":
-        columns += _named("w", weight_limbs(spec.weight))
+        columns += _named("w", weight_limbs(kind), kind)
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind != "decimal" and accumulator.tree is None:
-            columns += _named(f"a{i}", _coefficient_columns(i, accumulator, spec.weight))
+            columns += _named(f"a{i}", _coefficient_columns(i, accumulator, kind), kind)
     # A frame without columns loses its rows: count(*) alone reads nothing.
     return frame.select(*(columns or [F.lit(True).alias("x")]))
+
+
+def _with_checked_weights(
+    frame: RecordedTransform, most: int, summing: Summing
+) -> RecordedTransform:
+    """Add `LARGE`, 1 for rows with large weights; without halves, these rows have no weight."""
+    small = F.col(WEIGHT).between(-most, most)
+    columns = {LARGE: F.when(~small, F.lit(1).cast("bigint"))}
+    if not summing.split_weights:
+        columns[WEIGHT] = F.when(small, F.col(WEIGHT))
+    return frame.withColumns(columns)
 
 
 def partial_sums(
@@ -71,8 +123,7 @@ def partial_sums(
     partitions: int,
     *,
     decimals: Sequence[Params | None],
-    place: bool,
-    parts: bool,
+    summing: Summing,
 ) -> RecordedTransform:
     """Return the delta rows of an operator.
 
@@ -81,18 +132,16 @@ def partial_sums(
         spec: the operator.
         partitions: number of state partitions, a power of two.
         decimals: per argument its precision and scale if it is a decimal.
-        place: exchange once more so that every row is in the partition of its key. Otherwise the
-            exchange of the aggregation decides; it puts float values of unusual magnitude into
-            other partitions.
-        parts: sum decimals in parts that cannot overflow, instead of in 38 digits.
+        summing: how sums are computed.
 
     Returns:
         ``k*``, ``b*``, ``w_*``, ``lo*``, ``hi*``, ``a*``, ``c*``, the two hashes of the keys, and
-        ``__rows`` (number of rows summed) unless it equals the total weight.
+        ``__rows`` (number of rows summed) unless it equals the total weight. If weights may be any
+        int64, also `LARGE`.
     """
     keys = _keys(spec)
     types = {k: frame.schema[k].dataType for k in keys}
-    frame = with_normalised_keys(_contributions(frame, spec), keys, floats=False)
+    frame = with_normalised_keys(_contributions(frame, spec, summing), keys, floats=False)
     bins = [f"b{i}" for i in _floats(spec)]
     ends = [f"x{a}" for a in _end_arguments(spec)]
     taken = {*keys, *bins, *_raw_columns(spec), *ends, "x", TIME}
@@ -107,13 +156,13 @@ def partial_sums(
         argument = required(accumulator.argument)
         params = decimals[argument]
         if params is not None:
-            sums += _decimal_sums(i, argument, params, spec.weight, parts=parts)
+            sums += _decimal_sums(i, argument, params, spec.weight, summing)
     grouped = frame.grouped((*keys, *bins), *sums)
     if not keys:
         zero = F.lit(0).cast("int")
         return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
     result = _hashed(grouped, keys)
-    return restored_keys(_exchanged(result, partitions) if place else result, types)
+    return restored_keys(_exchanged(result, partitions) if summing.place else result, types)
 
 
 def raw_rows(frame: RecordedTransform, spec: InputSpec, partitions: int) -> RecordedTransform:
@@ -243,7 +292,8 @@ def _coefficients(values: Sequence[Column], kind: WeightKind) -> list[Column]:
     return result
 
 
-def _named(prefix: str, columns: Sequence[Column]) -> list[Column]:
+def _named(prefix: str, columns: Sequence[Column], kind: WeightKind) -> list[Column]:
+    prefix += HALVES if kind == "weighted" else ""
     return [column.alias(f"{prefix}_{j}") for j, column in enumerate(columns)]
 
 
@@ -270,17 +320,20 @@ def _float_limbs(kind: WeightKind) -> int:
 
 
 def _decimal_sums(
-    ordinal: int, argument: int, params: Params, kind: WeightKind, *, parts: bool
+    ordinal: int, argument: int, params: Params, kind: WeightKind, summing: Summing
 ) -> list[Column]:
     value = F.col(f"x{argument}")
-    if kind != "weighted" and not parts:
+    if kind == "weighted" and not summing.split_weights:
+        kind = "changelog"
+    if kind != "weighted" and not summing.split_decimals:
         signed = value if kind == "append_only" else _signed(value, params)
         return [F.try_sum(signed).alias(f"a{ordinal}"), F.count(signed).alias(f"c{ordinal}")]
     sums: list[Column] = []
     for part in range(_DECIMAL_PARTS):
         limbs = _limbs(_decimal_part(value, params[1], part), 64, _limb_size(kind))
+        halves = HALVES if kind == "weighted" else ""
         for j, column in enumerate(_coefficients(limbs, kind)):
-            sums.append(F.sum(column).alias(f"a{ordinal}_{part}_{j}"))
+            sums.append(F.sum(column).alias(f"a{ordinal}_{part}{halves}_{j}"))
     return sums
 
 
@@ -299,7 +352,7 @@ def _decimal_part(value: Column, scale: int, part: int) -> Column:
 
 
 def _with_float_limbs(
-    frame: RecordedTransform, spec: InputSpec, floats: Sequence[int]
+    frame: RecordedTransform, spec: InputSpec, floats: Sequence[int], kind: WeightKind
 ) -> RecordedTransform:
     """Add the bin ``b{i}`` and the limbs ``a{i}l0``, ... (lowest first) of float accumulators i."""
     if not floats:
@@ -307,8 +360,8 @@ def _with_float_limbs(
     value = {i: F.col(f"x{spec.accumulators[i].argument}").cast("double") for i in floats}
     frame = frame.withColumns({f"b{i}": _bin(value[i]) for i in floats})
     frame = frame.withColumns({f"r{i}": _scaled(value[i], F.col(f"b{i}")) for i in floats})
-    size = _limb_size(spec.weight)
-    at = _float_limbs(spec.weight) - 32 // size
+    size = _limb_size(kind)
+    at = _float_limbs(kind) - 32 // size
     frame = frame.withColumns(_cut(floats, lambda i, rest: _whole_part(i, rest, at, size)))
     while at:
         # Each limb depends on the remainder of those above it. Computing more of them at once makes

@@ -48,6 +48,8 @@ class BatchStrategy:
             set for the run.
         split_decimals: sum decimals in parts that cannot overflow. Once a batch needs it, it stays
             set for the run.
+        split_weights: multiply values and weights in halves, so that weights may be any int64. A batch
+            with large weights sets it; the next batch without them resets it.
         skip_preaggregation: exchange rows without summing them first. It is chosen after every
             batch, from how often keys repeat.
         on_driver: collect the partial sums on the driver. It is chosen after every batch, from the
@@ -58,6 +60,7 @@ class BatchStrategy:
 
     repartition: bool = False
     split_decimals: bool = False
+    split_weights: bool = False
     skip_preaggregation: bool = False
     on_driver: bool = False
     row_bytes: int = 0
@@ -85,6 +88,7 @@ def repeat_strategy(care: BatchStrategy, results: Sequence[TaskResult]) -> Batch
         care,
         repartition=care.repartition or any(r.misplaced for r in results),
         split_decimals=care.split_decimals or any(r.decimal_overflow for r in results),
+        split_weights=care.split_weights or any(r.large_weights for r in results),
     )
 
 
@@ -106,7 +110,11 @@ def next_strategy(
     came = sum(r.counters.get("partial_rows", 0) for r in results)
     row_bytes = -(-sum(r.received for r in results) // max(1, came))
     return replace(
-        care, skip_preaggregation=raw, on_driver=groups <= FEW_GROUPS, row_bytes=row_bytes
+        care,
+        split_weights=any(r.large_weights for r in results),
+        skip_preaggregation=raw,
+        on_driver=groups <= FEW_GROUPS,
+        row_bytes=row_bytes,
     )
 
 
@@ -125,7 +133,7 @@ def rows_per_arrow_batch(node: Node, care: BatchStrategy) -> int | None:
 
 def may_skip_preaggregation(spec: InputSpec) -> bool:
     """Return whether the rows of an operator can be exchanged without summing them first."""
-    return not spec.is_global and spec.weight != "weighted"
+    return not spec.is_global
 
 
 def should_skip_preaggregation(spec: InputSpec, rows: int, groups: int, *, raw: bool) -> bool:
