@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from substrait_agg.errors import PlanRefused, checked_choice
+from substrait_agg.errors import PlanRefused, UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problems import Mode
 from substrait_agg.report.checked_plan import Checked, Plan, PlanSource, as_plan
@@ -113,6 +113,7 @@ def explain(
     format: str = "text",
     mode: Mode = "lenient",
     early_retraction: str = "carry",
+    static: Iterable[str] = (),
 ) -> str:
     """Describe how a plan is executed: its operators, their state, and the Spark steps around them.
 
@@ -124,13 +125,16 @@ def explain(
         mode: ``lenient`` or ``strict``, as in `validate`.
         early_retraction: as in `run`. With ``refuse`` and ``quarantine``, the explanation assumes
             that tables contain retractions.
+        static: names of the tables that a run reads once (``static=true`` in a SPEC, or a DataFrame
+            that does not stream).
 
     Returns:
         The explanation in the chosen format; it ends with a line break.
 
     Raises:
         PlanRefused: the plan has errors; `problems` lists them with their codes.
-        UsageError: OPTION_INVALID for an unknown format, mode or policy; otherwise as `load`.
+        UsageError: OPTION_INVALID for an unknown format, mode, policy or table; otherwise as
+            `load`.
 
     Example:
         >>> for line in explain("plans/windows/tumble_end.bin").splitlines()[1:5]:
@@ -146,7 +150,28 @@ def explain(
     bound = given.bound(mode)
     from substrait_agg.report.explained import explained
 
-    return explained(bound, format, policy, given.name)
+    return explained(bound, format, policy, given.name, _tables(bound, static))
+
+
+def _tables(plan: BoundPlan, names: Iterable[str]) -> frozenset[tuple[str, ...]]:
+    """Return the tables of a plan with these names.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+    from substrait_agg.bind.rewrite import table_reads
+    from substrait_agg.spark.sources.specs import find_table
+
+    tables = list(dict.fromkeys(read.table for read in table_reads(plan.root)))
+    found = {name: find_table(name, tables) for name in names}
+    for name, table in found.items():
+        if table is None:
+            known = ", ".join(map(".".join, tables)) or "none"
+            raise UsageError(
+                "OPTION_INVALID", f"{name!r} is not the name of one table",
+                help=f"the plan reads {known}", path="static",
+            )  # fmt: skip
+    return frozenset(table for table in found.values() if table is not None)
 
 
 def run(

@@ -47,16 +47,30 @@ mode_option = click.option(
     show_default=True,
     help="As in run. With refuse and quarantine, the tables are assumed to have retractions.",
 )
+@click.option(
+    "--static",
+    multiple=True,
+    metavar="TABLE",
+    help="A table that run reads once, with static=true in its source; repeatable.",
+)
 @to_option
 @debug_option
-def explain(plan: str, mode: Mode, format: str | None, early_retraction: str, to: str) -> None:
+def explain(
+    *,
+    plan: str,
+    mode: Mode,
+    format: str | None,
+    early_retraction: str,
+    static: tuple[str, ...],
+    to: str,
+) -> None:
     """Describe how a plan runs: its operators, their state per group, and the steps on Spark.
 
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin.
     """
     loaded = read_plan(plan)
     chosen = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
-    text = substrait_agg.explain(loaded, chosen, mode, early_retraction)
+    text = substrait_agg.explain(loaded, chosen, mode, early_retraction, static)
     show_warnings(substrait_agg.validate(loaded, mode).problems, plan)
     if to == STDIO:
         click.echo(_on_screen(text) if chosen == "text" else text, nl=False)

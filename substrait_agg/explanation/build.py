@@ -181,7 +181,7 @@ def _input(branch: Branch, outputs: Sequence[Names]) -> ExplainedInput:
         said = tuple(say(e, before) for e in step.expressions)
         steps.append(ExplainedStep("project", said, _columns(made, types)))
     kind, table, operator, rows = _origin(branch)
-    return ExplainedInput(kind, table, operator, rows, origin, tuple(steps))
+    return ExplainedInput(kind, table, operator, rows, origin, tuple(steps), static=branch.static)
 
 
 def _origin(branch: Branch) -> tuple[InputKind, str, int | None, int | None]:

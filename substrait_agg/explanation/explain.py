@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundPlan
@@ -29,7 +30,9 @@ def explain_flow(flow: Flow) -> ExplainedPlan:
     return deep_call(build, flow)
 
 
-def explain_plan(plan: BoundPlan, early: EarlyRetraction = "carry") -> ExplainedPlan:
+def explain_plan(
+    plan: BoundPlan, early: EarlyRetraction = "carry", static: Collection[tuple[str, ...]] = ()
+) -> ExplainedPlan:
     """Return the explanation of a plan whose sources are unknown.
 
     Args:
@@ -37,10 +40,12 @@ def explain_plan(plan: BoundPlan, early: EarlyRetraction = "carry") -> Explained
         early: what happens to early retractions. With ``carry``, tables are assumed to contain only
             inserts. With the other policies they are assumed to contain retractions too, because
             otherwise there is nothing to guard.
+        static: the tables that are read once.
     """
     tables = dict.fromkeys(read.table for read in table_reads(plan.root))
     guarded = early != "carry"
-    flow = lower(plan, dict.fromkeys(tables, RETRACTING) if guarded else None, early)
+    weights = dict.fromkeys(tables, RETRACTING) if guarded else None
+    flow = lower(plan, weights, early, static=static)
     assumed = RETRACTIONS_TOO if guarded else INSERTS_ONLY
     return replace(explain_flow(flow), assumed=assumed if tables else "")
 

@@ -162,7 +162,7 @@ def _branch(me: str, place: int, branch: ExplainedInput, drawing: _Drawing) -> I
 def _origin(branch: ExplainedInput) -> tuple[str, ...]:
     columns = columns_text(branch.columns) or "no columns, rows only"
     if branch.kind == "table":
-        return f"table {branch.table}", columns
+        return f"{'static ' if branch.static else ''}table {branch.table}", columns
     return f"{branch.rows} rows written in the plan", columns
 
 

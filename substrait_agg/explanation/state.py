@@ -92,17 +92,23 @@ def _arrangement(ordinal: int, node: Node, names: NodeNames) -> ExplainedTree:
     port, columns = node.inputs[ordinal], names.ports[ordinal]
     keys = [say(key, columns) for key in port.keys]
     values = stored_names(port, columns)
-    size = row_size(port, [*keys, *values])
     by = f" by {', '.join(keys)}" if keys else ""
+    stored = node.stored_ports[ordinal]
+    size = row_size(port, [*keys, *values]) if stored else Size(0, ())
     return ExplainedTree(
         ordinal=ordinal,
         what=f"rows of input {ordinal}{by}: {', '.join(values) or 'keys only'}",
-        use=node.describe().tree_uses[ordinal],
+        use=node.describe().tree_uses[ordinal] if stored else _not_stored(1 - ordinal),
         measures=(),
         entry_bytes=size.bytes,
         varies=size.varies,
         ends_alone=False,
+        stored=stored,
     )
+
+
+def _not_stored(other: int) -> str:
+    return f"not stored, because input {other} is static: no later row of it asks for them"
 
 
 def _accumulator(

@@ -34,6 +34,9 @@ def plan_json(plan: ExplainedPlan) -> str:
     return json.dumps(asdict(plan), indent=2, ensure_ascii=False) + "\n"
 
 
+NOT_STORED = "no rows"
+"""The size of an entry of a tree that is not stored."""
+
 HANGING = 4
 """Columns by which the continuation of a folded line is indented."""
 
@@ -177,6 +180,8 @@ def size_text(size: int, varies: Iterable[str]) -> str:
 
 def entry_text(tree: ExplainedTree) -> str:
     """Return the size of an entry of a tree."""
+    if not tree.stored:
+        return NOT_STORED
     if tree.ends_alone:
         return "no entries: rows are never retracted, so only the extremes are stored"
     return f"per entry {size_text(tree.entry_bytes, tree.varies)}"
@@ -214,10 +219,12 @@ def origin_text(branch: ExplainedInput) -> str:
     columns = columns_text(branch.columns) or "no columns, rows only"
     port = port_text(branch)
     if branch.kind == "table":
-        return f"{port}changes of table {branch.table} ({columns})"
+        what = f"rows of the static table {branch.table} ({columns}), read once"
+        return port + (what if branch.static else f"changes of table {branch.table} ({columns})")
     if branch.kind == "rows":
         return f"{port}{branch.rows} rows written in the plan ({columns}), inserted once"
-    return f"{port}changes of operator {branch.operator}"
+    once = ", which is static: in the first version only" if branch.static else ""
+    return f"{port}changes of operator {branch.operator}{once}"
 
 
 def port_text(branch: ExplainedInput) -> str:

@@ -131,6 +131,7 @@ class ExplainedTree:
         varies: names of the parts whose size depends on the values.
         ends_alone: whether only its extremes are kept, with the group, because rows are never
             retracted.
+        stored: whether it is stored. A join does not store rows that no later row asks for.
     """
 
     ordinal: int
@@ -140,6 +141,7 @@ class ExplainedTree:
     entry_bytes: int
     varies: tuple[str, ...]
     ends_alone: bool
+    stored: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,7 @@ class ExplainedInput:
         columns: columns that are read.
         steps: linear steps, in order.
         port: input port of the operator; None if it has only one.
+        static: whether all its rows come in the first version.
     """
 
     kind: InputKind
@@ -208,6 +211,7 @@ class ExplainedInput:
     columns: tuple[ExplainedColumn, ...]
     steps: tuple[ExplainedStep, ...]
     port: int | None = None
+    static: bool = False
 
 
 @dataclass(frozen=True, slots=True)

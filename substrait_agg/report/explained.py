@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 
 from substrait_agg.bind.bound import BoundPlan
@@ -23,7 +23,13 @@ _FORMS: Mapping[str, Callable[[ExplainedPlan], str]] = {
 }
 
 
-def explained(plan: BoundPlan, format: str, early: EarlyRetraction, name: str = "") -> str:
+def explained(
+    plan: BoundPlan,
+    format: str,
+    early: EarlyRetraction,
+    name: str = "",
+    static: Collection[tuple[str, ...]] = (),
+) -> str:
     """Return the explanation of a plan in a format.
 
     Args:
@@ -31,8 +37,9 @@ def explained(plan: BoundPlan, format: str, early: EarlyRetraction, name: str = 
         format: ``text``, ``json``, ``mermaid`` or ``html``.
         early: as in `explain_plan`.
         name: name of the plan's file for the title of the HTML page, or empty.
+        static: the tables that are read once.
     """
-    tree = explain_plan(plan, early)
+    tree = explain_plan(plan, early, static)
     if format == "html":
         return plan_html(tree, "" if name == STDIN else PurePath(name).name)
     return _FORMS[format](tree)

@@ -77,6 +77,19 @@ def test_the_policy_for_early_retractions_shows_the_tree_it_needs(
     assert (usual["early_retraction"], usual["state"]["trees"]) == ("carry", [])
 
 
+def test_static_tables_are_marked(good_plan: Path) -> None:
+    """The option names a table of the plan; another name is a wrong call."""
+    (operator,) = json.loads(call(good_plan, "--format", "json").stdout)["operators"]
+    (branch,) = operator["inputs"]
+    marked = call(good_plan, "--static", branch["table"], "--format", "json")
+    (operator,) = json.loads(marked.stdout)["operators"]
+    assert [branch["static"], operator["inputs"][0]["static"]] == [False, True]
+    wrong = call(good_plan, "--static", "nothing")
+    assert wrong.exit_code == 2
+    assert "OPTION_INVALID" in wrong.stderr
+    assert branch["table"] in wrong.stderr
+
+
 def test_text_is_folded_in_a_terminal_and_nowhere_else(good_plan: Path) -> None:
     whole = call(good_plan).stdout
     assert max(map(len, whole.splitlines())) > 60

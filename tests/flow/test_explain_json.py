@@ -46,6 +46,7 @@ TREE = {
     "entry_bytes": NUMBER,
     "varies": TEXTS,
     "ends_alone": bool,
+    "stored": bool,
 }
 STEP = {"kind": {"filter", "project"}, "expressions": TEXTS, "columns": [COLUMN]}
 INPUT = {
@@ -56,6 +57,7 @@ INPUT = {
     "columns": [COLUMN],
     "steps": [STEP],
     "port": (NUMBER, None),
+    "static": bool,
 }
 OPERATOR = {
     "id": NUMBER,

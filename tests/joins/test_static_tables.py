@@ -14,11 +14,15 @@ from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.joins.single_rows import joins_without_key
 from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.errors import RunFailed
+from substrait_agg.explanation.explain import explain_plan
+from substrait_agg.explanation.mermaid import plan_mermaid
+from substrait_agg.explanation.text import plan_text
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import arrangement_tree
 from substrait_agg.plan.types import I64
+from substrait_agg.report.html.explain import plan_html
 from tests.bind import naive
 from tests.bind.naive import Bag
 from tests.bind.test_normal_form import (
@@ -168,3 +172,23 @@ def test_rows_written_in_the_plan_are_static() -> None:
         run.batch({"a": delta(Counter({(1, 7): 2}), Counter({(1, 7): 1, (3, 9): 1}), "a")})
         assert run.view == Counter({(7, 2): 1, (9, 4): 1})
         check_nothing_stored(run)
+
+
+def lookup_plan() -> BoundPlan:
+    root = select(join("left", read("a"), read("b"), key(0, 0)), col(1), col(3))
+    return BoundPlan(root, ("x", "y"), (), "", "plan")
+
+
+def test_an_explanation_names_static_tables_and_the_side_that_is_not_stored() -> None:
+    plan = explain_plan(lookup_plan(), static={("b",)})
+    join_ = plan.operators[0]
+    assert [branch.static for branch in join_.inputs] == [False, True]
+    assert [tree.stored for tree in join_.state.trees] == [False, True]
+    text = plan_text(plan)
+    assert "input 1: rows of the static table b (" in text
+    assert "not stored, because input 1 is static" in text
+    page = plan_html(plan)
+    assert "static table b" in page
+    assert "not stored, because input 1 is static" in page
+    assert "static table b" in plan_mermaid(plan)
+    assert "static" not in plan_text(explain_plan(lookup_plan()))

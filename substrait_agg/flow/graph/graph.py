@@ -97,11 +97,19 @@ class Branch:
     """A linear path from `origin` through `steps`, in order, into port `port` of an operator.
 
     Weights pass through unchanged.
+
+    Attributes:
+        origin: where its rows come from.
+        steps: the steps.
+        port: the port that they go to.
+        static: whether all its rows come in the first version: those of a static table, rows
+            written in the plan, and the changes of operators that read nothing else.
     """
 
     origin: Origin
     steps: tuple[Step, ...]
     port: int = 0
+    static: bool = False
 
 
 Forget = OneOf["", "retract", "keep"]

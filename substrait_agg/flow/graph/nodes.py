@@ -62,14 +62,16 @@ class Port:
         keys: expressions over these columns that determine the exchange; none for one group of all
             rows.
         arguments: further expressions that the operator reads per row.
-        static: whether all its rows come in the first version: they are those of static tables, and
-            rows written in the plan.
     """
 
     branches: tuple[Branch, ...]
     keys: tuple[Expr, ...]
     arguments: tuple[Argument, ...] = ()
-    static: bool = False
+
+    @property
+    def static(self) -> bool:
+        """Return whether all its rows come in the first version."""
+        return all(branch.static for branch in self.branches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""Find the ports of operators whose rows all come in the first version.
+"""Find the inputs of operators whose rows all come in the first version.
 
 They have the rows of static tables, rows written in the plan, and the changes of operators that
-read nothing else. A join stores no rows of a side that only such a port can ask for
+read nothing else. A join stores no rows of a side that only such an input can ask for
 (`flow.graph.join`).
 """
 
@@ -15,7 +15,7 @@ from substrait_agg.flow.graph.nodes import Flow, Node
 
 
 def with_static_ports(flow: Flow, tables: Collection[tuple[str, ...]], *, forgets: bool) -> Flow:
-    """Return the flow in which every port says whether it is static.
+    """Return the flow in which every branch says whether it is static.
 
     Args:
         flow: the flow.
@@ -36,7 +36,10 @@ def with_static_ports(flow: Flow, tables: Collection[tuple[str, ...]], *, forget
     operators: list[Node] = []
     for node in flow.operators:
         ports = tuple(
-            replace(port, static=all(is_static(branch.origin) for branch in port.branches))
+            replace(
+                port,
+                branches=tuple(replace(b, static=is_static(b.origin)) for b in port.branches),
+            )
             for port in node.inputs
         )
         operators.append(replace(node, inputs=ports))

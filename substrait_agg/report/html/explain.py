@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from substrait_agg.explanation.text import (
+    NOT_STORED,
     accumulators,
     bytes_text,
     groups_text,
@@ -165,7 +166,7 @@ def source_name(branch: ExplainedInput) -> str:
     """Return a short name of the source of an input."""
     port = port_text(branch)
     if branch.kind == "table":
-        return f"{port}table {branch.table}"
+        return f"{port}{'static ' if branch.static else ''}table {branch.table}"
     if branch.kind == "rows":
         return f"{port}{counted(branch.rows or 0, 'row')} in the plan"
     return f"{port}operator {branch.operator}"
@@ -426,5 +427,5 @@ def _tree(tree: ExplainedTree, limits: PageLimits) -> Iterator[str]:
     yield f"<code>tree {tree.ordinal}</code>"
     yield limits.text(tree.what)
     yield limits.text(tree.use)
-    size = size_text(tree.entry_bytes, tree.varies)
+    size = size_text(tree.entry_bytes, tree.varies) if tree.stored else NOT_STORED
     yield limits.text("only its extremes are stored" if tree.ends_alone else size)
