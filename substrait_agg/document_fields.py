@@ -21,3 +21,9 @@ applies to each item. Values that the mapping does not contain are stored as the
 
 OPTIONAL_ORDINAL: dict[str, dict[int | None, int]] = {DOCUMENT_VALUES: {None: -1}}
 """Metadata of ordinals that may be missing: documents have -1 for None."""
+
+DOCUMENT_OMITTED = "omitted"
+"""Metadata of a dataclass field: documents leave out its key if it has its default value.
+
+Documents that were written before the field existed can then be read.
+"""

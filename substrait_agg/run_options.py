@@ -116,7 +116,8 @@ class RunOptions:
     )
     accept_source_change: bool = _option(
         False,
-        "Continue if a table has another location than before; all data of the new location counts as new rows.",
+        "Continue if a table has another location than before; all data of the new location counts as new rows. Of a "
+        "static table whose content has changed, the difference counts.",
     )
     evolve: bool = _option(
         False,

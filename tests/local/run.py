@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
+from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.flow.graph.graph import RowsOrigin, TableOrigin
 from substrait_agg.metrics import Progress
 from substrait_agg.operator.common.completeness import instants
@@ -34,7 +36,12 @@ from substrait_agg.spark.query.evolve import evolve_to
 from substrait_agg.spark.query.handle import CheckedRun
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.start import checked_run
-from substrait_agg.spark.sources.open import OPERATIONS
+from substrait_agg.spark.query.static_tables import (
+    changed_tables,
+    stored_inputs,
+    with_contents,
+)
+from substrait_agg.spark.sources.open import OPERATIONS, is_static
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import PREIMAGES
 from tests.crash.scenario import deliver
@@ -75,7 +82,13 @@ class LocalRun:
             if isinstance(plan, sa.Plan)
             else sa.load(plan.encode() if isinstance(plan, str) else plan)
         )
-        self._checked = checked_run(loaded.bound(), dict(sources), given)
+        checked = checked_run(loaded.bound(), dict(sources), given)
+        store, flow = checked.store, checked.flow
+        places = with_contents(checked.source_locations, checked.sources, flow, store, None)
+        changed = changed_tables(
+            store, places, flow, accept=given.accept_source_change, evolves=checked.evolves
+        )
+        self._checked = replace(checked, source_locations=places, changed=changed)
         self._clock = clock or (lambda: time.time_ns() // 1000)
         self._batches, self._delivery = self._begin()
 
@@ -106,7 +119,10 @@ class LocalRun:
         self._logs.mkdir(parents=True, exist_ok=True)
         (self._logs / "metadata").write_text(json.dumps({"id": self._query}))
         if batches.last is None:
-            batches.run(_written(checked), None, FIRST_BATCH)
+            first = [(n, rows) for n, _, rows in _first_rows(checked)]
+            batches.run(_by_operator(first), None, FIRST_BATCH)
+        elif checked.changed:
+            batches.run(_difference(checked, batches.last), batches.last.query, batches.last.batch)
         return batches, delivery
 
     @property
@@ -213,6 +229,8 @@ def _read(
     """
     tables, counts = {}, dict(done)
     for table, source in checked.sources.items():
+        if is_static(source):
+            continue
         spec = as_spec(source) if isinstance(source, (str, SourceSpec)) else None
         if spec is None:
             raise TypeError("rows that do not stream are read by Spark")
@@ -273,17 +291,41 @@ def _stats(event: EventSource, tables: Mapping[Any, pa.Table]) -> EventTimeStats
     return EventTimeStats(len(known), int(known.max()), latest, partitions)
 
 
-def _written(checked: CheckedRun) -> dict[int, pa.Table]:
-    """Return the rows that are written in the plan, by operator."""
-    parts: dict[int, list[pa.Table]] = {}
+def _first_rows(checked: CheckedRun) -> Iterator[tuple[int, int, pa.Table]]:
+    """Yield the rows of the first version: operator, port, rows of the plan or of a static table."""
     for node in checked.flow.operators:
         for branch in node.branches:
-            if isinstance(branch.origin, RowsOrigin):
-                rows = _rows_of(branch.origin)
-                parts.setdefault(node.id, []).append(
-                    branch_rows(node, branch, rows, _NEVER).prepared
-                )
-    return {node: pa.concat_tables(tables) for node, tables in parts.items()}
+            origin = branch.origin
+            if isinstance(origin, RowsOrigin):
+                rows = _rows_of(origin)
+            elif isinstance(origin, TableOrigin) and is_static(checked.sources[origin.table]):
+                rows = _of_origin(_static_rows(checked.sources[origin.table]), origin, None)
+            else:
+                continue
+            yield node.id, branch.port, branch_rows(node, branch, rows, _NEVER).prepared
+
+
+def _static_rows(source: Any) -> pa.Table:
+    spec = as_spec(source)
+    files = sorted(Path(spec.location).glob("*.parquet"))
+    return _weighted(pa.concat_tables([pq.read_table(file) for file in files]), spec)
+
+
+def _difference(checked: CheckedRun, last: Snapshot) -> dict[int, pa.Table]:
+    """Return the rows of changed static tables, and retractions of the stored ones."""
+    parts: list[tuple[int, pa.Table]] = []
+    folder = str(checked.store.folder)
+    for node, stored in stored_inputs(checked.flow, last, folder, checked.changed):
+        present = [r for n, p, r in _first_rows(checked) if (n, p) == (node.id, stored.port)]
+        parts += [(node.id, rows) for rows in (*present, *stored.retracted())]
+    return _by_operator(parts)
+
+
+def _by_operator(parts: Iterable[tuple[int, pa.Table]]) -> dict[int, pa.Table]:
+    tables: dict[int, list[pa.Table]] = {}
+    for node, rows in parts:
+        tables.setdefault(node, []).append(rows)
+    return {node: _together(rows) for node, rows in tables.items()}
 
 
 def _rows_of(origin: RowsOrigin) -> pa.Table:

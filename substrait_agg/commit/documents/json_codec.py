@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_VALUES
+from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_OMITTED, DOCUMENT_VALUES
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def encoded(value: Any) -> Any:
     """Return the JSON values of a dataclass: an object with a key per field."""
     if is_dataclass(value):
         kind: Any = type(value)
-        forms = _stored_values(kind)
+        forms, omitted = _stored_values(kind), _omitted(kind)
         return {
             key: encoded(
                 _mapped(forms[name], getattr(value, name))
@@ -33,6 +33,7 @@ def encoded(value: Any) -> Any:
                 else getattr(value, name)
             )
             for key, name in _keys(kind).items()
+            if getattr(value, name) != omitted.get(name, MISSING)
         }
     if isinstance(value, tuple | list):
         return [encoded(item) for item in value]
@@ -45,6 +46,12 @@ def encoded(value: Any) -> Any:
 def _keys(kind: Any) -> dict[str, str]:
     """Return the attribute name of each document key of a dataclass."""
     return {f.metadata.get(DOCUMENT_KEY, f.name): f.name for f in fields(kind)}
+
+
+@cache
+def _omitted(kind: Any) -> dict[str, Any]:
+    """Return the default of each field that is left out if it has its default."""
+    return {f.name: f.default for f in fields(kind) if f.metadata.get(DOCUMENT_OMITTED)}
 
 
 @cache
@@ -67,7 +74,7 @@ def built(kind: type[T], body: Any) -> T:
     Args:
         kind: the dataclass. Its fields are int, str, bool, literals, other such dataclasses, tuples
             of one type, mappings by str, or one of these or None.
-        body: JSON values, one for every field.
+        body: JSON values, one for every field that is not left out.
 
     Raises:
         TypeError, ValueError: a value does not have the declared type.
@@ -85,7 +92,9 @@ def _reader(kind: Any) -> _Reader:
         readers = {
             key: (name, _field_reader(made, name, hints[name])) for key, name in _keys(made).items()
         }
-        return partial(_object, made, readers)
+        keys = {name: key for key, name in _keys(made).items()}
+        optional = frozenset(keys[name] for name in _omitted(made))
+        return partial(_object, made, readers, optional)
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
     if origin in (Mapping, dict):
@@ -120,10 +129,13 @@ def _restored(
 
 
 def _object(
-    kind: Callable[..., Any], readers: Mapping[str, tuple[str, _Reader]], value: Any
+    kind: Callable[..., Any],
+    readers: Mapping[str, tuple[str, _Reader]],
+    optional: frozenset[str],
+    value: Any,
 ) -> Any:
     _check(value, dict)
-    if other := value.keys() ^ readers.keys():
+    if other := (value.keys() ^ readers.keys()) - (optional - value.keys()):
         message = f"fields are missing or unknown: {', '.join(sorted(other))}"
         raise ValueError(message)
     read = ((readers[key], given) for key, given in value.items())

@@ -14,7 +14,12 @@ from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, u
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.state_schema import InputSchema, OperatorSchema
-from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_VALUES, OPTIONAL_ORDINAL
+from substrait_agg.document_fields import (
+    DOCUMENT_KEY,
+    DOCUMENT_OMITTED,
+    DOCUMENT_VALUES,
+    OPTIONAL_ORDINAL,
+)
 from substrait_agg.explanation.tree import OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import STORED_WEIGHT_KINDS, WeightKind
 
@@ -109,6 +114,7 @@ class PlanDocument:
         operator_texts: the operators, for users.
         state_schemas: per operator its state schema, to compare it with that of another plan.
         inputs: the tables, in the order in which a streaming query has them as sources.
+        static: the tables whose rows are read once, in the first version, by name.
     """
 
     plan: str
@@ -131,6 +137,7 @@ class PlanDocument:
     )
     state_schemas: tuple[OperatorSchema, ...] = field(default=(), metadata={DOCUMENT_KEY: "kept"})
     inputs: tuple[InputSchema, ...] = field(default=(), metadata={DOCUMENT_KEY: "readings"})
+    static: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
 
 
 def new_identity() -> str:

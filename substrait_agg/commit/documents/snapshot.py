@@ -9,7 +9,7 @@ from typing import Any
 from substrait_agg.commit.documents.envelope import Opened, damaged, seal, unseal
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.hash_ranges import clip, outside
-from substrait_agg.document_fields import DOCUMENT_KEY
+from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_OMITTED
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.operator.common.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
@@ -69,10 +69,24 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class InputPlace:
-    """The source of a table: format and location, without options and passwords."""
+    """The source of a table.
+
+    Attributes:
+        table: name of the table.
+        place: format and location, without options and passwords.
+        listing: of a static table of files, a checksum over their names, sizes and times.
+        content: of a static table, a checksum over its files or rows.
+    """
 
     table: str
     place: str
+    listing: str = field(default="", metadata={DOCUMENT_OMITTED: True})
+    content: str = field(default="", metadata={DOCUMENT_OMITTED: True})
+
+    def same_content(self, other: InputPlace) -> bool:
+        """Return whether a static table has the same rows as another time."""
+        pairs = ((self.listing, other.listing), (self.content, other.content))
+        return any(before and before == now for before, now in pairs)
 
 
 Runs = tuple[RunFile, ...]

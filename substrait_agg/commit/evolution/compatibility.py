@@ -15,7 +15,7 @@ SHOWN = 8
 """Number of differences that a message lists."""
 
 _OWN_FOLDER = "use one checkpoint folder per plan"
-_OPTIONS = ("KEYS_DIFFER", "WATERMARK_DIFFERS", "TTL_DIFFERS")
+_OPTIONS = ("KEYS_DIFFER", "STATIC_DIFFERS", "WATERMARK_DIFFERS", "TTL_DIFFERS")
 """Codes of differences that come from the options of a run, not from its plan."""
 
 _NOTHING = OperatorText((), (), (), ())
@@ -30,8 +30,8 @@ def check_same(there: PlanDocument, wanted: PlanDocument, folder: str) -> None:
         folder: its folder, for messages.
 
     Raises:
-        StateRefused: PLAN_DIFFERS, KEYS_DIFFER, WEIGHTS_DIFFER, EARLY_RETRACTION_DIFFERS,
-            WATERMARK_DIFFERS or TTL_DIFFERS.
+        StateRefused: PLAN_DIFFERS, KEYS_DIFFER, STATIC_DIFFERS, WEIGHTS_DIFFER,
+            EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS.
     """
     for code, message, help in _findings(there, wanted, _OWN_FOLDER):
         raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
@@ -107,6 +107,15 @@ def _findings(
             "KEYS_DIFFER",
             f"for {_keys(there)}, not for {_keys(wanted)}",
             "give the sources the same key= and order= as before, or start a new --checkpoint",
+        )
+    if there.static != wanted.static:
+        yield (
+            "STATIC_DIFFERS",
+            f"with the static tables {_listed(there.static)}, not {_listed(wanted.static)}",
+            (
+                "give static=true for the same tables as before, or start a new --checkpoint: rows of a static table "
+                "are read once, and rows that were joined with it are not stored"
+            ),
         )
     # Closed or evicted groups cannot be restored, and groups without an event time cannot get one.
     for code, option, before, now in (

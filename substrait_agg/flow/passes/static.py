@@ -46,3 +46,17 @@ def with_static_ports(flow: Flow, tables: Collection[tuple[str, ...]], *, forget
         if all(port.static for port in ports) and not (forgets and node.can_forget):
             static.add(node.id)
     return replace(flow, operators=tuple(operators))
+
+
+def static_tables(flow: Flow) -> tuple[str, ...]:
+    """Return the names of the static tables of a flow, in order."""
+    return tuple(
+        sorted(
+            {
+                ".".join(branch.origin.table)
+                for node in flow.operators
+                for branch in node.branches
+                if branch.static and isinstance(branch.origin, TableOrigin)
+            }
+        )
+    )

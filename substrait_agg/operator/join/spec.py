@@ -52,6 +52,8 @@ class JoinSpec:
         label: name of the join in error messages.
         weight: what is known about the weights of the input.
         stored: per side whether its rows are stored.
+        whole: per side whether rows are stored, too, that match nothing because of a null in their
+            key. They are never read by key, but a static table can be compared with them.
         page_rows: rows per page of a run.
         slice_rows: rows of input in memory.
         slice_bytes: bytes that these rows may take.
@@ -67,6 +69,7 @@ class JoinSpec:
     label: str
     weight: WeightKind
     stored: tuple[bool, ...] = (True, True)
+    whole: tuple[bool, ...] = (False, False)
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
@@ -117,4 +120,5 @@ def join_spec(node: Join) -> JoinSpec:
         f"the join at {node.path}",
         node.weight,
         node.stored_ports,
+        node.static_ports,
     )

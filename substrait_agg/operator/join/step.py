@@ -80,7 +80,9 @@ class JoinOperator(StatefulOperator):
         stored = list(zip(names, deltas, self.spec.stored, strict=True))
         old = [state.open_arranged(name) if kept else None for name, _, kept in stored]
         step = _Step(self.spec, deltas, old)
-        trees = {name: pa.Table.from_batches([delta.rows]) for name, delta, kept in stored if kept}
+        trees = {
+            name: pa.Table.from_batches([delta.stored]) for name, delta, kept in stored if kept
+        }
         return OperatorResult(
             trees,
             self.spec.changes.empty_table(),
@@ -95,11 +97,13 @@ class _Delta:
 
     Attributes:
         rows: the columns of a run, by hash, each row once.
-        unmatched: the rows whose key has a null that matches nothing; they are not stored.
+        unmatched: the rows whose key has a null that matches nothing.
+        stored: the rows to store.
     """
 
     rows: pa.RecordBatch
     unmatched: pa.RecordBatch
+    stored: pa.RecordBatch
 
     @property
     def hashes(self) -> Hashes:
@@ -111,7 +115,7 @@ def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     layout = spec.sides[port].layout
     if not table.num_rows:  # then the columns of this side may be missing
         none = _one(layout.schema.empty_table())
-        return _Delta(none, none)
+        return _Delta(none, none, none)
     keys = [whole(table, f"k{i}") for i in range(len(spec.keys))]
     values = [
         whole(table, name).cast(type_)
@@ -128,8 +132,9 @@ def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     ]
     alone = reduce(np.logical_or, nulls, np.zeros(rows.num_rows, np.bool_))
     if not alone.any():
-        return _Delta(_one(rows), _one(rows.slice(0, 0)))
-    return _Delta(_one(rows.filter(pa.array(~alone))), _one(rows.filter(pa.array(alone))))
+        return _Delta(_one(rows), _one(rows.slice(0, 0)), _one(rows))
+    matching, unmatched = (_one(rows.filter(pa.array(mask))) for mask in (~alone, alone))
+    return _Delta(matching, unmatched, _one(rows) if spec.whole[port] else matching)
 
 
 def _one(table: pa.Table) -> pa.RecordBatch:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
-
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.graph.graph import Forget
@@ -18,6 +16,7 @@ from substrait_agg.operator.common.watermarks import Ttl
 from substrait_agg.spark.inputs.event_sources import EventSource, Table, event_sources
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source
+from substrait_agg.spark.sources.open import is_static
 
 
 def event_options(
@@ -54,7 +53,7 @@ def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> Eve
     Raises:
         UsageError: OPTION_CONFLICT: a watermark is given for a table that does not stream.
     """
-    fixed = {t for t, s in sources.items() if isinstance(s, DataFrame) and not s.isStreaming}
+    fixed = {table for table, source in sources.items() if is_static(source)}
     for source in options.sources:
         if source.table in fixed:
             raise _no_stream(source)
@@ -106,7 +105,7 @@ def _no_stream(source: EventSource) -> UsageError:
             f"the rows of {'.'.join(source.table)} are read once, before any watermark: its watermark would stop all "
             "other watermarks"
         ),
-        help=f"remove the watermark {source.label}, or give a streaming DataFrame",
+        help=f"remove the watermark {source.label}, or give a source that streams",
         path="watermark",
     )
 

@@ -74,7 +74,7 @@ class Inputs:
 
     Attributes:
         first: the rows of the first version by operator id: those written in the plan and those of
-            static DataFrames.
+            static tables.
         stream: the streaming rows, tagged if they have several sets of columns; None if nothing
             streams.
 
@@ -92,15 +92,18 @@ class Inputs:
         self._spark, self._flow, self._sources = spark, flow, sources
         self._events = {event.table: event for event in events}
         looked_at = bool(events) or any(map(sets_aside, sources.values()))
-        self._whole = _whole_origins(flow, self._events) if looked_at else {}
+        self._whole = whole_origins(flow, self._events) if looked_at else {}
         self._opened: dict[TableOrigin, SourceFrame] = {}
         self._uses: list[tuple[Node, Branch, TableOrigin]] = []
-        first: dict[int, list[DataFrame]] = {}
+        self._first: list[tuple[Node, Branch, DataFrame]] = []
         prepared: dict[int, list[DataFrame]] = {}
         for node in flow.operators:
             for branch in node.branches:
-                self._open(node, branch, first, prepared)
-        self.first = {node: union_all(frames) for node, frames in first.items()}
+                self._open(node, branch, prepared)
+        nodes = dict.fromkeys(node.id for node, _, _ in self._first)
+        self.first = {
+            id: union_all([rows for node, _, rows in self._first if node.id == id]) for id in nodes
+        }
         self._operators = tuple(prepared)
         self._tables = tuple(dict.fromkeys(origin.table for _, _, origin in self._uses))
         whole = (self._source(self._whole[table]).frame for table in self._tables)
@@ -110,11 +113,10 @@ class Inputs:
         self,
         node: Node,
         branch: Branch,
-        first: dict[int, list[DataFrame]],
         prepared: dict[int, list[DataFrame]],
     ) -> None:
         """Open the origin of a branch, and add its rows where they are read."""
-        origin, into = branch.origin, first
+        origin, streams = branch.origin, False
         if isinstance(origin, OperatorOrigin):
             return
         if isinstance(origin, RowsOrigin):
@@ -125,9 +127,16 @@ class Inputs:
                 self._uses.append((node, branch, origin))
                 return
             frame = self._of_branch(source.frame, origin)
-            into = prepared if source.streaming else first
+            streams = source.streaming
         rows = prepare(apply_steps(frame, branch.steps), node, port=branch.port)
-        into.setdefault(node.id, []).append(rows)
+        if streams:
+            prepared.setdefault(node.id, []).append(rows)
+        else:
+            self._first.append((node, branch, rows))
+
+    def first_rows(self, node: Node, port: int) -> DataFrame:
+        """Return the rows of the first version that come in through a port."""
+        return union_all([r for n, b, r in self._first if n.id == node.id and b.port == port])
 
     def _source(self, origin: TableOrigin) -> SourceFrame:
         """Return the source of a table, opened once, so that all its readers see the same offsets.
@@ -203,7 +212,7 @@ class Inputs:
         return frame.select(*chosen)
 
 
-def _whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Table, TableOrigin]:
+def whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Table, TableOrigin]:
     """Return all columns that the flow and the watermarks read, per table."""
     whole: dict[Table, TableOrigin] = {}
     for origin in table_origins(flow):

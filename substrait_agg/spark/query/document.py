@@ -20,6 +20,7 @@ from substrait_agg.explanation.text import key_text, measure_text, port_text, st
 from substrait_agg.explanation.tree import ExplainedInput, ExplainedMeasure, ExplainedOperator
 from substrait_agg.flow.graph.identity import identities
 from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.flow.passes.static import static_tables
 from substrait_agg.flow.passes.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.plan.types import BOOL
@@ -56,6 +57,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         operator_texts=describe_operators(flow),
         state_schemas=state_schemas(flow),
         inputs=readings(flow),
+        static=static_tables(flow),
     )
 
 

@@ -30,6 +30,7 @@ from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.offsets.planned_files import check_planned_files, planned_at
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.static_tables import difference, stored_inputs
 from substrait_agg.spark.query.timer import Timer
 from substrait_agg.spark.query.unreadable_rows import explained
 from substrait_agg.spark.session.errors import (
@@ -54,6 +55,7 @@ class CheckedRun:
         document: the plan document.
         source_locations: locations of the tables.
         evolves: whether the checkpoint has to evolve to this plan first.
+        changed: the static tables whose new rows have to be taken in first.
     """
 
     options: RunOptions
@@ -64,6 +66,7 @@ class CheckedRun:
     document: PlanDocument
     source_locations: tuple[InputPlace, ...]
     evolves: bool
+    changed: frozenset[str] = frozenset()
 
 
 class Run:
@@ -112,9 +115,18 @@ class Run:
         self._begin()
 
     def _begin(self) -> None:
-        """Commit the first version if there is none, then start the query and the timer."""
-        if self._batches.last is None:
+        """Commit the first version if there is none, then start the query and the timer.
+
+        If static tables have changed, a version takes in the difference.
+        """
+        last = self._batches.last
+        if last is None:
             self._batches.run(self._inputs.first, None, FIRST_BATCH)
+        elif self._checked.changed:
+            checked = self._checked
+            stored = stored_inputs(checked.flow, last, str(checked.store.folder), checked.changed)
+            rows = difference(self._inputs, self._spark, stored)
+            self._batches.run(rows, last.query, last.batch)
         else:
             self._output_workers.wake(self.progress)
         # Groups that an earlier run left pending may be overdue. A batch that it planned comes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +42,7 @@ from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.handle import CheckedRun, Run
 from substrait_agg.spark.query.sinks import SparkWriter, check_writers, frame_of, open_writer
+from substrait_agg.spark.query.static_tables import changed_tables, with_contents
 from substrait_agg.spark.query.warm_up import first_bytes, warm_driver, warm_workers
 from substrait_agg.spark.session.errors import (
     SPARK_ERRORS,
@@ -54,7 +56,7 @@ from substrait_agg.spark.session.session import (
     get_session,
     require_classic,
 )
-from substrait_agg.spark.sources.open import check_sources, weight_kind
+from substrait_agg.spark.sources.open import check_sources, is_static, weight_kind
 from substrait_agg.spark.sources.source_identity import check_locations, input_locations
 from substrait_agg.spark.sources.source_types import source_schemas, with_positions
 from substrait_agg.spark.sources.upserts import upserts_in
@@ -114,6 +116,7 @@ def _start(
     check_writers(outer, options.sinks)
     check_worker_python(session)
     inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
+    checked = _with_static_tables(checked, session)
     timer.end("sources")
     store.create(checked.document, evolve=options.evolve)
     closing = undone.enter_context(ExitStack())
@@ -137,6 +140,16 @@ def _start(
         SparkExecutor(session), checked, partitions, inputs, work, output_workers, observers, settings, closing,
         timer,
     )  # fmt: skip
+
+
+def _with_static_tables(checked: CheckedRun, session: SparkSession) -> CheckedRun:
+    """Check that static tables have the rows that the first version read."""
+    store, options, flow = checked.store, checked.options, checked.flow
+    places = with_contents(checked.source_locations, checked.sources, flow, store, session)
+    changed = changed_tables(
+        store, places, flow, accept=options.accept_source_change, evolves=checked.evolves
+    )
+    return replace(checked, source_locations=places, changed=changed)
 
 
 def _output_workers(checked: CheckedRun, outer: SparkSession, since: int | None) -> OutputWorkers:
@@ -188,7 +201,10 @@ def checked_run(plan: BoundPlan, sources: Mapping[str, Source], options: RunOpti
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
     upserts = with_times(upserts_in(chosen), events)
     columns = event_columns(chosen, events)
-    flow = lower(plan, weights, options.early, upserts, columns, forget=forgetting(events))
+    static = frozenset(table for table, source in chosen.items() if is_static(source))
+    flow = lower(
+        plan, weights, options.early, upserts, columns, forget=forgetting(events), static=static
+    )
     check_times(flow, events, options.emit_policy)
     store = Checkpoint(options.checkpoint)
     document = plan_document(flow, events)

@@ -13,6 +13,9 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.errors import InputRefused
 
+_File = tuple[str, int, int]
+"""A file: its URI, its modification time in milliseconds since 1970, its size in bytes."""
+
 _GLOB = frozenset("*?[]{}\\")
 
 
@@ -26,6 +29,7 @@ class InputFiles:
         files: the current data files, in order of path.
         load_paths: the paths that a batch reader loads.
         modified: the modification time of each of `files`, in milliseconds since 1970.
+        sizes: the size of each of `files`, in bytes.
     """
 
     path: str
@@ -33,11 +37,29 @@ class InputFiles:
     files: tuple[str, ...]
     load_paths: list[str]
     modified: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def first_file(self) -> list[str]:
         """Return the first data file as a list of paths to load."""
         return list(self.files[:1])
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A data file on a local file system.
+
+    Attributes:
+        path: its path.
+        name: its path below the location of the source.
+        size: its size in bytes.
+        modified: its modification time, in nanoseconds since 1970.
+    """
+
+    path: Path
+    name: str
+    size: int
+    modified: int
 
 
 def escaped(name: str) -> str:
@@ -53,7 +75,7 @@ def _is_shown(name: str) -> bool:
     return not (name.startswith(".") or (name.startswith("_") and "=" not in name))
 
 
-def _files_below(system: Any, status: Any) -> list[tuple[str, int]]:
+def _files_below(system: Any, status: Any) -> list[_File]:
     if not status.isDirectory():
         return [_file(status)] if status.getLen() > 0 else []
     uri = status.getPath().toUri()
@@ -62,7 +84,7 @@ def _files_below(system: Any, status: Any) -> list[tuple[str, int]]:
         return list(_listed_here(root))
     depth = len(root.rstrip("/").split("/"))
     found = _listed(system, status)
-    return [(n, at) for path, n, at in found if all(map(_is_shown, path.split("/")[depth:]))]
+    return [file for path, file in found if all(map(_is_shown, path.split("/")[depth:]))]
 
 
 def _is_here(scheme: str) -> bool:
@@ -70,17 +92,17 @@ def _is_here(scheme: str) -> bool:
     return scheme == "file"
 
 
-def _listed(system: Any, status: Any) -> Iterator[tuple[str, str, int]]:
-    """Yield the non-empty files below a folder: path, URI, modification time in milliseconds."""
+def _listed(system: Any, status: Any) -> Iterator[tuple[str, _File]]:
+    """Yield the non-empty files below a folder, with their paths."""
     listing = system.listFiles(status.getPath(), True)
     while listing.hasNext():
         entry = listing.next()
         if entry.getLen() > 0:
-            yield (str(entry.getPath().toUri().getPath()), *_file(entry))
+            yield str(entry.getPath().toUri().getPath()), _file(entry)
 
 
-def _listed_here(root: str) -> Iterator[tuple[str, int]]:
-    """Yield the data files below a local folder: URI, modification time in milliseconds.
+def _listed_here(root: str) -> Iterator[_File]:
+    """Yield the data files below a local folder.
 
     Python lists local folders, because Hadoop starts a process (``ls``) for every local file.
     """
@@ -94,7 +116,8 @@ def _listed_here(root: str) -> Iterator[tuple[str, int]]:
                 _unless_gone(error)
                 continue
             if status.st_size > 0:
-                yield f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000
+                milliseconds = status.st_mtime_ns // 1_000_000
+                yield f"file:{_readable(path)}", milliseconds, status.st_size
 
 
 def local_sizes(location: str) -> list[int] | None:
@@ -111,10 +134,36 @@ def local_sizes(location: str) -> list[int] | None:
     return [status.st_size for status in sorted(found, key=lambda s: s.st_mtime_ns)]
 
 
+def local_files(location: str) -> list[LocalFile] | None:
+    """Return the data files at a local path, by name.
+
+    Returns:
+        None for a glob, a URL, or a path that does not exist.
+
+    Raises:
+        InputRefused: SOURCE_UNREADABLE.
+    """
+    place = Path(location)
+    if _GLOB & set(location) or not place.exists():
+        return None
+    root = place.parent if place.is_file() else place
+    names = [str(place)] if place.is_file() else [u[5:] for u, *_ in _listed_here(str(place))]
+    return [_local_file(root, Path(name)) for name in sorted(names)]
+
+
+def _local_file(root: Path, path: Path) -> LocalFile:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _unreadable(str(error)) from error
+    name = path.relative_to(root).as_posix()
+    return LocalFile(path, name, status.st_size, status.st_mtime_ns)
+
+
 def _statuses(folder: Path) -> list[os.stat_result]:
     if not folder.is_dir():
         raise FileNotFoundError(folder)
-    return [Path(uri.removeprefix("file:")).stat() for uri, _ in _listed_here(str(folder))]
+    return [Path(uri.removeprefix("file:")).stat() for uri, *_ in _listed_here(str(folder))]
 
 
 def _unless_gone(error: OSError) -> None:
@@ -138,8 +187,9 @@ def _unreadable(why: str) -> InputRefused:
     )  # fmt: skip
 
 
-def _file(status: Any) -> tuple[str, int]:
-    return str(status.getPath().toString()), int(status.getModificationTime())
+def _file(status: Any) -> _File:
+    path, modified = str(status.getPath().toString()), int(status.getModificationTime())
+    return path, modified, int(status.getLen())
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
@@ -166,8 +216,9 @@ def look_up(spark: SparkSession, location: str) -> InputFiles | None:
     if not statuses:
         return None
     found = sorted(f for status in statuses for f in _files_below(system, status))
-    files = tuple(name for name, _ in found)
-    modified = tuple(instant for _, instant in found)
+    files = tuple(name for name, _, _ in found)
+    modified = tuple(instant for _, instant, _ in found)
+    sizes = tuple(size for _, _, size in found)
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
     if single:
         only = statuses[0].getPath()
@@ -177,5 +228,6 @@ def look_up(spark: SparkSession, location: str) -> InputFiles | None:
             files,
             [location],
             modified,
+            sizes,
         )
-    return InputFiles(location, "", files, [location], modified)
+    return InputFiles(location, "", files, [location], modified, sizes)

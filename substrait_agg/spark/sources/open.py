@@ -25,7 +25,7 @@ from substrait_agg.spark.sources.parse_faults import (
     parse_faults,
     row_options,
 )
-from substrait_agg.spark.sources.readers import read_stream
+from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec, check_sources
 from substrait_agg.spark.sources.upserts import (
     checked_order,
@@ -87,7 +87,7 @@ class SourceFrame:
             `further_columns` precede the weight. If bad rows go to the quarantine, the column
             `BAD` comes last.
         weight: which weights are possible.
-        streaming: False for a static DataFrame, which is one batch.
+        streaming: False for a static source, which is one batch.
     """
 
     frame: DataFrame
@@ -104,6 +104,13 @@ def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
     if isinstance(source, DataFrame):
         return "weighted" if WEIGHT in source.columns else "append_only"
     return specs.weight_kind(source)
+
+
+def is_static(source: str | SourceSpec | DataFrame) -> bool:
+    """Return whether all rows of a source are read once, in the first version."""
+    if isinstance(source, DataFrame):
+        return not source.isStreaming
+    return as_spec(source).static
 
 
 def sets_aside(source: str | SourceSpec | DataFrame) -> bool:
@@ -176,7 +183,7 @@ def _opened(
     spark: SparkSession, spec: SourceSpec, wanted: Mapping[str, Type], table: str
 ) -> DataFrame:
     try:
-        return read_stream(spark, spec, wanted, table)
+        return read_source(spark, spec, wanted, table)
     except (PySparkException, Py4JJavaError) as error:
         raise unreadable(spec, table, error) from safe_cause(error)
 

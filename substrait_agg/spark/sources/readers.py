@@ -1,13 +1,17 @@
-"""Read streams of rows from files, tables and other Spark formats, with the columns of a plan."""
+"""Read rows of files, tables and other Spark formats, with the columns of a plan.
+
+A static source is read as a batch, others as a stream.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import Type
@@ -28,12 +32,12 @@ LOCATION_OPTION = {"kafka": "subscribe"}
 """Format without a path -> the option that takes the location."""
 
 
-def read_stream(
+def read_source(
     spark: SparkSession, spec: SourceSpec, wanted: ColumnTypes, table: str
 ) -> DataFrame:
-    """Return the stream of all rows of a source.
+    """Return all rows of a source: a batch if it is static, else a stream.
 
-    The stream has the `wanted` columns and may have others. If bad rows go to the quarantine, the
+    The result has the `wanted` columns and may have others. If bad rows go to the quarantine, the
     columns `FILE` and `POSITION` come last; for CSV and JSON, `CORRUPT` precedes them.
 
     Raises:
@@ -63,7 +67,7 @@ def _with_place(rows: DataFrame, spec: SourceSpec) -> DataFrame:
 def _read_others(
     spark: SparkSession, spec: SourceSpec, _wanted: ColumnTypes, _table: str
 ) -> DataFrame:
-    reader = spark.readStream.options(**dict(spec.options))
+    reader = _reader(spark, spec).options(**dict(spec.options))
     if spec.format == "table":
         return reader.table(spec.location)
     if spec.format == "changes":
@@ -72,6 +76,11 @@ def _read_others(
     if spec.format in LOCATION_OPTION and spec.location:
         return reader.option(LOCATION_OPTION[spec.format], spec.location).load()
     return reader.load(spec.location) if spec.location else reader.load()
+
+
+def _reader(spark: SparkSession, spec: SourceSpec) -> DataFrameReader | DataStreamReader:
+    """Return the reader of a source."""
+    return spark.read if spec.static else spark.readStream
 
 
 def _read_files(
@@ -85,12 +94,14 @@ def _read_files(
             help="check the path; if files arrive later, create the folder first",
         )
     schema, extra = SCHEMAS.get(spec.format, _own_schema)(spark, spec, place, wanted, table)
-    options = {"latestFirst": "false", "maxFileAge": NO_FILE_TOO_OLD, **dict(spec.options), **extra}
+    streamed = {"latestFirst": "false", "maxFileAge": NO_FILE_TOO_OLD}
+    options = {**({} if spec.static else streamed), **dict(spec.options), **extra}
     if place.only_file:
         options["pathGlobFilter"] = place.only_file
     if spec.batch_files is not None:
         options["maxFilesPerTrigger"] = str(spec.batch_files)
-    return spark.readStream.format(spec.format).options(**options).schema(schema).load(place.path)
+    reader = _reader(spark, spec).format(spec.format).options(**options).schema(schema)
+    return reader.load(place.path)
 
 
 SchemaOf = Callable[

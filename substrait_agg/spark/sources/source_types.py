@@ -23,7 +23,7 @@ from substrait_agg.plan.types import Type
 from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.sources.files import InputFiles, look_up
 from substrait_agg.spark.sources.open import unreadable
-from substrait_agg.spark.sources.readers import read_stream
+from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, source_of
 from substrait_agg.spark.types.source_columns import find_column
 
@@ -142,7 +142,7 @@ def _schema(
     spark = session()
     try:
         if not spec.is_files:
-            return read_stream(spark, spec, {}, shown).schema
+            return read_source(spark, spec, {}, shown).schema
         return _schema_of_files(spark, spec, shown)
     except (PySparkException, Py4JJavaError) as error:
         raise unreadable(spec, shown, error) from safe_cause(error)

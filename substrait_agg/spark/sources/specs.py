@@ -81,6 +81,7 @@ class SourceSpec:
         upsert: the declaration of upserts; None if a row does not replace the row of its key.
         bad_rows: what happens to a row that is unreadable or violates the plan.
         columns: the columns of the table in the plan, for files without a header.
+        static: whether all rows are read once, in the first version.
     """
 
     format: str
@@ -94,6 +95,7 @@ class SourceSpec:
     upsert: UpsertDeclaration | None = None
     bad_rows: BadRowPolicy = "fail"
     columns: tuple[str, ...] = ()
+    static: bool = False
 
     @property
     def by_position(self) -> bool:
@@ -121,6 +123,8 @@ class SourceSpec:
             pairs.append(("batch-files", str(self.batch_files)))
         if self.bad_rows != "fail":
             pairs.append(("bad-rows", self.bad_rows))
+        if self.static:
+            pairs.append(("static", "true"))
         shown = redacted_options(pairs)
         place = redacted_place(self.location)
         return f"{self.format}:{place}" + (f"?{shown}" if shown else "")
@@ -270,6 +274,30 @@ def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
     )  # fmt: skip
 
 
+_NOT_STATIC = ("key", "cdc", "batch-files", "bad-rows")
+"""Keys of a SPEC that need a stream."""
+
+
+def _static(pairs: dict[str, str], format_: str, text: str) -> bool:
+    """Take the key ``static`` out of the pairs, before all others are."""
+    value = pairs.pop("static", "false")
+    if value not in ("true", "false"):
+        raise _bad(
+            "SPEC_OPTION_BAD", text, f"static={value} is not known",
+            "write static=true for a table that is read once, or static=false (the default)",
+        )  # fmt: skip
+    if value == "false":
+        return False
+    conflicts = [key for key in _NOT_STATIC if key in pairs]
+    conflicts += ["changes:"] if format_ == "changes" else []
+    if conflicts:
+        raise _bad(
+            "SPEC_CHANGE_CONFLICT", text, f"static=true and {', '.join(conflicts)} cannot be combined",
+            "remove one of them: a static table is read once, as a whole, in the first version",
+        )  # fmt: skip
+    return True
+
+
 def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str, str]:
     """Return the options of a format in Spark's spelling; raise for unknown or refused options."""
     try:
@@ -313,6 +341,7 @@ def parse_spec(text: str) -> SourceSpec:
         )  # fmt: skip
     pairs = _pairs(query, shown)
     remember([("", location), *pairs.items()])
+    static = _static(pairs, format_, shown)
     change, column = _change(pairs, format_, shown)
     upsert = _upsert(pairs, change, shown)
     times, decimals = (_encoding(pairs, key, change, shown) for key in ENCODINGS)
@@ -329,8 +358,9 @@ def parse_spec(text: str) -> SourceSpec:
         pairs = pairs if "delimiter" in pairs else {"sep": "\t", **pairs}
     options = tuple(pairs.items())
     return SourceSpec(
-        format_, location, options, change, column, batch_files, times, decimals, upsert, bad_rows
-    )
+        format_, location, options, change, column, batch_files, times, decimals, upsert, bad_rows,
+        static=static,
+    )  # fmt: skip
 
 
 def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) -> str:
