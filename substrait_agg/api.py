@@ -208,7 +208,8 @@ def run(
             source of the table.
         sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
             With ``key=COLUMN`` in a SPEC, a row replaces the row with the same key, so that events
-            need not contain the old row.
+            need not contain the old row. With ``static=true``, and for a DataFrame that does not
+            stream, the rows are read once, in the first version.
         checkpoint: folder of state, offsets and versions, or its URL in an object store
             (``s3://bucket/prefix``); it is also the view.
         spark: the session to use; None starts a local session.
@@ -261,7 +262,8 @@ def run(
             kept for all versions.
         accept_source_change: continue although a table is read from another location or in another
             format than before. Data that Spark has not read there counts as new rows. Spark itself
-            refuses another folder of files.
+            refuses another folder of files. Of a static table whose content has changed, the
+            difference counts, where every join with it stores the rows of both sides.
         evolve: continue a checkpoint with a plan that has other measures or other names. Measures
             of both plans keep their state. New measures are computed from stored state, or the run
             is refused with EVOLVE_REFUSED.

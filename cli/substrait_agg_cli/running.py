@@ -122,7 +122,7 @@ def run_options(command: Command) -> Command:
     "plan has no column types, those of the source are used. weight=COLUMN, op=COLUMN or cdc=debezium: how "
     "rows distinguish inserts from deletes. key=COLUMN[,COLUMN]: the primary key of a table whose rows "
     "replace earlier rows of the key; order=COLUMN: which row is newer. batch-files=N: the most files per "
-    "batch. bad-rows=quarantine: move unreadable rows to the quarantine (view --bad-rows). Other keys are "
+    "batch. static=true: read the table once. bad-rows=quarantine: move unreadable rows to the quarantine (view --bad-rows). Other keys are "
     "options of Spark, such as sep or dateFormat.",
 )
 @run_options
