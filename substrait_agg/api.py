@@ -19,6 +19,7 @@ from substrait_agg.run_options import RunOptions
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.bind.plan.views import BoundViews
     from substrait_agg.commit import View
     from substrait_agg.spark.query.handle import Run
     from substrait_agg.tools.state import State
@@ -28,6 +29,7 @@ __all__ = [
     "Checked",
     "Plan",
     "PlanSource",
+    "Plans",
     "explain",
     "load",
     "open_state",
@@ -35,6 +37,9 @@ __all__ = [
     "run",
     "validate",
 ]  # fmt: skip
+
+Plans = PlanSource | Mapping[str, PlanSource]
+"""One plan, or several plans by the names of their views. A plan may read the other views as tables."""
 
 EXPLAIN_FORMATS = ("text", "json", "mermaid", "html")
 
@@ -109,7 +114,7 @@ def _content(plan: Plan) -> bytes:
 
 
 def explain(
-    plan: PlanSource,
+    plan: Plans,
     format: str = "text",
     mode: Mode = "lenient",
     early_retraction: str = "carry",
@@ -120,7 +125,8 @@ def explain(
     Sizes of state are in bytes per group and per tree entry.
 
     Args:
-        plan: a `Plan` or anything that `load` takes.
+        plan: a `Plan` or anything that `load` takes; or several of them by the names of their
+            views, as in `run`.
         format: ``text``, ``json``, ``mermaid`` (a flowchart) or ``html`` (a complete page).
         mode: ``lenient`` or ``strict``, as in `validate`.
         early_retraction: as in `run`. With ``refuse`` and ``quarantine``, the explanation assumes
@@ -146,23 +152,23 @@ def explain(
     """
     checked_choice(format, EXPLAIN_FORMATS, "format")
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
-    given = as_plan(plan)
-    bound = given.bound(mode)
+    plans = _named(plan)
+    bound = _views({name: given.bound(mode) for name, given in plans.items()})
     from substrait_agg.report.explained import explained
 
-    return explained(bound, format, policy, given.name, _tables(bound, static))
+    name = plans[""].name if "" in plans else ""
+    return explained(bound, format, policy, name, _tables(bound, static))
 
 
-def _tables(plan: BoundPlan, names: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    """Return the tables of a plan with these names.
+def _tables(views: BoundViews, names: Iterable[str]) -> frozenset[tuple[str, ...]]:
+    """Return the tables of plans with these names.
 
     Raises:
         UsageError: OPTION_INVALID.
     """
-    from substrait_agg.bind.rewrite import table_reads
     from substrait_agg.spark.sources.specs import find_table
 
-    tables = list(dict.fromkeys(read.table for read in table_reads(plan.root)))
+    tables = list(dict.fromkeys(read.table for read in views.reads))
     found = {name: find_table(name, tables) for name in names}
     for name, table in found.items():
         if table is None:
@@ -175,13 +181,13 @@ def _tables(plan: BoundPlan, names: Iterable[str]) -> frozenset[tuple[str, ...]]
 
 
 def run(
-    plan: PlanSource,
+    plan: Plans,
     sources: Mapping[str, Any],
     *,
     checkpoint: str | Path,
     spark: Any = None,
     emit: str = "batch",
-    on_changes: Callable[[Any, int], None] | None = None,
+    on_changes: Callable[[Any, int], None] | Mapping[str, Any] | None = None,
     until: str = "done",
     partitions: int | None = None,
     mode: Mode = "lenient",
@@ -203,7 +209,9 @@ def run(
     """Start a run that maintains the plan over its sources, or continue the run of a checkpoint.
 
     Args:
-        plan: a `Plan` or anything that `load` takes. Where it gives names but no types for the
+        plan: a `Plan` or anything that `load` takes; or several of them by the names of their
+            views. A plan reads another view as a table with its name. All views are maintained
+            together: a version has the changes of all of them. Where a plan gives names but no types for the
             columns of a table (``SCHEMA_TYPES_MISSING``), lenient mode takes the types from the
             source of the table.
         sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
@@ -222,14 +230,16 @@ def run(
             changes. The table has the columns of the view, then ``__version`` and ``__weight``,
             both int64. One thread calls it in order of versions, never concurrently. A version is
             delivered when the function returns. If the function raises, or the run is killed, that
-            version is passed again. No version is skipped.
+            version is passed again. No version is skipped. With several views: such a function by
+            name of view.
         until: ``done`` stops after the data that is available now; an interval such as ``5s`` runs
             a batch per interval.
         partitions: of the state, a power of two; each run may use another number. None: the
             recorded setting of the checkpoint, else the number of cores, rounded up to a power of
             two.
         mode: ``lenient`` or ``strict``, as in `validate`.
-        outputs: KIND[=LOCATION] texts, `SparkSink` or other `substrait_agg.changes.Sink` objects.
+        outputs: [VIEW=]KIND[=LOCATION] texts, `SparkSink` or other `substrait_agg.changes.Sink`
+            objects, or pairs of the name of a view and such an object.
             Each gets committed versions in a thread of its own: a slow or failing output delays
             neither the batches nor the other outputs.
         conf: Spark configuration for a session that is started here.
@@ -290,7 +300,10 @@ def run(
     from substrait_agg.metrics.startup import StartTimer
 
     timer = StartTimer()
-    bound = _bound_to_run(as_plan(plan), sources, options)
+    plans = _named(plan)
+    bound = _views(
+        {name: _bound_to_run(given, sources, options) for name, given in plans.items()}, sources
+    )
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
@@ -298,6 +311,19 @@ def run(
 
     timer.end("load")
     return run_on_spark(bound, sources, options, timer)
+
+
+def _named(plan: Plans) -> dict[str, Plan]:
+    """Return plans by the names of their views. The name of a single plan is empty."""
+    if isinstance(plan, Mapping):
+        return {name: as_plan(given) for name, given in plan.items()}
+    return {"": as_plan(plan)}
+
+
+def _views(plans: Mapping[str, BoundPlan], sources: Iterable[str] = ()) -> BoundViews:
+    from substrait_agg.bind.views import bound_views, one_view
+
+    return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, sources=sources)
 
 
 def _bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -> BoundPlan:
@@ -319,11 +345,12 @@ def _bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -
     return typed.bound
 
 
-def open_view(checkpoint: str | Path) -> View:
-    """Open the view of a checkpoint, to read it or its changes at any version. It needs no Spark.
+def open_view(checkpoint: str | Path, name: str | None = None) -> View:
+    """Open a view of a checkpoint, to read it or its changes at any version. It needs no Spark.
 
     Args:
         checkpoint: folder of a checkpoint, or its URL in an object store.
+        name: name of the view; None for the only one.
 
     Returns:
         The view; it reads versions as Arrow tables with the columns and types of the plan.
@@ -331,6 +358,7 @@ def open_view(checkpoint: str | Path) -> View:
     Raises:
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED, or STATE_FORMAT_UNKNOWN for a checkpoint of
             another release.
+        UsageError: VIEW_UNKNOWN, VIEW_NAME_MISSING.
 
     Example:
         >>> open_view("/absent")  # doctest: +ELLIPSIS
@@ -340,7 +368,7 @@ def open_view(checkpoint: str | Path) -> View:
     """
     from substrait_agg.commit import open_view as open_committed
 
-    return open_committed(checkpoint)
+    return open_committed(checkpoint, name)
 
 
 def open_state(checkpoint: str | Path) -> State:

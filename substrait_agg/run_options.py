@@ -78,12 +78,13 @@ class RunOptions:
     )
     outputs: Iterable[Any] = _option(
         (),
-        "Repeatable; default batch-table. At the end of the run: batch-table, batch-csv. After every version: "
+        "Repeatable; default batch-table. With several views, VIEW= says which one; without it, batch-table and "
+        "batch-csv show all views, and changes-parquet and view-parquet use a subfolder per view. At the end of the run: batch-table, batch-csv. After every version: "
         "live-table, live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, "
         "late-parquet=DIR (late rows), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by "
         "Spark). none: no output. A slow or failing output does not delay the run; delivery is retried, and the "
         "next run delivers missing versions.",
-        "KIND[=LOCATION]",
+        "[VIEW=]KIND[=LOCATION]",
         name="output",
     )
     partitions: int | None = _option(
@@ -129,7 +130,7 @@ class RunOptions:
     conf: Mapping[str, str] | None = _option(None, "Spark configuration.", "KEY=VALUE")
     progress: Callable[[Any], None] | None = None
     spark: Any = None
-    on_changes: Callable[[Any, int], None] | None = None
+    on_changes: Callable[[Any, int], None] | Mapping[str, Any] | None = None
     listener: Any = None
     spark_log: IO[bytes] | None = None
 

@@ -32,18 +32,27 @@ class Record:
         path: file of the record, without the epoch of the run.
         output: the output as text, for people who read the file.
         fence: the run that writes.
+        view: name of the view; empty for the view of one plan without a name.
     """
 
     path: Location
     output: str
     fence: Fence = NO_FENCE
+    view: str = ""
 
     @classmethod
-    def of(cls, checkpoint: Location, kind: str, location: Path, fence: Fence = NO_FENCE) -> Record:
+    def of(
+        cls,
+        checkpoint: Location,
+        kind: str,
+        location: Path,
+        fence: Fence = NO_FENCE,
+        view: str = "",
+    ) -> Record:
         """Return the record of output `kind` at `location`, whether it was written before or not."""
         output = f"{kind}={location.absolute()}"
         digest = hashlib.sha256(output.encode()).hexdigest()[:16]
-        return cls(checkpoint / "outputs" / f"{digest}.json", output, fence)
+        return cls(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
 
     def _file(self, epoch: int) -> Location:
         return self.path.with_suffix(f".{epoch}.json") if epoch else self.path
@@ -84,6 +93,7 @@ class Record:
             body = unseal(content, path.name, format=RECORD_FORMAT, checkpoint=owner).body
             version = None if body["version"] is None else int(body["version"])
             size, output = int(body["bytes"]), str(body["output"])
+            view = str(body.get("view", ""))
         except StateRefused as error:
             if error.code != "STATE_DAMAGED":
                 raise
@@ -92,6 +102,8 @@ class Record:
             raise self._damaged(path, f"it cannot be read ({error})") from error
         if output != self.output:
             raise self._damaged(path, "it belongs to another output")
+        if view != self.view:
+            raise self._damaged(path, f"it belongs to {f'view {view}' if view else 'another view'}")
         if owner:
             self._check_reached(path, version)
         return version, size
@@ -132,6 +144,7 @@ class Record:
     def write(self, version: int | None, size: int = 0) -> None:
         """Publish the position: the output has all versions up to `version`, in `size` bytes."""
         record = {"output": self.output, "version": version, "bytes": size}
+        record |= {"view": self.view} if self.view else {}
         with write_atomically(self._file(self.fence.epoch), private=True) as file:
             file.write(seal(record, format=RECORD_FORMAT, checkpoint=self._owner()))
 

@@ -46,7 +46,7 @@ from substrait_agg.flow.graph.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.flow.graph.nodes import Flow, Node, shown_operators
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, shown_operators
 from substrait_agg.functions.aggregates.kinds import KINDS
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
@@ -67,12 +67,12 @@ def build(flow: Flow) -> ExplainedPlan:
             for o in operators
         ]
         operators.append(_operator(node, names, below, by_policy=node.id in last))
-    view = _view(flow, names[-1].output)
-    return ExplainedPlan(flow.fingerprint, view, tuple(operators), tuple(after(view)))
+    views = tuple(_view(view, names[view.operator].output) for view in flow.views)
+    return ExplainedPlan(flow.fingerprint, views, tuple(operators), tuple(after(views)))
 
 
-def _view(flow: Flow, output: Names) -> ExplainedView:
-    columns = _columns(tuple(map(column_name, flow.names)), flow.types)
+def _view(view: FlowView, output: Names) -> ExplainedView:
+    columns = _columns(tuple(map(column_name, view.names)), view.types)
     order = tuple(
         ViewOrder(
             key.ordinal,
@@ -80,10 +80,10 @@ def _view(flow: Flow, output: Names) -> ExplainedView:
             "descending" if key.descending else "ascending",
             "first" if key.nulls_first else "last",
         )
-        for key in flow.sorts
+        for key in view.sorts
     )
-    sources = tuple(shown(output[o]) for o in flow.output)
-    return ExplainedView(flow.operators[-1].id, columns, sources, order)
+    sources = tuple(shown(output[o]) for o in view.output)
+    return ExplainedView(shown(view.name), view.operator, columns, sources, order)
 
 
 def _operator(
@@ -312,12 +312,15 @@ def _emitted(node: Node, *, by_policy: bool) -> str:
     return node.describe().emits or (BY_POLICY if by_policy else REPLACE)
 
 
-def after(view: ExplainedView) -> Iterator[RunStep]:
-    """Yield the steps after the last operator: in every batch, and on reading the view."""
+def after(views: Sequence[ExplainedView]) -> Iterator[RunStep]:
+    """Yield the steps after the last operator: in every batch, and on reading a view."""
     yield RunStep("commit", "driver", "publish all runs and changes as one version")
     yield RunStep("deliver", "driver", "outputs, from committed versions only")
-    if view.order:
-        yield RunStep("order", "reader", f"the view by {', '.join(o.name for o in view.order)}")
+    for view in views:
+        if view.order:
+            keys = ", ".join(o.name for o in view.order)
+            which = f"the view {view.name}" if view.name else "the view"
+            yield RunStep("order", "reader", f"{which} by {keys}")
 
 
 SMALL_BITS = 16

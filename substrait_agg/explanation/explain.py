@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.bind.views import BoundViews, as_views
 from substrait_agg.explanation.build import build
 from substrait_agg.explanation.names import names_of, short, shown, written
 from substrait_agg.explanation.state import argument_text
@@ -31,18 +31,20 @@ def explain_flow(flow: Flow) -> ExplainedPlan:
 
 
 def explain_plan(
-    plan: BoundPlan, early: EarlyRetraction = "carry", static: Collection[tuple[str, ...]] = ()
+    plan: BoundPlan | BoundViews,
+    early: EarlyRetraction = "carry",
+    static: Collection[tuple[str, ...]] = (),
 ) -> ExplainedPlan:
     """Return the explanation of a plan whose sources are unknown.
 
     Args:
-        plan: the bound plan.
+        plan: the bound plan, or several views.
         early: what happens to early retractions. With ``carry``, tables are assumed to contain only
             inserts. With the other policies they are assumed to contain retractions too, because
             otherwise there is nothing to guard.
         static: the tables that are read once.
     """
-    tables = dict.fromkeys(read.table for read in table_reads(plan.root))
+    tables = dict.fromkeys(read.table for read in as_views(plan).reads)
     guarded = early != "carry"
     weights = dict.fromkeys(tables, RETRACTING) if guarded else None
     flow = lower(plan, weights, early, static=static)

@@ -31,6 +31,7 @@ from substrait_agg.explanation.tree import (
     ExplainedOperator,
     ExplainedPlan,
     ExplainedState,
+    ExplainedView,
 )
 
 HEAD = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
@@ -120,8 +121,10 @@ def _lines(plan: ExplainedPlan, drawing: _Drawing) -> Iterator[str]:
     yield from (f"  {style}" for style in STYLES)
     for operator in plan.operators:
         yield from _operator(operator, drawing)
-    yield drawing.node("view", _view(plan), "view")
-    yield f"  op{plan.view.operator}_group --> view"
+    for number, view in enumerate(plan.views):
+        name = f"view{number}" if len(plan.views) > 1 else "view"
+        yield drawing.node(name, _view(plan, view), "view")
+        yield f"  op{view.operator}_group --> {name}"
 
 
 def _operator(operator: ExplainedOperator, drawing: _Drawing) -> Iterator[str]:
@@ -198,9 +201,10 @@ def _state(state: ExplainedState) -> Iterator[str]:
     yield from map(accumulator_text, accumulators(state))
 
 
-def _view(plan: ExplainedPlan) -> Iterator[str]:
-    yield "view"
-    yield columns_text(plan.view.columns)
-    yield from (f"{s.name} {s.what}" for s in plan.after if s.name == "order")
+def _view(plan: ExplainedPlan, view: ExplainedView) -> Iterator[str]:
+    yield f"view {view.name}" if view.name else "view"
+    yield columns_text(view.columns)
+    if view.order:
+        yield f"order the view by {', '.join(key.name for key in view.order)}"
     if plan.assumed:
         yield f"assumed {plan.assumed}"

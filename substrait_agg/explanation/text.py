@@ -31,7 +31,12 @@ def plan_json(plan: ExplainedPlan) -> str:
 
     docs/formats.md describes its keys.
     """
-    return json.dumps(asdict(plan), indent=2, ensure_ascii=False) + "\n"
+    told = asdict(plan)
+    if len(plan.views) == 1 and not plan.views[0].name:
+        (view,) = told.pop("views")
+        del view["name"]
+        told = {"plan": told.pop("plan"), "view": view, **told}
+    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
 
 
 NOT_STORED = "no rows"
@@ -43,11 +48,11 @@ HANGING = 4
 
 def plan_text(plan: ExplainedPlan) -> str:
     """Write the explanation as text that ends with a line break."""
-    lines = list(_view(plan.view, plan.plan))
+    lines = [line for view in plan.views for line in _view(view, plan.plan)]
     if plan.assumed:
         lines.append(f"  assumed: {plan.assumed}")
     for operator in reversed(plan.operators):
-        lines += ["", *_operator(operator)]
+        lines += ["", *_operator(operator, plan.shared_by(operator.id))]
     lines += ["", "after the operators:", *(f"  {_run_step(s)}" for s in plan.after)]
     return "\n".join(lines) + "\n"
 
@@ -71,7 +76,8 @@ def _wrapped_lines(line: str, width: int) -> list[str]:
 
 
 def _view(view: ExplainedView, plan: str) -> Iterator[str]:
-    yield f"view from operator {view.operator}, plan {plan[:12]}"
+    name = f"view {view.name}" if view.name else "view"
+    yield f"{name} from operator {view.operator}, plan {plan[:12]}"
     for column, source in zip(view.columns, view.sources, strict=True):
         made = f", from {source}" if source != column.name else ""
         yield f"  {column.name}: {column.type}{made}"
@@ -79,8 +85,10 @@ def _view(view: ExplainedView, plan: str) -> Iterator[str]:
         yield f"  order by {key.name} {key.direction}, nulls {key.nulls}"
 
 
-def _operator(operator: ExplainedOperator) -> Iterator[str]:
+def _operator(operator: ExplainedOperator, views: tuple[str, ...]) -> Iterator[str]:
     yield f"operator {operator.id}: {operator.kind}  at {operator.path}"
+    if views:
+        yield f"  for view{'s' if len(views) > 1 else ''} {', '.join(views)}"
     yield f"  keys: {keys_text(operator)}"
     for one in operator.sets:
         grouped = ", ".join(one.keys) or "none (one group, which is always in the view)"

@@ -272,15 +272,17 @@ class ViewOrder:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedView:
-    """The result of the plan.
+    """The result of a plan.
 
     Attributes:
+        name: its name; empty for the only view of one plan.
         operator: the operator whose columns it shows.
         columns: its columns.
         sources: per column, the output column of the operator.
         order: its sort keys.
     """
 
+    name: str
     operator: int
     columns: tuple[ExplainedColumn, ...]
     sources: tuple[str, ...]
@@ -293,17 +295,33 @@ class ExplainedPlan:
 
     Attributes:
         plan: fingerprint of the plan.
-        view: the result.
+        views: the results.
         operators: operators in execution order.
         after: steps after the last operator: of every batch, and of reading the view.
         assumed: assumptions about the tables that the plan does not state; empty without any.
     """
 
     plan: str
-    view: ExplainedView
+    views: tuple[ExplainedView, ...]
     operators: tuple[ExplainedOperator, ...]
     after: tuple[RunStep, ...]
     assumed: str = ""
+
+    def shared_by(self, operator: int) -> tuple[str, ...]:
+        """Return the names of the views that are computed from an operator, if there are several."""
+        if len(self.views) == 1:
+            return ()
+        found = (v.name for v in self.views if operator in self._below(v.operator))
+        return tuple(sorted(found))
+
+    def _below(self, operator: int) -> frozenset[int]:
+        found, waiting = {operator}, [operator]
+        while waiting:
+            for branch in self.operators[waiting.pop()].inputs:
+                if branch.operator is not None and branch.operator not in found:
+                    found.add(branch.operator)
+                    waiting.append(branch.operator)
+        return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from substrait_agg.commit.documents.snapshot import Runs, Snapshot
-from substrait_agg.metrics.progress import BATCH_SECONDS, OperatorProgress, Progress, TreeSize
+from substrait_agg.metrics.progress import (
+    BATCH_SECONDS,
+    OperatorProgress,
+    Progress,
+    TreeSize,
+    ViewProgress,
+)
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.run import RunFile
 
@@ -73,25 +79,28 @@ class BatchStats:
         for task in tasks:
             counts.update(task)
 
-    def after(self, before: Progress, snapshot: Snapshot) -> Progress:
+    def after(self, before: Progress, snapshot: Snapshot, shown: Iterable[int]) -> Progress:
         """Return the progress after this batch.
 
         Args:
             before: progress before the batch.
             snapshot: the version that the batch committed.
+            shown: ids of the operators whose rows the views have.
         """
         seconds = time.monotonic() - self._began
         operators = self._operators(before.operators)
         counters, total = snapshot.counters, Counter[str]()
         for counts in self._counts.values():
             total.update(counts)
-        final = self._counts.get(len(snapshot.operators) - 1, Counter())
+        final = Counter[str]()
+        for operator in set(shown):
+            final.update(self._counts.get(operator, Counter()))
         return replace(
             standing(before, snapshot),
             batches=before.batches + 1,
             input_rows=before.input_rows + total["input_rows"],
             groups_touched=before.groups_touched + total["touched"],
-            changes=before.changes + sum(change.rows for change in snapshot.changes),
+            changes=before.changes + sum(change.rows for change in snapshot.view_changes),
             rows_per_second=total["input_rows"] / max(seconds, 1e-9),
             batch_seconds=seconds,
             late_rows=before.late_rows + counters.get("late", 0),
@@ -105,6 +114,7 @@ class BatchStats:
             sweep_seconds=before.sweep_seconds + self._phases["sweep"],
             batch_times=_counted(before.batch_times, seconds),
             operators=operators,
+            views=_views(before, snapshot),
             committed=time.time(),
         )
 
@@ -148,6 +158,15 @@ def at_start(snapshot: Snapshot | None, plan: str, checkpoint: str) -> Progress:
         return began
     operators = tuple(OperatorProgress(i) for i in range(len(snapshot.operators)))
     return replace(standing(began, snapshot), operators=operators)
+
+
+def _views(before: Progress, snapshot: Snapshot) -> tuple[ViewProgress, ...]:
+    """Return the progress of each named view."""
+    known = {view.view: view.changes for view in before.views}
+    return tuple(
+        ViewProgress(name, known.get(name, 0) + sum(file.rows for file in view.changes))
+        for name, view in snapshot.views.items()
+    )
 
 
 def standing(progress: Progress, snapshot: Snapshot) -> Progress:

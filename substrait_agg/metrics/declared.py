@@ -94,6 +94,10 @@ def _per_sink(value: Callable[[SinkProgress], Number]) -> Read:
     return lambda progress: (Sample((s.sink,), value(s)) for s in progress.sinks)
 
 
+def _per_view(progress: Progress) -> Iterable[Sample]:
+    return (Sample((view.view,), view.changes) for view in progress.views)
+
+
 def _watermark(progress: Progress) -> Iterable[Sample]:
     if progress.watermark is None:
         return ()
@@ -139,7 +143,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("groups_waiting", "gauge", "groups", (), "Groups that wait to be emitted.", _plain(lambda p: p.groups_waiting)),
     Metric("rows_retracted_total", "counter", "rows", _OPERATOR, "Retractions in the changes of the operator.", _per_operator(lambda o: o.retracted)),
     Metric("rows_inserted_total", "counter", "rows", _OPERATOR, "Insertions in the changes of the operator.", _per_operator(lambda o: o.inserted)),
-    Metric("changes_total", "counter", "rows", (), "Changes of the view.", _plain(lambda p: p.changes)),
+    Metric("changes_total", "counter", "rows", (), "Changes of all views.", _plain(lambda p: p.changes)),
+    Metric("view_changes_total", "counter", "rows", ("view",), "Changes of the view, for views with a name.", _per_view),
     Metric("state_rows", "gauge", "rows", _TREE, "Rows in the runs of a tree; replaced rows count until a merge drops them.", _per_tree("rows")),
     Metric("state_bytes", "gauge", "bytes", _TREE, "Size of the runs of a tree.", _per_tree("bytes")),
     Metric("state_runs", "gauge", "files", _TREE, "Runs of a tree.", _per_tree("runs")),

@@ -96,6 +96,19 @@ class SinkProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewProgress:
+    """The progress of one of several views.
+
+    Attributes:
+        view: its name.
+        changes: rows of its changes in this run.
+    """
+
+    view: str
+    changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of a run. All counters start at zero in each run.
 
@@ -104,7 +117,7 @@ class Progress:
         batches: versions committed by this run.
         input_rows: rows that reached the operators.
         groups_touched: groups that received rows or whose timer fired.
-        changes: rows of changes of the view.
+        changes: rows of changes of all views.
         rows_per_second: input rows of the last batch divided by its duration.
         batch_seconds: duration of the last batch, from reading its rows to its commit.
         quarantined: rows in quarantine at `version`.
@@ -114,8 +127,8 @@ class Progress:
         bad_rows: rows set aside because they could not be read or broke a rule of the plan.
         early_retractions: retractions that came before their insertion (see `OperatorProgress`).
         groups_emitted: groups whose result was emitted.
-        retracted: rows of changes of the view that retract an old row.
-        inserted: rows of changes of the view that insert a new row.
+        retracted: rows of changes of all views that retract an old row.
+        inserted: rows of changes of all views that insert a new row.
         groups_waiting: groups that wait to be emitted at `version`.
         busy_seconds: duration of all batches.
         commit_seconds: time spent on publishing versions.
@@ -130,6 +143,7 @@ class Progress:
         checkpoint: path of the checkpoint.
         start_phases: seconds of each phase (`startup.PHASES`) from the call of ``run`` to the first
             commit; empty before it.
+        views: progress per view; empty for the view of one plan without a name.
     """
 
     version: int = -1
@@ -160,6 +174,7 @@ class Progress:
     plan: str = ""
     checkpoint: str = ""
     start_phases: tuple[tuple[str, float], ...] = ()
+    views: tuple[ViewProgress, ...] = ()
 
     @property
     def input_ended(self) -> bool:

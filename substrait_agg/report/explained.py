@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 
 from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.views import BoundViews
 from substrait_agg.explanation.explain import explain_plan
 from substrait_agg.explanation.mermaid import plan_mermaid
 from substrait_agg.explanation.text import plan_json, plan_text
@@ -24,7 +25,7 @@ _FORMS: Mapping[str, Callable[[ExplainedPlan], str]] = {
 
 
 def explained(
-    plan: BoundPlan,
+    plan: BoundPlan | BoundViews,
     format: str,
     early: EarlyRetraction,
     name: str = "",
@@ -33,7 +34,7 @@ def explained(
     """Return the explanation of a plan in a format.
 
     Args:
-        plan: the bound plan.
+        plan: the bound plan, or several views.
         format: ``text``, ``json``, ``mermaid`` or ``html``.
         early: as in `explain_plan`.
         name: name of the plan's file for the title of the HTML page, or empty.

@@ -187,7 +187,7 @@ def _version(snapshot: Snapshot, written: int, *, kept: bool) -> VersionLine:
         batch=snapshot.batch,
         rows_in=counters.get("input_rows", 0),
         groups=counters.get("touched", 0),
-        changes=sum(change.rows for change in snapshot.changes),
+        changes=sum(change.rows for change in snapshot.view_changes),
         late=counters.get("late", 0),
         bad=counters.get("bad", 0),
         watermark=snapshot.watermark,

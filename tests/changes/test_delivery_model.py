@@ -67,7 +67,7 @@ def one_run(
         since=view.newest if view.newest >= 0 else None,
         on_changes=lambda _changes, version: seen.append(version),
     )
-    couriers = OutputWorkers(delivery, lambda: view, show=False)
+    couriers = OutputWorkers([(delivery, lambda: view)], show=False)
     with faults():
         for _ in range(commits):
             view.newest += 1

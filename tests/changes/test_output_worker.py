@@ -121,7 +121,7 @@ class Rig:
 def rig(tmp_path: Path, *outputs: Any, show: bool = False, **options: Any) -> Iterator[Rig]:
     delivery = Delivery(outputs, checkpoint=tmp_path / "ckpt", **options)
     view = GrowingView()
-    made = Rig(view, OutputWorkers(delivery, lambda: view, show=show))
+    made = Rig(view, OutputWorkers([(delivery, lambda: view)], show=show))
     made.output_workers.begin(made.fatal.append)
     yield made
     made.output_workers.end(with_view=False, patience=0.0)
@@ -301,7 +301,7 @@ def test_a_file_has_a_version_once_though_its_first_attempts_failed(
     with rig(tmp_path, f"stream-json={location}") as run:
         run.commit(1)
         until(lambda: not run.output_workers.progress(1)[0].lag)
-        (post,) = run.output_workers._delivery.cursors
+        (post,) = run.output_workers._deliveries[0].cursors
         if moment == "write":
             monkeypatch.setattr(post.sink, "_encode", half)
         elif moment == "sync":

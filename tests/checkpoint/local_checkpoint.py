@@ -15,7 +15,7 @@ from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import sweep
-from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.state import merging
@@ -52,7 +52,7 @@ class Made:
         output = (*range(len(node.keys)), *index, *measured)
         names = tuple(f"c{i}" for i in output)
         types = tuple(node.types[i] for i in output)
-        flow = Flow((node,), output, names, types, (), "f" * 64)
+        flow = Flow((node,), (FlowView("", 0, output, names, types, ()),), "f" * 64)
         self.folder = folder
         self.checkpoint = Checkpoint(folder)
         self.checkpoint.create(plan_document(flow))

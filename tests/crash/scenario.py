@@ -303,7 +303,7 @@ def _batches(
 def deliver(store: Checkpoint, delivery: Delivery, *, last: bool = False) -> None:
     """Bring every output up to date; one that fails is tried again, as in a run."""
     for post in delivery.cursors:
-        view = View(store)
+        view = View(store, delivery.context.view)
         work = partial(post.finish, view) if last else partial(post.catch_up, view, show=True)
         for _ in range(2):
             post.attempt(work)

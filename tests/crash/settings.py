@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import substrait_agg as sa
+from substrait_agg.bind.views import one_view
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import PORT, WEIGHT
@@ -207,7 +208,7 @@ def timed() -> Setting:
     ]
     whole = plans.aggregate(table, [plans.column(0)], measures)
     plan = sa.load(b.plan(whole, "d", "n", "total", "greatest").encode()).bound()
-    events = EventOptions(event_sources(plan, {"t.d": "max-diff:48h"}))
+    events = EventOptions(event_sources(one_view(plan), {"t.d": "max-diff:48h"}))
     policy = EmitPolicy(watermark=True, rows=9)
     flow = lower(plan, {("t",): "changelog"}, events=event_columns({}, events))
     batches, greatest = _timed_rows()

@@ -14,7 +14,7 @@ from substrait_agg.commit.evolution.planner import Evolution, evolution
 from substrait_agg.commit.evolution.task import MigrationPlan, migrate, state_after
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.flow.graph.graph import Branch, TableOrigin
-from substrait_agg.flow.graph.nodes import Aggregate, Flow, Node
+from substrait_agg.flow.graph.nodes import Aggregate, Flow, FlowView, Node
 from substrait_agg.operator.common.names import WEIGHT
 from tests.operator.measures_columns import COLUMNS, NAMES
 from tests.operator.measures_reference import Values, canonical
@@ -27,7 +27,7 @@ TABLE = TableOrigin(("t",), NAMES, tuple(COLUMNS.values()))
 def document(node: Node) -> PlanDocument:
     """The document of a plan that is this operator."""
     reading = replace(node, inputs=(replace(node.inputs[0], branches=(Branch(TABLE, ()),)),))
-    flow = Flow((reading,), (), (), (), (), "0" * 64)
+    flow = Flow((reading,), (FlowView("", 0, (), (), (), ()),), "0" * 64)
     told = tuple(f"{m.kind} {m.path}" for m in node.measures)
     kept = state_schemas(flow)
     prints = tuple(m.print for m in kept[0].measures)

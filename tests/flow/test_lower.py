@@ -187,9 +187,10 @@ def test_selecting_columns_of_the_last_aggregate_needs_no_operator() -> None:
     )
     flow = flow_of(root, "s", "n", "again")
     assert len(flow.operators) == 1
-    assert flow.output == (2, 1, 2)
-    assert [str(t) for t in flow.types] == ["i64?", "i64", "i64?"]
-    assert flow.sorts[0].ordinal == 1
+    (view,) = flow.views
+    assert view.output == (2, 1, 2)
+    assert [str(t) for t in view.types] == ["i64?", "i64", "i64?"]
+    assert view.sorts[0].ordinal == 1
 
 
 def test_rows_computed_above_the_last_aggregate_are_kept() -> None:
@@ -201,7 +202,7 @@ def test_rows_computed_above_the_last_aggregate_are_kept() -> None:
     assert (last.measures, last.accumulators) == ((), ())
     assert [str(t) for t in last.types] == ["string?"]
     assert (first.weight, last.weight) == ("append_only", "changelog")
-    assert flow.output == (0,)
+    assert flow.views[0].output == (0,)
 
 
 def test_a_plan_without_aggregate_keeps_its_rows() -> None:

@@ -44,7 +44,7 @@ def test_weights_of_the_output(kind: SetOperationKind) -> None:
 def test_only_rows_that_are_computed_above_need_an_operator_of_their_own() -> None:
     chosen = ProjectRel(minus(), (at(1), at(0)), (2, 3), ROOT)
     flow = lower(bound(chosen, "b", "a"))
-    assert ([type(n) for n in flow.operators], flow.output) == ([SetOperation], (1, 0))
+    assert ([type(n) for n in flow.operators], flow.views[0].output) == ([SetOperation], (1, 0))
     some = FilterRel(minus(), call("gt", at(0), lit(1, I64), output=BOOL), None, ROOT)
     above = lower(bound(some, "a", "b")).operators
     assert [type(n) for n in above] == [SetOperation, Distinct]

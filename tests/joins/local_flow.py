@@ -63,8 +63,8 @@ class LocalFlow:
     def _run(
         self, node: Node, changes: Changes, made: Sequence[pa.Table | None]
     ) -> pa.Table | None:
-        final = node is self.flow.operators[-1]
-        chosen = self.flow.output if final else range(len(node.types))
+        final = self.flow.shows(node.id)
+        chosen = self.flow.change_columns(node.id)
         operator = self.operators[node.id]
         spec = operator.spec
         plan = TaskPlan(

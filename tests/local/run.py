@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import substrait_agg as sa
+from substrait_agg.bind.views import bound_views, one_view
 from substrait_agg.changes import Delivery
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.flow.graph.graph import RowsOrigin, TableOrigin
@@ -62,7 +63,7 @@ class LocalRun:
     """A run on the local executor. Options are those of `substrait_agg.run`.
 
     Args:
-        plan: the plan.
+        plan: the plan, or several plans by the names of their views.
         sources: per table a SPEC, or a table that is read once.
         clock: returns the current instant, in microseconds since 1970.
         options: further options; `spark` is left out.
@@ -77,12 +78,12 @@ class LocalRun:
     ) -> None:
         options.pop("spark", None)
         given = RunOptions(**options)
-        loaded = (
-            plan
-            if isinstance(plan, sa.Plan)
-            else sa.load(plan.encode() if isinstance(plan, str) else plan)
+        views = (
+            bound_views({name: _loaded(one).bound() for name, one in plan.items()}, sources=sources)
+            if isinstance(plan, Mapping)
+            else one_view(_loaded(plan).bound())
         )
-        checked = checked_run(loaded.bound(), dict(sources), given)
+        checked = checked_run(views, dict(sources), given)
         store, flow = checked.store, checked.flow
         places = with_contents(checked.source_locations, checked.sources, flow, store, None)
         changed = changed_tables(
@@ -90,10 +91,10 @@ class LocalRun:
         )
         self._checked = replace(checked, source_locations=places, changed=changed)
         self._clock = clock or (lambda: time.time_ns() // 1000)
-        self._batches, self._delivery = self._begin()
+        self._batches, self._deliveries = self._begin()
 
     @quick_disk()
-    def _begin(self) -> tuple[MicroBatches[pa.Table], Delivery]:
+    def _begin(self) -> tuple[MicroBatches[pa.Table], list[Delivery]]:
         checked, options = self._checked, self._checked.options
         store = checked.store
         store.create(checked.document, evolve=options.evolve)
@@ -105,10 +106,13 @@ class LocalRun:
                 checked.document, LocalExecutor(ArrowSteps()), checked.flow, store, partitions,
                 inputs=checked.source_locations, retention=options.retention,
             )  # fmt: skip
-        delivery = Delivery(
-            options.sinks, checkpoint=store.folder, since=versions[-1] if versions else None,
-            on_changes=options.on_changes, fence=store.fence,
-        )  # fmt: skip
+        deliveries = [
+            Delivery(
+                view.outputs, checkpoint=store.folder, since=versions[-1] if versions else None,
+                on_changes=view.on_changes, fence=store.fence, view=view.view,
+            )
+            for view in checked.outputs
+        ]  # fmt: skip
         batches = MicroBatches(
             checked.flow, store, LocalExecutor(ArrowSteps()), partitions, self._committed, options.emit_policy,
             checked.events, clock=self._clock, retention=options.retention,
@@ -123,12 +127,20 @@ class LocalRun:
             batches.run(_by_operator(first), None, FIRST_BATCH)
         elif checked.changed:
             batches.run(_difference(checked, batches.last), batches.last.query, batches.last.batch)
-        return batches, delivery
+        return batches, deliveries
 
     @property
     def progress(self) -> Progress:
         """Return the progress of the newest version."""
         return self._batches.progress
+
+    def _deliver(self, *, last: bool = False) -> None:
+        for delivery in self._deliveries:
+            deliver(self._checked.store, delivery, last=last)
+
+    def _close(self) -> None:
+        for delivery in self._deliveries:
+            delivery.close()
 
     def _committed(self, progress: Progress) -> None:
         if self._checked.options.progress is not None:
@@ -150,7 +162,7 @@ class LocalRun:
         stats = tuple(_stats(event, tables) for event in self._checked.events.sources)
         times = BatchTimes(instant, lambda: stats, tuple(part for _, part in parts))
         self._batches.run(rows, self._query, number, times)
-        deliver(self._checked.store, self._delivery)
+        self._deliver()
         return True
 
     def _offsets(self, batch: int) -> dict[str, int]:
@@ -181,13 +193,13 @@ class LocalRun:
         """Let time pass without rows, as the timer of an endless run does."""
         self._batches.advance()
         self._batches.emit_waiting(all=False)
-        deliver(self._checked.store, self._delivery)
+        self._deliver()
 
     def stop(self) -> None:
         """Compute all files that are there, and stop without emitting what waits."""
         while self.batch():
             pass
-        self._delivery.close()
+        self._close()
 
     @quick_disk()
     def wait(self) -> None:
@@ -196,9 +208,9 @@ class LocalRun:
             while self.batch():
                 pass
             self._batches.end()
-            deliver(self._checked.store, self._delivery, last=True)
+            self._deliver(last=True)
         finally:
-            self._delivery.close()
+            self._close()
 
 
 def run(plan: Any, sources: Mapping[str, Any], **options: Any) -> LocalRun:
@@ -208,6 +220,12 @@ def run(plan: Any, sources: Mapping[str, Any], **options: Any) -> LocalRun:
         while started.batch():
             pass
     return started
+
+
+def _loaded(plan: Any) -> sa.Plan:
+    if isinstance(plan, sa.Plan):
+        return plan
+    return sa.load(plan.encode() if isinstance(plan, str) else plan)
 
 
 def _together(tables: Iterable[pa.Table]) -> pa.Table:

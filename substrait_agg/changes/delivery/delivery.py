@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -34,6 +35,7 @@ class Delivery:
         frame: converts a table to a Spark DataFrame, for sinks that need one.
         writer: opens outputs that Spark writes.
         fence: checks whether this run still owns the checkpoint.
+        view: name of the view; empty for the view of one plan without a name.
 
     Raises:
         UsageError: an output is unknown, or its location holds other data.
@@ -51,9 +53,10 @@ class Delivery:
         frame: Callable[[Any], Any] | None = None,
         writer: Callable[[SparkTarget, SinkContext], Sink] | None = None,
         fence: Fence = NO_FENCE,
+        view: str = "",
     ) -> None:
         self.context = SinkContext(
-            location_of(checkpoint), stdout or sys.stdout, frame, writer, fence
+            location_of(checkpoint), stdout or sys.stdout, frame, writer, fence, view
         )
         with ExitStack() as opened:
             sinks: list[tuple[str, Sink]] = []
@@ -62,9 +65,11 @@ class Delivery:
                 opened.callback(sink.close)
                 sinks.append((name, sink))
             if on_changes is not None:
-                path = self.context.checkpoint / "outputs" / "on-changes.json"
-                record = Record(path, "on_changes", fence)
-                sinks.append(("on_changes", Callback(on_changes, record, since)))
+                digest = f"-{hashlib.sha256(view.encode()).hexdigest()[:16]}" if view else ""
+                path = self.context.checkpoint / "outputs" / f"on-changes{digest}.json"
+                record = Record(path, "on_changes", fence, view)
+                name = f"{view}=on_changes" if view else "on_changes"
+                sinks.append((name, Callback(on_changes, record, since)))
             self.cursors = _cursors(sinks, since, fence)
             opened.pop_all()
 

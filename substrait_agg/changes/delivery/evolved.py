@@ -76,6 +76,7 @@ def check_outputs_go_on(
     checkpoint: Location,
     evolutions: Sequence[PlanChange],
     writer: Callable[[SparkTarget], Sink],
+    view: str = "",
 ) -> None:
     """Refuse outputs that received versions of another plan and do not support its new columns.
 
@@ -86,7 +87,7 @@ def check_outputs_go_on(
     """
     for output in outputs if evolutions else ():
         spec = parse_output(output) if isinstance(output, str) else output
-        kind, position = reached(spec, checkpoint, writer)
+        kind, position = reached(spec, checkpoint, writer, view)
         if kind.changes_columns or position is None:
             continue
         for evolved in evolutions:

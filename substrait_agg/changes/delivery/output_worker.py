@@ -34,23 +34,21 @@ class OutputWorker:
     """A thread that keeps one output up to date, or several outputs that write to the same stream.
 
     Args:
-        posts: the outputs.
-        view: the view.
+        posts: the outputs, each with its view.
         show: whether the run has no end.
         fatal: called with the exception that ends the run, such as a closed pipe.
     """
 
     def __init__(
         self,
-        posts: Sequence[OutputCursor],
-        view: ReadableView,
+        posts: Sequence[tuple[OutputCursor, ReadableView]],
         *,
         show: bool,
         fatal: Callable[[BaseException], None],
     ) -> None:
-        self.posts = tuple(posts)
+        self.posts = tuple(post for post, _ in posts)
         self.broken: BaseException | None = None
-        self._view = view
+        self._views = tuple(view for _, view in posts)
         self._show = show
         self._fatal = fatal
         self._progress: Any = None
@@ -141,20 +139,20 @@ class OutputWorker:
             return not self._ending
 
     def _round(self, *, last: bool) -> None:
-        for post in self.posts:
+        for post, view in zip(self.posts, self._views, strict=True):
             wait = post.wait_for()
             # The last round tries every output, even one whose retry is not yet due.
             if wait is None or (wait and not last):
                 continue
-            if post.attempt(partial(self._work, post, last=last)):
+            if post.attempt(partial(self._work, post, view, last=last)):
                 self._tell(post)
 
-    def _work(self, post: OutputCursor, *, last: bool) -> None:
+    def _work(self, post: OutputCursor, view: ReadableView, *, last: bool) -> None:
         if last and self._with_view:
-            post.finish(self._view, self._progress, lambda: self._hurried)
+            post.finish(view, self._progress, lambda: self._hurried)
         else:
             post.catch_up(
-                self._view,
+                view,
                 show=self._show,
                 progress=self._progress,
                 stopping=lambda: self._hurried,
@@ -178,26 +176,26 @@ class OutputWorkers:
     """Delivers to all outputs of a run in background threads.
 
     Args:
-        delivery: the outputs; nothing else may use them from now on.
-        open_view: returns the view; called after the first version is committed.
+        deliveries: per view its outputs, which nothing else may use from now on, and a function
+            that returns the view; it is called after the first version is committed.
         show: whether the run has no end.
     """
 
     def __init__(
         self,
-        delivery: Delivery,
-        open_view: Callable[[], ReadableView],
+        deliveries: Sequence[tuple[Delivery, Callable[[], ReadableView]]],
         *,
         show: bool,
     ) -> None:
-        self._delivery = delivery
-        self._folder = delivery.context.checkpoint.absolute()
-        groups: dict[object, list[OutputCursor]] = {}
-        for post in delivery.cursors:
-            groups.setdefault(id(post.sink.stream or post), []).append(post)
-        view = SharedView(open_view)
+        self._deliveries = tuple(delivery for delivery, _ in deliveries)
+        self._folder = self._deliveries[0].context.checkpoint.absolute()
+        groups: dict[object, list[tuple[OutputCursor, ReadableView]]] = {}
+        for delivery, open_view in deliveries:
+            view = SharedView(open_view)
+            for post in delivery.cursors:
+                groups.setdefault(id(post.sink.stream or post), []).append((post, view))
         self._workers = [
-            OutputWorker(posts, view, show=show, fatal=self._is_fatal) for posts in groups.values()
+            OutputWorker(posts, show=show, fatal=self._is_fatal) for posts in groups.values()
         ]
         self._fatal: Callable[[BaseException], None] = lambda _error: None
         self._started = False
@@ -221,7 +219,7 @@ class OutputWorkers:
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
         """Return the progress of every output."""
-        return self._delivery.progress(newest)
+        return tuple(told for delivery in self._deliveries for told in delivery.progress(newest))
 
     def end(self, *, with_view: bool, patience: float | None = None) -> None:
         """Deliver what is left and end; may be called repeatedly, and from another thread.
@@ -232,7 +230,8 @@ class OutputWorkers:
             patience: seconds to wait at most; the next run delivers the remaining versions.
         """
         if not self._started:
-            self._delivery.close()
+            for delivery in self._deliveries:
+                delivery.close()
             return
         for courier in self._workers:
             courier.end(with_view=with_view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal as OneOf
@@ -36,26 +36,30 @@ from substrait_agg.files.locations import Location, location_of
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """A parsed ``KIND[=LOCATION]``.
+    """A parsed ``[VIEW=]KIND[=LOCATION]``.
 
     Attributes:
         kind: key of `OUTPUTS`.
         location: file or folder; None for stdout, for no location, or if there is a `target`.
         target: where Spark writes, for the kind ``spark``.
+        view: name of the view; empty if it is not given.
+        titled: whether the name of the view is written above it.
     """
 
     kind: str
     location: Path | None
     target: SparkTarget | None = None
+    view: str = ""
+    titled: bool = False
 
     def __str__(self) -> str:
-        if self.target is not None:
-            return f"{self.kind}={self.target}"
-        return self.kind if self.location is None else f"{self.kind}={self.location}"
+        place = self.target if self.target is not None else self.location
+        written = self.kind if place is None else f"{self.kind}={place}"
+        return f"{self.view}={written}" if self.view else written
 
 
 def _record(spec: OutputSpec, location: Path, place: SinkContext) -> Record:
-    return Record.of(place.checkpoint, spec.kind, location, place.fence)
+    return Record.of(place.checkpoint, spec.kind, location, place.fence, place.view)
 
 
 def _nothing(_spec: OutputSpec, _place: SinkContext) -> None:
@@ -78,7 +82,9 @@ class OutputKind:
 
 
 def _batch_text(spec: OutputSpec, place: SinkContext) -> Sink:
-    return BatchText(VIEW_ENCODERS[spec.kind], spec.location or place.stdout, place.fence.guarded)
+    title = f"view {place.view}" if spec.titled else ""
+    target = spec.location or place.stdout
+    return BatchText(VIEW_ENCODERS[spec.kind], target, place.fence.guarded, title)
 
 
 def _live_text(spec: OutputSpec, place: SinkContext) -> Sink:
@@ -181,15 +187,21 @@ OUTPUTS: dict[str, OutputKind] = {
 
 
 def parse_output(text: str) -> OutputSpec:
-    """Parse ``KIND[=LOCATION]``; ``-`` is stdout.
+    """Parse ``[VIEW=]KIND[=LOCATION]``; ``-`` is stdout.
 
-    >>> parse_output("changes-parquet=out")
-    OutputSpec(kind='changes-parquet', location=PosixPath('out'), target=None)
+    A text that begins with a kind has no name of a view.
+
+    >>> str(parse_output("changes-parquet=out"))
+    'changes-parquet=out'
+    >>> parse_output("revenue=batch-csv").view
+    'revenue'
 
     Raises:
         UsageError: unknown kind, missing or unexpected location, or invalid target.
     """
     kind, equals, location = text.partition("=")
+    if kind not in OUTPUTS and location.partition("=")[0] in OUTPUTS:
+        return replace(parse_output(location), view=kind)
     if kind not in OUTPUTS:
         message = f"output {kind!r} is not known"
         raise UsageError("OPTION_INVALID", message, help=_how_to_write(text), path="--output")
@@ -209,7 +221,7 @@ def _how_to_write(text: str) -> str:
     kind, colon, location = text.partition(":")
     if colon and kind in OUTPUTS:
         return f"write {kind}={location}"
-    return f"write KIND or KIND=LOCATION, with one of {', '.join(OUTPUTS)}"
+    return f"write [VIEW=]KIND or [VIEW=]KIND=LOCATION, with one of {', '.join(OUTPUTS)}"
 
 
 def check_outputs(
@@ -237,7 +249,7 @@ def check_outputs(
         if isinstance(output, Sink):
             continue
         spec = parse_output(output) if isinstance(output, str) else output
-        OUTPUTS[spec.kind].check(spec, place)
+        OUTPUTS[spec.kind].check(spec, replace(place, view=spec.view))
         if spec.location is not None and not _is_device(spec.location):
             resolved = spec.location.resolve()
             if resolved in users:
@@ -246,7 +258,10 @@ def check_outputs(
 
 
 def reached(
-    output: OutputSpec | Sink, checkpoint: Location, writer: Callable[[SparkTarget], Sink]
+    output: OutputSpec | Sink,
+    checkpoint: Location,
+    writer: Callable[[SparkTarget], Sink],
+    view: str = "",
 ) -> tuple[Sink, int | None]:
     """Return a sink with the properties of an output, and the version that earlier runs reached.
 
@@ -256,7 +271,7 @@ def reached(
     if isinstance(output, OutputSpec) and output.target is not None:
         output = writer(output.target)
     if isinstance(output, SparkSink):
-        return output, output.reached(checkpoint)
+        return output, output.reached(checkpoint, view)
     if isinstance(output, Sink):
         return output, None
     properties, files = Sink(), _BY_VERSION.get(output.kind)
@@ -264,7 +279,7 @@ def reached(
     if files is None or output.location is None:
         return properties, None
     properties.takes_changes, properties.takes_late = files.takes_changes, files.takes_late
-    record = Record.of(checkpoint, output.kind, output.location).read()
+    record = Record.of(checkpoint, output.kind, output.location, view=view).read()
     return properties, record[0] if record else None
 
 

@@ -40,6 +40,7 @@ class SinkContext:
         frame: converts a table to a Spark DataFrame; None without Spark.
         writer: opens an output that Spark writes.
         fence: checks whether this run still owns the checkpoint.
+        view: name of the view; empty for the view of one plan without a name.
     """
 
     checkpoint: Location
@@ -47,6 +48,7 @@ class SinkContext:
     frame: Callable[[Table], Any] | None = None
     writer: Callable[[SparkTarget, SinkContext], Sink] | None = None
     fence: Fence = NO_FENCE
+    view: str = ""
 
 
 class Sink:
@@ -178,15 +180,25 @@ class BatchText(Sink):
 
     takes_view = True
 
-    def __init__(self, encode: Encoder, target: TextIO | Path, guard: Guard = nullcontext) -> None:
+    def __init__(
+        self,
+        encode: Encoder,
+        target: TextIO | Path,
+        guard: Guard = nullcontext,
+        title: str = "",
+    ) -> None:
         self._encode = encode
         self._target = target
         self._guard = guard
+        self._title = title
         self.stream = None if isinstance(target, Path) else target
 
     def finish(self, view: Table, version: int) -> None:
         """Write the view."""
-        write_text(self._encode(view), self._target, self._guard)
+        texts = self._encode(view)
+        if self._title:
+            texts = chain((f"{self._title}\n",), texts, ("\n",))
+        write_text(texts, self._target, self._guard)
 
 
 class LiveText(Sink):

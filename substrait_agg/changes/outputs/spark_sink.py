@@ -40,18 +40,19 @@ class SparkSink(Sink):
         self._record: Record | None = None
         self._position: int | None = None
 
-    def _record_in(self, checkpoint: Location, fence: Fence = NO_FENCE) -> Record:
+    def _record_in(self, checkpoint: Location, fence: Fence = NO_FENCE, view: str = "") -> Record:
         digest = hashlib.sha256(f"spark {self._identity}".encode()).hexdigest()[:16]
-        return Record(checkpoint / "outputs" / f"{digest}.json", f"spark={self._identity}", fence)
+        path = checkpoint / "outputs" / f"{digest}.json"
+        return Record(path, f"spark={self._identity}", fence, view)
 
-    def reached(self, checkpoint: Location) -> int | None:
+    def reached(self, checkpoint: Location, view: str = "") -> int | None:
         """Return the last version delivered to the sink in a checkpoint; write nothing."""
-        known = self._record_in(checkpoint).read()
+        known = self._record_in(checkpoint, view=view).read()
         return known[0] if known else None
 
     def begin(self, place: SinkContext) -> None:
         """Set up the conversion to DataFrames, and read the position of earlier runs."""
-        self._record = self._record_in(place.checkpoint, place.fence)
+        self._record = self._record_in(place.checkpoint, place.fence, place.view)
         known = self._record.read()
         self._position = known[0] if known else None
         self._record.take_over(self._position)

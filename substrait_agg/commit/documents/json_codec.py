@@ -51,7 +51,11 @@ def _keys(kind: Any) -> dict[str, str]:
 @cache
 def _omitted(kind: Any) -> dict[str, Any]:
     """Return the default of each field that is left out if it has its default."""
-    return {f.name: f.default for f in fields(kind) if f.metadata.get(DOCUMENT_OMITTED)}
+    return {
+        f.name: f.default if f.default_factory is MISSING else f.default_factory()
+        for f in fields(kind)
+        if f.metadata.get(DOCUMENT_OMITTED)
+    }
 
 
 @cache

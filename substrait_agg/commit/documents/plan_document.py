@@ -53,6 +53,30 @@ class ViewSort:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewSchema:
+    """A view of a checkpoint.
+
+    Attributes:
+        name: its name; empty for the only view of a checkpoint of one plan.
+        operator: id of the operator whose rows it has.
+        columns: its columns.
+        types: Arrow schema of the view, serialised, base64.
+        sorts: sort order of the view.
+        keys: number of key columns of the operator.
+        positions: the position of each column in change files that have all columns of the
+            operator, because others read them; empty if they have the columns of the view.
+    """
+
+    name: str
+    operator: int
+    columns: tuple[ViewColumn, ...]
+    types: str
+    sorts: tuple[ViewSort, ...]
+    keys: int
+    positions: tuple[int, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+
+
+@dataclass(frozen=True, slots=True)
 class EarlyRetractionSchema:
     """Where an operator keeps the rows that wait for their insertion.
 
@@ -115,6 +139,9 @@ class PlanDocument:
         state_schemas: per operator its state schema, to compare it with that of another plan.
         inputs: the tables, in the order in which a streaming query has them as sources.
         static: the tables whose rows are read once, in the first version, by name.
+        views: the views by name. Empty for a run of one plan: `columns`, `types`, `sorts` and
+            `keys` then describe its view, which has the rows of the last operator. Otherwise these
+            are empty.
     """
 
     plan: str
@@ -138,6 +165,35 @@ class PlanDocument:
     state_schemas: tuple[OperatorSchema, ...] = field(default=(), metadata={DOCUMENT_KEY: "kept"})
     inputs: tuple[InputSchema, ...] = field(default=(), metadata={DOCUMENT_KEY: "readings"})
     static: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+    views: tuple[ViewSchema, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+
+    @property
+    def view_schemas(self) -> tuple[ViewSchema, ...]:
+        """Return the views of the checkpoint."""
+        if self.views:
+            return self.views
+        last = self.operators - 1
+        return (ViewSchema("", last, self.columns, self.types, self.sorts, self.keys),)
+
+    def view_schema(self, name: str) -> ViewSchema | None:
+        """Return a view by its name; None if the plan has no such view."""
+        return next((view for view in self.view_schemas if view.name == name), None)
+
+    def shows(self, operator: int) -> bool:
+        """Return whether a view has the rows of an operator."""
+        return any(view.operator == operator for view in self.view_schemas)
+
+    def check_views(self) -> None:
+        """Check that every view has an operator, and a name of its own.
+
+        Raises:
+            ValueError: one has not.
+        """
+        names = [view.name for view in self.views]
+        if len(set(names)) < len(names) or not all(names):
+            raise ValueError("two views have the same name, or one has none")
+        if any(not 0 <= view.operator < self.operators for view in self.views):
+            raise ValueError("a view has an unknown operator")
 
 
 def new_identity() -> str:
@@ -181,6 +237,7 @@ def parse_document(
         document = built(PlanDocument, opened.body["plan"])
         for operator in document.state_schemas:
             operator.check()
+        document.check_views()
     except (ValueError, TypeError, KeyError) as error:
         raise damaged(name, f"it cannot be read ({error})") from error
     return opened.checkpoint, document

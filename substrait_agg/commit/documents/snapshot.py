@@ -30,6 +30,7 @@ __all__ = [
     "Runs",
     "SideFile",
     "Snapshot",
+    "ViewVersion",
     "damaged",
     "parse_snapshot",
     "unseal_snapshot",
@@ -138,6 +139,23 @@ class OperatorState:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewVersion:
+    """What a version has of a view.
+
+    Attributes:
+        changes: change files.
+        begun: the version that began with the plan of the view; 0 for the first plan.
+        retractions: if another plan of the view began with this version, files that retract all
+            that it showed before, in the columns of the preceding plan; `changes` then insert the
+            whole view.
+    """
+
+    changes: tuple[ChangeFile, ...] = ()
+    begun: int = 0
+    retractions: tuple[ChangeFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A committed version.
 
@@ -166,6 +184,9 @@ class Snapshot:
         attempt: id of the attempt to commit the version; empty before the commit.
         parent: checksum of the document of the preceding version; 0 for the first.
             `Checkpoint.publish` sets it.
+        views: what the version has of each view, by name. Empty for a run of one plan: `changes`,
+            `begun` and `retractions` then belong to its view. Otherwise `changes` and
+            `retractions` are empty, and `begun` is that of the whole set of views.
     """
 
     version: int
@@ -188,12 +209,33 @@ class Snapshot:
     retractions: tuple[ChangeFile, ...] = field(default=(), metadata={DOCUMENT_KEY: "taken_back"})
     parent: int = 0
     attempt: str = ""
+    views: Mapping[str, ViewVersion] = field(
+        default_factory=dict, metadata={DOCUMENT_OMITTED: True}
+    )
+
+    def of_view(self, name: str) -> ViewVersion:
+        """Return what the version has of a view; nothing for an unknown one."""
+        if not name:
+            return ViewVersion(self.changes, self.begun, self.retractions)
+        return self.views.get(name, ViewVersion())
+
+    @property
+    def view_changes(self) -> tuple[ChangeFile, ...]:
+        """The change files of all views, each once."""
+        named = (file for view in self.views.values() for file in view.changes)
+        return tuple(dict.fromkeys((*self.changes, *named)))
+
+    @property
+    def view_retractions(self) -> tuple[ChangeFile, ...]:
+        """The files of all views that retract rows of a preceding plan, each once."""
+        named = (file for view in self.views.values() for file in view.retractions)
+        return tuple(dict.fromkeys((*self.retractions, *named)))
 
     @property
     def change_files(self) -> tuple[ChangeFile, ...]:
         """All files in the folder of changes that this version names."""
         aside = (side.file for side in (*self.late, *self.bad))
-        return (*self.changes, *self.retractions, *aside)
+        return (*self.view_changes, *self.view_retractions, *aside)
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """Return the snapshot as a sealed document."""

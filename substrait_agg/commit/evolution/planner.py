@@ -198,13 +198,12 @@ class _Planner:
                 )
 
     def _check_shown(self, state: OperatorState, found: int, ordinal: int) -> None:
-        """Check the state that only an operator of the view has."""
-        last = found == len(self._there.state_schemas) - 1
+        """Check the state that only an operator of a view has."""
         if state[PENDING] and not self._wanted.state_schemas[ordinal].shown:
             raise _Unmigratable(
                 f"{self._named(ordinal)} is now read by another operator: {WAITING}"
             )
-        if ordinal == len(self._wanted.state_schemas) - 1 and not last and self._forgets:
+        if self._wanted.shows(ordinal) and not self._there.shows(found) and self._forgets:
             raise _Unmigratable(f"{self._named(ordinal)} now produces the view, and {FINISHED}")
 
     @property

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +12,7 @@ from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.commit.view.scan import PART_ROWS
+from substrait_agg.operator.common.names import VERSION, WEIGHT
 from substrait_agg.state.storage import store_failed
 
 
@@ -38,12 +39,25 @@ def read_change_file(files: FolderFiles, change: ChangeFile) -> pa.Table:
         raise store_failed(shown, error) or damaged(shown, str(error)) from error
 
 
-def named(part: pa.Table, schema: pa.Schema, change: ChangeFile) -> pa.Table:
+def named(
+    part: pa.Table, schema: pa.Schema, change: ChangeFile, positions: Sequence[int] = ()
+) -> pa.Table:
     """Return the rows of a change file with the names of a schema.
+
+    Args:
+        part: the rows.
+        schema: the columns of the view, version and weight.
+        change: the file.
+        positions: where the file has the columns of the view; empty if it has no others.
 
     Raises:
         StateRefused: STATE_DAMAGED if the types differ.
     """
+    if positions:
+        chosen = [f"c{i}" for i in positions]
+        if not set(chosen) <= set(part.column_names):
+            raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
+        part = part.select([*chosen, VERSION, WEIGHT])
     if part.schema.types != schema.types:
         raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
     return pa.Table.from_arrays(part.columns, schema=schema)
@@ -57,11 +71,13 @@ class ChangeScan:
         folder: path or URL of the folder of the change files.
         schema: the columns of the view, ``__version`` and ``__weight``.
         files: the change files.
+        positions: by name of a file that has more columns, where it has those of the view.
     """
 
     folder: str
     schema: pa.Schema
     files: tuple[ChangeFile, ...]
+    positions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def split(self) -> list[ChangeScan]:
         """Return parts of about `PART_ROWS` rows, in order of versions."""
@@ -83,5 +99,6 @@ class ChangeScan:
         """
         storage = FolderFiles(self.folder)
         for file in self.files:
-            rows = named(read_change_file(storage, file), self.schema, file)
+            positions = self.positions.get(file.name, ())
+            rows = named(read_change_file(storage, file), self.schema, file, positions)
             yield from rows.to_batches()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
+from substrait_agg.commit.documents.plan_document import ViewSchema
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot, damaged
 from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
@@ -55,39 +56,60 @@ class PlanChange:
     same_tables: bool
 
     @staticmethod
-    def of(version: int, before: PlanDocument, now: PlanDocument) -> PlanChange:
-        """Compare the documents of both plans."""
+    def of(version: int, before: PlanDocument, now: PlanDocument, view: str = "") -> PlanChange:
+        """Compare the documents of both plans, which both have the view."""
         tables = (frozenset(document.inputs) for document in (before, now))
-        return PlanChange(version, before.types == now.types, next(tables) == next(tables))
+        types = (_named_view(document, view).types for document in (before, now))
+        return PlanChange(version, next(types) == next(types), next(tables) == next(tables))
 
 
-def open_view(folder: str | Location) -> View:
-    """Open the view in a checkpoint folder.
+def open_view(folder: str | Location, name: str | None = None) -> View:
+    """Open a view in a checkpoint folder.
+
+    Args:
+        folder: the checkpoint.
+        name: name of the view; None for the only one.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
+        UsageError: VIEW_UNKNOWN, VIEW_NAME_MISSING.
     """
-    return View(Checkpoint(folder))
+    return View(Checkpoint(folder), name)
 
 
 class View:
-    """Read access to the view in a checkpoint. It shows committed versions only."""
+    """Read access to a view in a checkpoint. It shows committed versions only.
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    Args:
+        checkpoint: the checkpoint.
+        name: name of the view; None for the only one.
+
+    Raises:
+        UsageError: VIEW_UNKNOWN, VIEW_NAME_MISSING.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, name: str | None = None) -> None:
         self._checkpoint = checkpoint
         self._document = checkpoint.document()
-        self._schema = _schema(self._document.types)
-        self._known = {self._document.plan: (self._document, self._schema)}
+        self.name = _name(self._document, name)
+        self._known: dict[str, tuple[ViewSchema, pa.Schema]] = {}
+        self._schema = self._of(None)[1]
 
-    def _of(self, snapshot: Snapshot | None) -> tuple[PlanDocument, pa.Schema]:
-        """Return the document of a version's plan, and the columns of its view.
+    def _of(self, snapshot: Snapshot | None) -> tuple[ViewSchema, pa.Schema]:
+        """Return the view in the plan of a version, and its columns.
 
         Without a version, return those of the current plan.
+
+        Raises:
+            UsageError: VIEW_UNKNOWN: the plan of the version did not have the view.
         """
         plan = self._document.plan if snapshot is None else snapshot.plan
         if plan not in self._known:
-            document = self._checkpoint.document_of(plan)
-            self._known[plan] = document, _schema(document.types)
+            document = self._document
+            if plan != document.plan:
+                document = self._checkpoint.document_of(plan)
+            view = _named_view(document, self.name)
+            self._known[plan] = view, _schema(view.types)
         return self._known[plan]
 
     @property
@@ -103,7 +125,7 @@ class View:
     @property
     def sorts(self) -> tuple[ViewSort, ...]:
         """Sort order of the view; empty if the plan has none."""
-        return self._document.sorts
+        return self._of(None)[0].sorts
 
     @property
     def version(self) -> int:
@@ -154,13 +176,13 @@ class View:
             StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
         """
         snapshot = self._snapshot(version)
-        document, schema = self._of(snapshot)
-        state = OperatorState() if snapshot is None else snapshot.operators[-1]
+        view, schema = self._of(snapshot)
+        state = OperatorState() if snapshot is None else snapshot.operators[view.operator]
         trees = tuple(state[tree] for tree in (GROUP, CLOSED))
         number = -1 if snapshot is None else snapshot.version
         folder = self._checkpoint.state.root
-        columns_of_runs = tuple(column.source for column in document.columns)
-        whole = ViewScan(folder, number, columns_of_runs, schema, document.keys, trees)
+        columns_of_runs = tuple(column.source for column in view.columns)
+        whole = ViewScan(folder, number, columns_of_runs, schema, view.keys, trees)
         return whole if columns is None else whole.select(_ordinals(schema, columns))
 
     def to_reader(
@@ -211,23 +233,23 @@ class View:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def _rows_at(self, snapshot: Snapshot) -> pa.Table:
-        state = snapshot.operators[-1]
-        document, schema = self._of(snapshot)
+        view, schema = self._of(snapshot)
+        state = snapshot.operators[view.operator]
         rows = [
-            _shown(part, document.columns, schema)
+            _shown(part, view.columns, schema)
             for files in (state[GROUP], state[CLOSED])
-            for part in self._rows(files, document)
+            for part in self._rows(files, view)
         ]
-        return ordered(pa.concat_tables([schema.empty_table(), *rows]), document.sorts)
+        return ordered(pa.concat_tables([schema.empty_table(), *rows]), view.sorts)
 
-    def _rows(self, files: Sequence[RunFile], document: PlanDocument) -> Iterator[pa.Table]:
+    def _rows(self, files: Sequence[RunFile], view: ViewSchema) -> Iterator[pa.Table]:
         if not files:
             return
         schema = open_run(self._checkpoint.state, files[0]).schema
-        read = {"hash", "shown", *(f"k{i}" for i in range(document.keys))}
-        if not read | {c.source for c in document.columns} <= set(schema.names):
+        read = {"hash", "shown", *(f"k{i}" for i in range(view.keys))}
+        if not read | {c.source for c in view.columns} <= set(schema.names):
             raise damaged(f"state/{files[0].name}", "it does not have the columns of the view")
-        yield from KeyedTree(self._checkpoint.state, files, schema, document.keys).scan()
+        yield from KeyedTree(self._checkpoint.state, files, schema, view.keys).scan()
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:
@@ -268,7 +290,7 @@ class View:
             StateRefused: VERSION_UNKNOWN, CHANGES_EXPIRED, CHANGES_OF_TWO_PLANS, STATE_DAMAGED.
         """
         snapshots = self._versions_between(since, until)
-        return self._changes(snapshots, (file for s in snapshots for file in s.changes))
+        return self._changes(snapshots)
 
     def scan_changes(self, since: int | None = None, until: int | None = None) -> ChangeScan:
         """Return a description of where the changes are, to read them in parts.
@@ -277,8 +299,21 @@ class View:
         """
         snapshots = self._versions_between(since, until)
         schema = _with_versions(self._of(snapshots[-1] if snapshots else None)[1])
-        files = tuple(file for snapshot in snapshots for file in snapshot.changes)
-        return ChangeScan(self._checkpoint.changes.root, schema, files)
+        files, positions = self._files(snapshots), self._positions(snapshots)
+        return ChangeScan(self._checkpoint.changes.root, schema, files, positions)
+
+    def _files(self, snapshots: Iterable[Snapshot]) -> tuple[ChangeFile, ...]:
+        return tuple(file for s in snapshots for file in s.of_view(self.name).changes)
+
+    def _positions(self, snapshots: Iterable[Snapshot]) -> dict[str, tuple[int, ...]]:
+        """Return, by name, where change files that have more columns have those of the view."""
+        found = ((s, self._of(s)[0].positions) for s in snapshots)
+        return {
+            file.name: positions
+            for snapshot, positions in found
+            if positions
+            for file in snapshot.of_view(self.name).changes
+        }
 
     def _versions_between(self, since: int | None, until: int | None) -> list[Snapshot]:
         known = self.versions()
@@ -291,7 +326,7 @@ class View:
             v for v in known if (since is None or v > since) and (until is None or v <= until)
         ]
         newest = self._checkpoint.snapshot(chosen[-1]) if chosen else None
-        begun = 0 if newest is None else newest.begun
+        begun = 0 if newest is None else newest.of_view(self.name).begun
         self._check_plan(begun, since)
         if since is None:
             self._check_changes(known, begun - 1 if begun else None)
@@ -308,8 +343,7 @@ class View:
         Raises:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
         """
-        snapshots = self._snapshots(first, last)
-        return self._changes(snapshots, (file for s in snapshots for file in s.changes))
+        return self._changes(self._snapshots(first, last))
 
     def evolutions(self) -> list[PlanChange]:
         """Return the existing versions that began with another plan, ascending.
@@ -318,10 +352,12 @@ class View:
             StateRefused: STATE_DAMAGED.
         """
         known, newest, found = set(self.versions()), self._checkpoint.newest_snapshot(), []
-        while newest is not None and newest.begun and newest.begun in known:
-            first = self._checkpoint.snapshot(newest.begun)
+        while newest is not None and (begun := newest.of_view(self.name).begun) in known and begun:
+            first = self._checkpoint.snapshot(begun)
             before, now = (self._checkpoint.document_of(p) for p in (first.plan_before, first.plan))
-            found.append(PlanChange.of(first.version, before, now))
+            if before.view_schema(self.name) is None:
+                break  # the view itself began with this version
+            found.append(PlanChange.of(first.version, before, now, self.name))
             earlier = first.version - 1
             newest = self._checkpoint.snapshot(earlier) if earlier in known else None
         return found[::-1]
@@ -337,18 +373,27 @@ class View:
             StateRefused: VERSION_UNKNOWN, STATE_DAMAGED.
         """
         snapshot = self._checkpoint.snapshot(version)
-        if snapshot.begun != version or not version:
+        own = snapshot.of_view(self.name)
+        before = self._checkpoint.document_of(snapshot.plan_before or snapshot.plan)
+        if own.begun != version or not version or before.view_schema(self.name) is None:
             return None
         told = replace(snapshot, plan=snapshot.plan_before)
-        return self._changes([told], snapshot.retractions)
+        return self._changes([told], own.retractions)
 
-    def _changes(self, snapshots: list[Snapshot], files: Iterable[ChangeFile]) -> pa.Table:
-        document, columns = self._of(snapshots[-1] if snapshots else None)
+    def _changes(
+        self, snapshots: list[Snapshot], files: Sequence[ChangeFile] | None = None
+    ) -> pa.Table:
+        """Read the change files of snapshots, or files with the columns of the view."""
+        view, columns = self._of(snapshots[-1] if snapshots else None)
         schema = _with_versions(columns)
-        parts = [named(self._read(file), schema, file) for file in files]
+        places = {} if files is not None else self._positions(snapshots)
+        if files is None:
+            files = self._files(snapshots)
+        parts = [named(self._read(f), schema, f, places.get(f.name, ())) for f in files]
         table = pa.concat_tables([schema.empty_table(), *parts])
         later = np.lexsort([table.column(WEIGHT).to_numpy() > 0, table.column(VERSION).to_numpy()])
-        origin = _origin(document, snapshots)
+        plan = snapshots[-1].plan if snapshots else self._document.plan
+        origin = _origin(view, plan, snapshots)
         return table.take(pa.array(later)).replace_schema_metadata(origin)
 
     def _check_plan(self, begun: int, since: int | None) -> None:
@@ -436,7 +481,8 @@ class View:
             StateRefused: NOT_QUARANTINED, VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
         """
         snapshot = self._snapshot(version)
-        guarded = self._of(snapshot)[0].guarded
+        plan = self._document.plan if snapshot is None else snapshot.plan
+        guarded = self._checkpoint.document_of(plan).guarded
         if not guarded:
             raise StateRefused(
                 "NOT_QUARANTINED",
@@ -477,6 +523,36 @@ def _ordinals(schema: pa.Schema, columns: Sequence[str]) -> list[int]:
     return [schema.get_field_index(name) for name in columns]
 
 
+def _name(document: PlanDocument, name: str | None) -> str:
+    """Return the name of a view as documents and snapshots have it."""
+    names = [view.name for view in document.view_schemas]
+    if name is not None:
+        return _named_view(document, name).name
+    if len(names) == 1:
+        return names[0]
+    raise UsageError(
+        "VIEW_NAME_MISSING",
+        f"the checkpoint has several views: {', '.join(names)}",
+        help=f"name one of them, as in --name {names[0]}",
+        path="name",
+    )
+
+
+def _named_view(document: PlanDocument, name: str) -> ViewSchema:
+    found = document.view_schema(name)
+    if found is not None:
+        return found
+    names = ", ".join(view.name for view in document.view_schemas if view.name)
+    raise UsageError(
+        "VIEW_UNKNOWN",
+        f"there is no view {name!r}",
+        help=f"use one of: {names}"
+        if names
+        else "the checkpoint has one view, without a name: leave the name out",
+        path="name",
+    )
+
+
 def _before(versions: list[int]) -> int:
     """Return the version before the first known one; -1 if there is none."""
     return versions[0] - 1 if versions else -1
@@ -502,12 +578,12 @@ def _with_versions(columns: pa.Schema) -> pa.Schema:
     return pa.schema([*columns, *extra])
 
 
-def _origin(document: PlanDocument, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
-    place = {c.source: i for i, c in reversed(tuple(enumerate(document.columns)))}
-    keys = [place.get(f"k{i}") for i in range(document.keys)]
+def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
+    place = {c.source: i for i, c in reversed(tuple(enumerate(view.columns)))}
+    keys = [place.get(f"k{i}") for i in range(view.keys)]
     whole = None if None in keys else tuple(k for k in keys if k is not None)
     committed = {s.version: s.created for s in snapshots}
-    return ChangesOrigin(whole, document.plan, committed).metadata()
+    return ChangesOrigin(whole, plan, committed).metadata()
 
 
 def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 from typing import Protocol
@@ -530,44 +530,77 @@ class Upsert(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class FlowView:
+    """A view of a flow: columns of the output of one operator.
+
+    Attributes:
+        name: its name; empty for the only view of a run of one plan.
+        operator: id of the operator.
+        output: ordinals of the operator's columns that make up the view, in order.
+        names: column names of the view.
+        types: column types of the view.
+        sorts: sort order of the view.
+        shared: whether other operators or other views read the changes of the operator. The change
+            files then have all columns of the operator, else those of the view.
+    """
+
+    name: str
+    operator: int
+    output: tuple[int, ...]
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    sorts: tuple[SortKey, ...]
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """The whole dataflow.
 
     Attributes:
         operators: stateful operators in execution order.
-        output: ordinals of the last operator's columns that make up the view, in order.
-        names: column names of the view.
-        types: column types of the view.
-        sorts: sort order of the view.
-        fingerprint: identity of the plan.
+        views: the views, each of one operator.
+        fingerprint: identity of the plan, or of all plans.
     """
 
     operators: tuple[Node, ...]
-    output: tuple[int, ...]
-    names: tuple[str, ...]
-    types: tuple[Type, ...]
-    sorts: tuple[SortKey, ...]
+    views: tuple[FlowView, ...]
     fingerprint: str
 
+    def shows(self, operator: int) -> bool:
+        """Return whether a view has the rows of an operator."""
+        return any(view.operator == operator for view in self.views)
 
-def hides_keys(flow: Flow) -> bool:
-    """Return whether the view omits a key of its last operator.
+    def view_node(self, view: FlowView) -> Node:
+        """Return the operator whose rows a view has."""
+        return self.operators[view.operator]
+
+    def change_columns(self, operator: int) -> tuple[int, ...]:
+        """Return the ordinals of an operator's columns that its change files have."""
+        own = (v.output for v in self.views if v.operator == operator and not v.shared)
+        return next(own, tuple(range(len(self.operators[operator].types))))
+
+
+def hides_keys(node: Node, output: Collection[int]) -> bool:
+    """Return whether a view with these columns of an operator omits a key.
 
     Then rows of different groups can be equal.
     """
-    last = flow.operators[-1]
-    keys = {o for o, name in enumerate(last.columns) if name.startswith("k")}
-    return not keys <= set(flow.output)
+    keys = {o for o, name in enumerate(node.columns) if name.startswith("k")}
+    return not keys <= set(output)
 
 
 def shown_operators(flow: Flow) -> frozenset[int]:
-    """Return the ids of the operators whose groups the view shows.
+    """Return the ids of the operators whose groups a view shows.
 
-    This is the last operator, or those below it if its groups are whole rows. Operators that turn
-    upserts into changes are never among them. A join has no groups: the rows of a view over a join
-    are groups of the last operator.
+    This is the operator of the view, or those below it if its groups are whole rows. Operators that
+    turn upserts into changes are never among them. A join has no groups: the rows of a view over a
+    join are groups of the operator of the view.
     """
-    last = flow.operators[-1]
+    return frozenset(o for view in flow.views for o in _shown_by(flow, flow.view_node(view)))
+
+
+def _shown_by(flow: Flow, last: Node) -> frozenset[int]:
     found: set[int] = set()
     seen = [last] if last.shows_rows_below else []
     while seen:

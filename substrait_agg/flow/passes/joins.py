@@ -10,7 +10,9 @@ from substrait_agg.bind.bound import (
     BoundFetch,
     BoundFilter,
     BoundJoin,
+    BoundPlan,
     BoundProject,
+    BoundRead,
     BoundRelation,
     BoundSetOperation,
     BoundUnion,
@@ -22,6 +24,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.rewrite import columns_in, inputs_of
+from substrait_agg.bind.views import columns_read, view_name
 from substrait_agg.flow.graph.graph import ProjectStep
 from substrait_agg.flow.graph.join import KEPT_SIDES
 from substrait_agg.plan.types import BOOL
@@ -48,10 +51,34 @@ class StoredSide:
     places: tuple[int, ...]
 
 
-def columns_used(root: BoundRelation) -> Used:
-    """Return the output columns of every join that are read, by the id of the join."""
+@dataclass(frozen=True, slots=True)
+class ViewRoot:
+    """A view that other views read by its name.
+
+    Attributes:
+        root: the relation of its rows, in normal form.
+        plan: its plan, which names the columns.
+        stored: whether its rows are stored, so that all its columns are needed.
+    """
+
+    root: BoundRelation
+    plan: BoundPlan
+    stored: bool
+
+
+ViewRoots = Mapping[str, ViewRoot]
+"""The views of a run by name."""
+
+
+def columns_used(views: Iterable[ViewRoot], by_name: ViewRoots) -> Used:
+    """Return the output columns of every join that are read, by the id of the join.
+
+    Args:
+        views: all views.
+        by_name: the views that other views may read.
+    """
     used: dict[int, frozenset[int]] = {}
-    todo: list[tuple[BoundRelation, frozenset[int]]] = [(root, frozenset(range(len(root.types))))]
+    todo = [(v.root, frozenset(range(len(v.root.types)))) for v in views if v.stored]
     while todo:
         relation, wanted = todo.pop()
         if isinstance(relation, BoundJoin):
@@ -60,6 +87,10 @@ def columns_used(root: BoundRelation) -> Used:
                 continue
             wanted = wanted | (before or frozenset())
             used[id(relation)] = wanted
+        if isinstance(relation, BoundRead) and view_name(relation) in by_name:
+            view = by_name[view_name(relation)]
+            ordinals = columns_read(relation, view.plan)
+            todo.append((view.root, frozenset(ordinals[o] for o in wanted)))
         todo += _inputs(relation, wanted)
     return used
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from functools import reduce
 
 from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.views import BoundViews, as_views
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.event_time import EventColumns, with_event_keys
@@ -24,7 +25,7 @@ Pass = Callable[[Flow, FlowRequest], Flow]
 
 def add_upserts(flow: Flow, request: FlowRequest) -> Flow:
     """Put an operator before all others for every table whose source contains upserts."""
-    return with_upserts(flow, request.upserts, request.plan.root)
+    return with_upserts(flow, request.upserts, request.plan.reads)
 
 
 def add_static_ports(flow: Flow, request: FlowRequest) -> Flow:
@@ -47,11 +48,11 @@ PASSES: tuple[Pass, ...] = (
 )  # fmt: skip
 """The passes that build a flow, in order. Each takes the flow of the previous one."""
 
-_EMPTY = Flow((), (), (), (), (), "")
+_EMPTY = Flow((), (), "")
 
 
 def lower(
-    plan: BoundPlan,
+    plan: BoundPlan | BoundViews,
     weights: Weights | None = None,
     early: EarlyRetraction = "carry",
     upserts: Upserts | None = None,
@@ -59,7 +60,7 @@ def lower(
     forget: Forget = "",
     static: Collection[tuple[str, ...]] = (),
 ) -> Flow:
-    """Return the dataflow that maintains the view of a plan.
+    """Return the dataflow that maintains the view of a plan, or several views.
 
     The arguments are the attributes of `FlowRequest`.
 
@@ -68,6 +69,12 @@ def lower(
             (`flow.passes.upserts`).
     """
     request = FlowRequest(
-        plan, weights or {}, early, upserts or {}, events or EventColumns({}), forget, static
+        as_views(plan),
+        weights or {},
+        early,
+        upserts or {},
+        events or EventColumns({}),
+        forget,
+        static,
     )
     return reduce(lambda flow, step: step(flow, request), PASSES, _EMPTY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from substrait_agg.bind.bound import (
@@ -15,11 +16,13 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    Column,
 )
 from substrait_agg.bind.context import Schema, columns
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.rewrite import StatefulRelation, renumber, selected_columns
+from substrait_agg.bind.views import columns_read, view_name
 from substrait_agg.flow.graph.graph import (
     Branch,
     FilterStep,
@@ -31,13 +34,24 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.measures import state_layout
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node, Port
+from substrait_agg.flow.graph.nodes import (
+    Aggregate,
+    Distinct,
+    Flow,
+    FlowView,
+    Node,
+    Port,
+    hides_keys,
+    operators_below,
+)
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
 from substrait_agg.flow.passes.hopping import row_keys
 from substrait_agg.flow.passes.joins import (
     StoredSide,
     Used,
+    ViewRoot,
+    ViewRoots,
     columns_used,
     passed_columns,
     stored_side,
@@ -68,6 +82,27 @@ class _Lowering:
     upserts: Upserts = field(default_factory=dict)
     operators: list[Node] = field(default_factory=list)
     operators_by_id: dict[int, Node] = field(default_factory=dict)
+    views: ViewRoots = field(default_factory=dict)
+
+    def view(self, name: str, view: ViewRoot) -> FlowView:
+        """Add the operator of a view, after those that it reads."""
+        selected = selected_columns(view.root)
+        if selected is None:
+            node = self.rows(view.root)
+            output = tuple(range(len(node.types)))
+        else:
+            relation, output = selected
+            node = self.once(relation)
+        plan = view.plan
+        types = tuple(node.types[o] for o in output)
+        return FlowView(name, node.id, output, plan.names, types, plan.sorts)
+
+    def of_view(self, read: BoundRead, view: ViewRoot) -> tuple[RawBranch, ...]:
+        """Return the linear paths into the columns of another view that a relation reads."""
+        ordinals = columns_read(read, view.plan)
+        columns = zip(ordinals, read.types, strict=True)
+        step = ProjectStep(tuple(Column(type_, ordinal) for ordinal, type_ in columns))
+        return tuple(branch.then(step) for branch in self.raw_branches(view.root))
 
     def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
         """Return the linear paths into a relation.
@@ -75,6 +110,8 @@ class _Lowering:
         Filters and projects over a union go into each of its branches.
         """
         match relation:
+            case BoundRead() if view_name(relation) in self.views:
+                return self.of_view(relation, self.views[view_name(relation)])
             case BoundRead(table=table, names=names, types=types):
                 return (RawBranch(TableOrigin(table, names, types), ()),)
             case BoundRows(types=types, rows=rows):
@@ -284,32 +321,53 @@ class _Lowering:
 
 
 def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
-    """Build the dataflow of the plan alone, without upserts and event time.
+    """Build the dataflow of the plans alone, without upserts and event time.
 
     Returns:
-        Operators in execution order. The view is a selection of the last operator's columns. If the
-        plan computes rows above the last aggregate, the last operator keeps those rows
-        (`Distinct`).
+        Operators in execution order. A view is a selection of the columns of one operator. If its
+        plan computes rows above the last aggregate, that operator keeps those rows (`Distinct`).
     """
     return deep_call(_lower, request)
 
 
 def _lower(request: FlowRequest) -> Flow:
-    plan = request.plan
-    root = normal_form(plan.root)
-    lowering = _Lowering(request.weights, request.early, columns_used(root), request.upserts)
-    selected = selected_columns(root)
-    if selected is None:
-        node = lowering.rows(root)
-        output = tuple(range(len(node.types)))
-    else:
-        relation, output = selected
-        node = lowering.once(relation)
-    return Flow(
-        operators=tuple(lowering.operators),
-        output=output,
-        names=plan.names,
-        types=tuple(node.types[o] for o in output),
-        sorts=plan.sorts,
-        fingerprint=plan.fingerprint,
+    views = {
+        view.name: ViewRoot(normal_form(view.plan.root), view.plan, view.stored)
+        for view in request.plan.views
+    }
+    by_name = {name: view for name, view in views.items() if name}
+    lowering = _Lowering(
+        request.weights, request.early, columns_used(views.values(), by_name), request.upserts,
+        views=by_name,
+    )  # fmt: skip
+    stored = {name: view for name, view in views.items() if view.stored}
+    found = {name: lowering.view(name, view) for name, view in stored.items()}
+    timed = bool(request.events.columns or request.forget)
+    shown = tuple(
+        _apart(view, stored[view.name], found.values(), lowering, timed=timed)
+        for view in found.values()
     )
+    return Flow(tuple(lowering.operators), shown, request.plan.fingerprint)
+
+
+def _apart(
+    view: FlowView,
+    source: ViewRoot,
+    views: Iterable[FlowView],
+    lowering: _Lowering,
+    *,
+    timed: bool,
+) -> FlowView:
+    """Return a view whose operator others read as well: over shared changes, or over rows of its own.
+
+    Rows of its own are needed if equal rows of different groups have to be consolidated, or if a
+    version has two passes: readers of the changes need those of each pass.
+    """
+    node = lowering.operators[view.operator]
+    read = any(node.id in operators_below(other) for other in lowering.operators)
+    if not read and sum(other.operator == view.operator for other in views) == 1:
+        return view
+    if not timed and not hides_keys(node, view.output):
+        return replace(view, shared=True)
+    rows = lowering.rows(source.root)
+    return replace(view, operator=rows.id, output=tuple(range(len(rows.types))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.views import BoundViews
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.upserts import Upserts
@@ -16,10 +16,10 @@ Weights = Mapping[tuple[str, ...], WeightKind]
 
 @dataclass(frozen=True, slots=True)
 class FlowRequest:
-    """A plan, the properties of its inputs, and the treatment of its groups.
+    """The views, the properties of its inputs, and the treatment of its groups.
 
     Attributes:
-        plan: the bound plan.
+        plan: the views to maintain.
         weights: what is known about the weights of each table's changes; tables left out have
             weight 1 only.
         early: what happens to early retractions.
@@ -30,7 +30,7 @@ class FlowRequest:
         static: the tables whose rows all come in the first version.
     """
 
-    plan: BoundPlan
+    plan: BoundViews
     weights: Weights = field(default_factory=dict)
     early: EarlyRetraction = "carry"
     upserts: Upserts = field(default_factory=dict)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from substrait_agg.bind.bound import BoundRead, BoundRelation, Column
-from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.bind.bound import BoundRead, Column
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import (
     Branch,
@@ -103,27 +102,27 @@ def _declaration_text(origin: TableOrigin, keyed: UpsertSource) -> str:
     )
 
 
-def with_upserts(flow: Flow, upserts: Upserts, root: BoundRelation) -> Flow:
+def with_upserts(flow: Flow, upserts: Upserts, reads: Sequence[BoundRead]) -> Flow:
     """Return the flow with an operator for every table of `upserts`, before all others.
 
     Args:
         flow: the flow of the plan alone.
         upserts: declarations by table.
-        root: the plan; its reads of tables declare all columns.
+        reads: the reads of tables in the plan, which declare all columns.
 
     Raises:
         InputRefused: KEY_COLUMN_UNKNOWN, COLUMN_AMBIGUOUS, TABLE_READS_DIFFER.
     """
     if not upserts:
         return flow
-    reads = tuple(table_reads(root))
     read = {b.origin.table for b in _branches(flow) if isinstance(b.origin, TableOrigin)}
     tables = [table for table in upserts if table in read]
     made: dict[Table, Node] = {}
     for table in tables:
         made[table] = _operator(len(made), _origin(flow, table, upserts[table], reads))
     moved = (_behind(node, made) for node in flow.operators)
-    return replace(flow, operators=(*made.values(), *moved))
+    views = (replace(view, operator=view.operator + len(made)) for view in flow.views)
+    return replace(flow, operators=(*made.values(), *moved), views=tuple(views))
 
 
 def _branches(flow: Flow) -> Iterator[Branch]:

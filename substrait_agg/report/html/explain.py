@@ -245,7 +245,10 @@ def plan_html(plan: ExplainedPlan, name: str = "") -> str:
 def _body(plan: ExplainedPlan, title: str, limits: PageLimits, room: int) -> tuple[str, bool]:
     """Return the body of the page, and whether it has all operators."""
     parts = [_header(plan, title), '<main id="main" tabindex="-1">']
-    parts += [_map(plan, limits), _view(plan, limits)]
+    parts += [
+        _map(plan, limits),
+        *(_view(plan, number, limits) for number in range(len(plan.views))),
+    ]
     left = room - sum(map(size, parts))
     shown = 0
     for operator in reversed(plan.operators):
@@ -273,8 +276,11 @@ def _map(plan: ExplainedPlan, limits: PageLimits) -> str:
     """Return the graph: one path per input, from its source to its operator, nearest to the view first."""
     paths = [(o, i) for o in reversed(plan.operators) for i in o.inputs]
     rows = [f"<li>{_path(operator, i, limits)}</li>" for operator, i in limits.some(paths)]
-    last = plan.view.operator
-    view = f'<li><div class="path">{_chip(last)}{_ARROW}<a class="chip view" href="#view">view</a></div></li>'
+    view = "".join(
+        f'<li><div class="path">{_chip(view.operator)}{_ARROW}<a class="chip view" href="#{_anchor(plan, number)}">'
+        f"{limits.text(_title(view))}</a></div></li>"
+        for number, view in enumerate(plan.views)
+    )
     near, far = rows[:_OPEN_PATHS], rows[_OPEN_PATHS:]
     more = f'<ul class="flow">{"".join(far)}</ul>{limits.more(paths)}'
     folded = (
@@ -309,13 +315,24 @@ def _source_chip(branch: ExplainedInput, limits: PageLimits) -> str:
     return f'<span class="chip source">{limits.text(source_name(branch))}</span>'
 
 
-def _view(plan: ExplainedPlan, limits: PageLimits) -> str:
-    view = plan.view
+def _title(view: ExplainedView) -> str:
+    return f"view {view.name}" if view.name else "view"
+
+
+def _anchor(plan: ExplainedPlan, number: int) -> str:
+    """Return the fragment of the page that describes a view."""
+    return f"view{number}" if len(plan.views) > 1 else "view"
+
+
+def _view(plan: ExplainedPlan, number: int, limits: PageLimits) -> str:
+    view = plan.views[number]
     body = _view_columns(view, limits)
-    after = section("After the operators", run_steps(plan.after, limits))
+    last = number == len(plan.views) - 1
+    after = section("After the operators", run_steps(plan.after, limits)) if last else ""
     assumed = f"<p>Assumed: {escape(plan.assumed)}.</p>" if plan.assumed else ""
+    title = limits.text(f"V{_title(view)[1:]}")
     return (
-        f'<section class="card op" id="view"><h2>View</h2>'
+        f'<section class="card op" id="{_anchor(plan, number)}"><h2>{title}</h2>'
         f"<p>of {_chip(view.operator)}</p>{assumed}{_order(view, limits)}{body}{after}</section>"
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from substrait_agg.bind.bound import BoundPlan, BoundRelation
-from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.bind.bound import BoundRead
+from substrait_agg.bind.views import BoundViews
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.watermarks import WatermarkRule, parse_rule
 from substrait_agg.plan.types import Type
@@ -50,17 +50,17 @@ class EventSource:
         return f"{'.'.join(self.table)}.{self.column}{by}"
 
 
-def event_sources(plan: BoundPlan, given: Mapping[str, str]) -> tuple[EventSource, ...]:
+def event_sources(plan: BoundViews, given: Mapping[str, str]) -> tuple[EventSource, ...]:
     """Return the sources with a watermark.
 
     Args:
-        plan: the plan.
+        plan: the views of the run.
         given: ``TABLE.COLUMN`` -> rule, both as users write them.
 
     Raises:
         UsageError: OPTION_INVALID, WATERMARK_COLUMN.
     """
-    tables = _schemas(plan.root)
+    tables = _schemas(plan.reads)
     found: dict[Table, EventSource] = {}
     for name, text in given.items():
         source = _event_source(name, parse_rule(text), tables)
@@ -105,10 +105,10 @@ def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table
     )
 
 
-def _schemas(relation: BoundRelation) -> dict[Table, dict[str, Type]]:
+def _schemas(reads: Iterable[BoundRead]) -> dict[Table, dict[str, Type]]:
     """Return the columns of every table that is read."""
     found: dict[Table, dict[str, Type]] = {}
-    for read in table_reads(relation):
+    for read in reads:
         found.setdefault(read.table, {}).update(zip(read.names, read.types, strict=True))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.views import BoundViews
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.graph.nodes import Flow, operators_below, shown_operators
@@ -20,7 +20,7 @@ from substrait_agg.spark.sources.open import is_static
 
 
 def event_options(
-    plan: BoundPlan, watermarks: Mapping[str, str], ttl: Ttl | None, *, keep_late: bool
+    plan: BoundViews, watermarks: Mapping[str, str], ttl: Ttl | None, *, keep_late: bool
 ) -> EventOptions:
     """Return the time options of a run.
 
@@ -71,7 +71,7 @@ def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
     """Check that the time options and the emission policy apply to a flow.
 
     Raises:
-        UsageError: EMIT_TOGETHER, EVENT_TIME_MISSING, TTL_MEANINGLESS.
+        UsageError: EMIT_TOGETHER, EMIT_SEVERAL_VIEWS, EVENT_TIME_MISSING, TTL_MEANINGLESS.
     """
     _check_together(flow, policy)
     _check_watermark(flow, options.sources, policy)
@@ -86,8 +86,17 @@ def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
 
 def _check_together(flow: Flow, policy: EmitPolicy) -> None:
     """Refuse to delay rows of the view that come and go together."""
-    last = flow.operators[-1]
-    if policy.batch or not last.shows_rows_below or last.id not in shown_operators(flow):
+    if policy.batch:
+        return
+    if len(flow.views) > 1:
+        raise UsageError(
+            "EMIT_SEVERAL_VIEWS",
+            "several views show the same input at every version, so --emit cannot delay the groups of one of them",
+            help="remove --emit, or run the view whose groups wait on its own",
+            path="emit",
+        )
+    last = flow.view_node(flow.views[0])
+    if not last.shows_rows_below or last.id not in shown_operators(flow):
         return
     if any(flow.operators[o].emits_together for o in operators_below(last)):
         raise UsageError(

@@ -6,7 +6,7 @@ import base64
 
 import pyarrow as pa
 
-from substrait_agg.commit.documents.plan_document import OperatorText
+from substrait_agg.commit.documents.plan_document import OperatorText, ViewSchema
 from substrait_agg.commit.documents.state_schema import readings, state_schemas
 from substrait_agg.commit.log.checkpoint import (
     EarlyRetractionSchema,
@@ -19,7 +19,7 @@ from substrait_agg.explanation.state_columns import state_columns
 from substrait_agg.explanation.text import key_text, measure_text, port_text, step_text
 from substrait_agg.explanation.tree import ExplainedInput, ExplainedMeasure, ExplainedOperator
 from substrait_agg.flow.graph.identity import identities
-from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
 from substrait_agg.flow.passes.static import static_tables
 from substrait_agg.flow.passes.upserts import upserts_of
 from substrait_agg.plan.arrow import arrow_schema
@@ -34,17 +34,15 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         flow: the lowered plan.
         events: the sources with a watermark, and the TTL of idle groups.
     """
-    last = flow.operators[-1]
-    columns = tuple(
-        ViewColumn(last.columns[o], name) for o, name in zip(flow.output, flow.names, strict=True)
-    )
+    views = tuple(_view(flow, view) for view in flow.views)
+    one = views[0] if len(views) == 1 and not views[0].name else None
     return PlanDocument(
         plan=flow.fingerprint,
         layout=tuple(node.weight for node in flow.operators),
-        columns=columns,
-        types=_types(arrow_schema(flow.names, flow.types)),
-        sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in flow.sorts),
-        keys=len(last.key_types),
+        columns=one.columns if one else (),
+        types=one.types if one else "",
+        sorts=one.sorts if one else (),
+        keys=one.keys if one else 0,
         operators=len(flow.operators),
         early=tuple(node.early for node in flow.operators),
         guarded=tuple(
@@ -58,6 +56,23 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         state_schemas=state_schemas(flow),
         inputs=readings(flow),
         static=static_tables(flow),
+        views=() if one else views,
+    )
+
+
+def _view(flow: Flow, view: FlowView) -> ViewSchema:
+    node = flow.view_node(view)
+    return ViewSchema(
+        name=view.name,
+        operator=view.operator,
+        columns=tuple(
+            ViewColumn(node.columns[o], name)
+            for o, name in zip(view.output, view.names, strict=True)
+        ),
+        types=_types(arrow_schema(view.names, view.types)),
+        sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in view.sorts),
+        keys=len(node.key_types),
+        positions=view.output if view.shared else (),
     )
 
 

@@ -12,8 +12,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Generic
 
-from substrait_agg.commit.documents.plan_document import PlanDocument
-from substrait_agg.commit.documents.snapshot import ChangeFile, InputPlace, OperatorState, Snapshot
+from substrait_agg.commit.documents.plan_document import PlanDocument, ViewSchema
+from substrait_agg.commit.documents.snapshot import (
+    ChangeFile,
+    InputPlace,
+    OperatorState,
+    Snapshot,
+    ViewVersion,
+)
 from substrait_agg.commit.evolution.planner import Evolution, Migration
 from substrait_agg.commit.evolution.task import Columns, MigrationPlan, MigrationResult, state_after
 from substrait_agg.commit.hash_ranges import partition_range
@@ -23,7 +29,7 @@ from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.view.view import PlanChange, View
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
-from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
 from substrait_agg.metrics.batch_stats import counted
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PENDING
@@ -37,23 +43,37 @@ from substrait_agg.state.tree import tree_of
 
 
 def evolutions(
-    store: Checkpoint, wanted: PlanDocument, found: Evolution | None
+    store: Checkpoint, wanted: PlanDocument, found: Evolution | None, view: str = ""
 ) -> list[PlanChange]:
-    """Return the versions with which another plan began, and the one about to be made.
+    """Return the versions with which another plan of a view began, and the one about to be made.
 
     Args:
         store: the checkpoint.
         wanted: the document of the new plan.
         found: how the checkpoint evolves; None if it does not.
+        view: name of the view.
 
     Raises:
         StateRefused: STATE_DAMAGED.
     """
-    known = View(store).evolutions() if store.exists() else []
+    there = store.document() if store.exists() else None
+    if there is None or there.view_schema(view) is None:
+        return []
+    known = View(store, view).evolutions()
     last = store.newest_snapshot() if found is not None else None
-    if last is not None:
-        known.append(PlanChange.of(last.version + 1, store.document(), wanted))
+    if last is not None and found is not None and not _unchanged(view, there, wanted, found):
+        known.append(PlanChange.of(last.version + 1, there, wanted, view))
     return known
+
+
+def _unchanged(view: str, there: PlanDocument, wanted: PlanDocument, found: Evolution) -> bool:
+    """Return whether a named view goes on as it is: the same columns of the same state."""
+    before, now = there.view_schema(view), wanted.view_schema(view)
+    if not view or before is None or now is None:
+        return False
+    migration = found.operators[now.operator]
+    same = migration is not None and migration.same and migration.operator == before.operator
+    return same and replace(before, operator=now.operator, positions=now.positions) == now
 
 
 def evolve_to(
@@ -90,7 +110,7 @@ def evolve_to(
     if found is None or last is None:
         return None
     store.add(wanted)
-    evolving = _Evolution(executor, flow, store, store.document(), found, last, partitions)
+    evolving = _Evolution(executor, flow, store, store.document(), wanted, found, last, partitions)
     try:
         with writing(store.folder, f"version {last.version + 1}"):
             evolving.run()
@@ -114,22 +134,31 @@ class _Evolution(Generic[Rows]):
         flow: Flow,
         store: Checkpoint,
         there: PlanDocument,
+        wanted: PlanDocument,
         found: Evolution,
         last: Snapshot,
         partitions: int,
     ) -> None:
         self._executor, self._flow, self._store = executor, flow, store
-        self._there, self._found, self._last = there, found, last
+        self._found, self._last = found, last
         self._partitions = partitions
         self._version = last.version + 1
         self._states: list[OperatorState] = []
         self._given: list[list[ChangeFile]] = []
-        self._retractions: list[ChangeFile] = []
+        self._new = {
+            view.name: view
+            for view in flow.views
+            if not _unchanged(view.name, there, wanted, found)
+        }
+        self._retracted = [view for view in there.view_schemas if view.name in self._new]
+        self._retractions: dict[str, list[ChangeFile]] = {}
 
     @property
     def served(self) -> Iterator[str]:
         """Return the change files between operators, which are no longer needed."""
-        return (file.name for files in self._given[:-1] for file in files)
+        kept = {view.operator for view in self._new.values()}
+        between = (files for o, files in enumerate(self._given) if o not in kept)
+        return (file.name for files in between for file in files)
 
     def run(self) -> None:
         """Build the state of all operators and the change files.
@@ -137,37 +166,52 @@ class _Evolution(Generic[Rows]):
         Raises:
             RunFailed: a value does not fit, or Spark could not compute it.
         """
-        shown = len(self._there.state_schemas) - 1
-        migrations = [m for m in self._found.operators if m is not None]
-        if all(m.operator != shown for m in migrations):
-            self._moved(self._plans(shown, None, None, back=True))
+        moved = {m.operator for m in self._found.operators if m is not None}
+        # The rows of one view are retracted while the state of its operator is read.
+        along: dict[int, ViewSchema] = {}
+        for view in self._retracted:
+            if view.operator not in moved or view.operator in along:
+                self._moved(self._plans(view.operator, None, None, back=view), view)
+            else:
+                along[view.operator] = view
         for node, migration in zip(self._flow.operators, self._found.operators, strict=True):
             if migration is None:
                 self._made_anew(node)
             else:
-                back = migration.operator == shown
-                moved = self._moved(self._plans(migration.operator, node, migration, back=back))
+                back = along.get(migration.operator)
+                done = self._moved(
+                    self._plans(migration.operator, node, migration, back=back), back
+                )
                 before = self._last.operators[migration.operator]
-                self._states.append(state_after(before, migration, moved))
-                self._given.append([file for m in moved for file in m.inserted])
+                self._states.append(state_after(before, migration, done))
+                self._given.append([file for m in done for file in m.inserted])
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the version to publish."""
         last = self._last
+        views = {view.name: self._of_view(view) for view in self._flow.views}
         return replace(
             last,
             version=self._version,
             plan=self._flow.fingerprint,
             operators=tuple(self._states),
-            changes=tuple(self._given[-1]),
+            changes=views.pop("", ViewVersion()).changes,
             counters={**counted((), last), "late": 0, "waiting": self._waiting()},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             late=(),
             logs=carried(last),
             begun=self._version,
             plan_before=last.plan,
-            retractions=tuple(self._retractions),
+            retractions=tuple(self._retractions.get("", ())),
+            views=views,
         )
+
+    def _of_view(self, view: FlowView) -> ViewVersion:
+        """Return what the version has of a view: nothing new if the view goes on as it is."""
+        if view.name not in self._new:
+            return ViewVersion(begun=self._last.of_view(view.name).begun)
+        retractions = tuple(self._retractions.get(view.name, ()))
+        return ViewVersion(tuple(self._given[view.operator]), self._version, retractions)
 
     def _waiting(self) -> int:
         """Return the number of pending groups, without those of dropped operators."""
@@ -179,13 +223,21 @@ class _Evolution(Generic[Rows]):
     # --- from stored state -----------------------------------------------------------------------
 
     def _plans(
-        self, old: int, node: Node | None, migration: Migration | None, *, back: bool
+        self,
+        old: int,
+        node: Node | None,
+        migration: Migration | None,
+        *,
+        back: ViewSchema | None,
     ) -> list[MigrationPlan]:
-        """Return one task per hash range that has work."""
+        """Return one task per hash range that has work.
+
+        `back` is a view over the old operator whose rows are retracted.
+        """
         spec = None if node is None else operator_of(node).groups
         state = self._last.operators[old]
-        final = node is not None and node.id == len(self._flow.operators) - 1
-        shown = tuple((c.source, f"c{i}") for i, c in enumerate(self._there.columns))
+        final = node is not None and self._flow.shows(node.id)
+        shown = () if back is None else back.columns
         ranges = (partition_range(p, self._partitions) for p in range(self._partitions))
         plans = (
             MigrationPlan(
@@ -199,7 +251,7 @@ class _Evolution(Generic[Rows]):
                 migration=migration,
                 columns=() if node is None else self._columns(node),
                 final=final,
-                retraction_columns=shown if back else (),
+                retraction_columns=tuple((c.source, f"c{i}") for i, c in enumerate(shown)),
             )
             for low, high in ranges
         )
@@ -207,15 +259,19 @@ class _Evolution(Generic[Rows]):
 
     def _columns(self, node: Node) -> Columns:
         """Return the columns of the file with all rows of an operator; none if nothing reads it."""
-        final = node.id == len(self._flow.operators) - 1
-        ordinals = self._flow.output if final else range(len(node.types))
-        if not final and node.id not in self._found.fed:
+        shown = any(view.operator == node.id for view in self._new.values())
+        ordinals = self._flow.change_columns(node.id)
+        if not shown and node.id not in self._found.fed:
             return ()
         return tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
 
-    def _moved(self, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
+    def _moved(
+        self, plans: Sequence[MigrationPlan], back: ViewSchema | None
+    ) -> list[MigrationResult]:
         done = self._executor.migrate(plans)
-        self._retractions += [file for moved in done for file in moved.retracted]
+        if back is not None:
+            files = [file for moved in done for file in moved.retracted]
+            self._retractions[back.name] = files
         return done
 
     # --- from the operators below -----------------------------------------------------------------
@@ -232,7 +288,7 @@ class _Evolution(Generic[Rows]):
             version=self._version,
             emission=ALL,
             columns=self._columns(node),
-            final=node.id == len(self._flow.operators) - 1,
+            final=self._flow.shows(node.id),
             initial_groups=self._executor.initial_groups(operator.spec),
         )
         result = self._executor.run(job, inputs)

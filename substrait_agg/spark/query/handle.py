@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers
+from substrait_agg.changes.outputs.view_outputs import ViewOutputs
 from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -55,6 +56,7 @@ class CheckedRun:
         document: the plan document.
         source_locations: locations of the tables.
         evolves: whether the checkpoint has to evolve to this plan first.
+        outputs: the outputs of each view.
         changed: the static tables whose new rows have to be taken in first.
     """
 
@@ -66,6 +68,7 @@ class CheckedRun:
     document: PlanDocument
     source_locations: tuple[InputPlace, ...]
     evolves: bool
+    outputs: tuple[ViewOutputs, ...]
     changed: frozenset[str] = frozenset()
 
 

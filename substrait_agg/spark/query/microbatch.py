@@ -14,6 +14,7 @@ from substrait_agg.commit.documents.snapshot import (
     OperatorState,
     SideFile,
     Snapshot,
+    ViewVersion,
 )
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import committed_by_another
@@ -22,7 +23,7 @@ from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.runtime.consolidate import Consolidation
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.graph.graph import OperatorOrigin
-from substrait_agg.flow.graph.nodes import Flow, Node, hides_keys, shown_operators
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, hides_keys, shown_operators
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.batch_stats import BatchStats, at_start, counted
 from substrait_agg.metrics.progress import END_OF_INPUT
@@ -89,7 +90,12 @@ class MicroBatches(Generic[Rows]):
         self._retention = retention
         self.clock = clock
         self._shown = shown_operators(flow)
-        self._hides_keys = hides_keys(flow)
+        self._view_operators = frozenset(view.operator for view in flow.views)
+        self._consolidated_operators = frozenset(
+            view.operator
+            for view in flow.views
+            if not view.shared and hides_keys(flow.view_node(view), view.output)
+        )
         self._operators = [operator_of(node) for node in flow.operators]
         self._last = checkpoint.newest_snapshot()
         if self._last is not None and self._last.plan != flow.fingerprint:
@@ -254,10 +260,11 @@ class MicroBatches(Generic[Rows]):
             )
             for node in self._flow.operators
         ]
-        if not self._policy.finishes and len(rules) - 1 not in self._shown:
-            # The groups below are pending and retract these rows when they are emitted, so the last
-            # operator keeps them.
-            rules[-1] = replace(rules[-1], limits=())
+        for view in self._flow.views if not self._policy.finishes else ():
+            # The groups below are pending and retract these rows when they are emitted, so the
+            # operator of the view keeps them.
+            if view.operator not in self._shown:
+                rules[view.operator] = replace(rules[view.operator], limits=())
         if not any(rule.needs_final_pass for rule in rules):
             return results
         passed = self._run_operators({}, rules, results)
@@ -365,24 +372,34 @@ class MicroBatches(Generic[Rows]):
         self._note(snapshot)
 
     def _consolidated(self, results: list[JobResult]) -> tuple[list[JobResult], list[ChangeFile]]:
-        """Consolidate the changes of the view if rows of different groups can be equal.
+        """Consolidate the changes of the views in which rows of different groups can be equal.
 
         Returns:
             The results of the operators, and the change files that are not read after the commit.
         """
-        below, last = results[:-1], results[-1]
-        served, changes = changes_of(below), changes_of([last])
-        if not self._hides_keys:
-            return results, served
-        operator = len(below)
+        served: list[ChangeFile] = []
+        done = list(results)
+        for operator, result in enumerate(results):
+            changes = changes_of([result])
+            if not self._flow.shows(operator):
+                served += changes
+            elif operator in self._consolidated_operators:
+                done[operator] = self._consolidate(operator, result, changes)
+                served += changes if done[operator] is not result else []
+        return done, served
+
+    def _consolidate(
+        self, operator: int, result: JobResult, changes: Sequence[ChangeFile]
+    ) -> JobResult:
+        """Return the result of an operator with consolidated changes; the same if no rows are equal."""
         work = Consolidation(self._checkpoint.changes.root, operator, self._next, tuple(changes))
         with self._tally.job(operator):
             done = self._executor.consolidate(work, self._partitions)
         if done is None:
-            return results, served
-        consolidated = last.with_changes(done)
+            return result
+        consolidated = result.with_changes(done)
         self._tally.ran(operator, [consolidated.tasks[-1].counters])
-        return [*below, consolidated], [*served, *changes]
+        return consolidated
 
     def _run_operator(
         self, job: OperatorJob, rows: Mapping[int, Rows], results: list[JobResult]
@@ -408,8 +425,8 @@ class MicroBatches(Generic[Rows]):
         self, node: Node, emission: Emission, passed: Sequence[JobResult] | None
     ) -> OperatorJob:
         before = self._last.operators[node.id] if self._last is not None else OperatorState()
-        final = node.id == len(self._flow.operators) - 1
-        ordinals = self._flow.output if final else range(len(node.types))
+        final = self._flow.shows(node.id)
+        ordinals = self._flow.change_columns(node.id)
         columns = tuple((node.columns[o], f"c{i}") for i, o in enumerate(ordinals))
         return OperatorJob(
             node=node,
@@ -433,13 +450,15 @@ class MicroBatches(Generic[Rows]):
         batch: int,
         moved: AdvancedEventState,
     ) -> Snapshot:
+        changes = {view.name: self._of_view(view, results) for view in self._flow.views}
         return Snapshot(
             version=version,
             plan=self._flow.fingerprint,
             query=query,
             batch=batch,
             operators=tuple(result.state for result in results),
-            changes=tuple(changes_of(results[-1:])),
+            changes=changes.pop("", ViewVersion()).changes,
+            views=changes,
             counters={
                 **counted(counters_of(results), self._last),
                 "late": moved.late,
@@ -456,6 +475,11 @@ class MicroBatches(Generic[Rows]):
             begun=0 if self._last is None else self._last.begun,
         )
 
+    def _of_view(self, view: FlowView, results: Sequence[JobResult]) -> ViewVersion:
+        """Return what the version that is being made has of a view."""
+        begun = 0 if self._last is None else self._last.of_view(view.name).begun
+        return ViewVersion(tuple(changes_of([results[view.operator]])), begun)
+
     def _tidy(self, served: Sequence[ChangeFile], snapshot: Snapshot) -> None:
         # Other files that no retained version names are deleted by sweeps at intervals.
         names = (change.name for change in served)
@@ -463,5 +487,7 @@ class MicroBatches(Generic[Rows]):
         tidy(self._checkpoint, snapshot, names, sweeps=due, retention=self._retention)
 
     def _note(self, snapshot: Snapshot) -> None:
-        self.progress = self._at_end(self._tally.after(self.progress, snapshot))
+        self.progress = self._at_end(
+            self._tally.after(self.progress, snapshot, self._view_operators)
+        )
         self._committed(self.progress)

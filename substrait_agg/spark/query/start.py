@@ -9,12 +9,12 @@ from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.context import SourceSchemas, UntypedTable
-from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.bind.views import BoundViews
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers, check_free
+from substrait_agg.changes.outputs.view_outputs import outputs_by_view
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_run
@@ -63,12 +63,12 @@ from substrait_agg.spark.sources.upserts import upserts_in
 
 
 def run(
-    plan: BoundPlan, sources: Mapping[str, Source], options: RunOptions, timer: StartTimer
+    plan: BoundViews, sources: Mapping[str, Source], options: RunOptions, timer: StartTimer
 ) -> Run:
-    """Start or continue a run of a bound plan.
+    """Start or continue a run of bound plans.
 
     Args:
-        plan: the plan.
+        plan: the views to maintain.
         sources: the source of each table, by its name.
         options: the options of `substrait_agg.run`.
         timer: measures the start.
@@ -113,7 +113,7 @@ def _start(
     store, options = checked.store, checked.options
     # Outputs use the caller's session, with its catalogs and registrations, if there is one.
     outer = options.spark or session
-    check_writers(outer, options.sinks)
+    check_writers(outer, [o for of_view in checked.outputs for o in of_view.outputs])
     check_worker_python(session)
     inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
     checked = _with_static_tables(checked, session)
@@ -154,16 +154,23 @@ def _with_static_tables(checked: CheckedRun, session: SparkSession) -> CheckedRu
 
 def _output_workers(checked: CheckedRun, outer: SparkSession, since: int | None) -> OutputWorkers:
     store, options = checked.store, checked.options
-    delivery = Delivery(
-        options.sinks,
-        checkpoint=store.folder,
-        since=since,
-        on_changes=options.on_changes,
-        frame=partial(frame_of, outer),
-        writer=open_writer,
-        fence=store.fence,
-    )
-    return OutputWorkers(delivery, lambda: View(store), show=options.until != "done")
+    deliveries = []
+    with ExitStack() as opened:
+        for outputs in checked.outputs:
+            delivery = Delivery(
+                outputs.outputs,
+                checkpoint=store.folder,
+                since=since,
+                on_changes=outputs.on_changes,
+                frame=partial(frame_of, outer),
+                writer=open_writer,
+                fence=store.fence,
+                view=outputs.view,
+            )
+            opened.callback(delivery.close)
+            deliveries.append((delivery, partial(View, store, outputs.view)))
+        opened.pop_all()
+    return OutputWorkers(deliveries, show=options.until != "done")
 
 
 def schemas_of_sources(
@@ -187,7 +194,7 @@ def _session(options: RunOptions) -> SparkSession:
     return get_session(options.master, options.conf, options.spark, options.spark_log)
 
 
-def checked_run(plan: BoundPlan, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:
+def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:
     """Make all checks that do not need Spark.
 
     Raises:
@@ -195,9 +202,12 @@ def checked_run(plan: BoundPlan, sources: Mapping[str, Source], options: RunOpti
     """
     if options.partitions is not None:
         check_partitions(options.partitions)
-    chosen = with_positions(check_sources(sources, tuple(table_reads(plan.root))), plan)
+    chosen = with_positions(check_sources(sources, plan.reads), plan.reads)
     weights = {table: weight_kind(source) for table, source in chosen.items()}
-    keep_late = any(map(keeps_late, options.sinks))
+    stored = [view.name for view in plan.views if view.stored]
+    outputs = outputs_by_view(options.sinks, options.on_changes, stored)
+    sinks = [output for of_view in outputs for output in of_view.outputs]
+    keep_late = any(map(keeps_late, sinks))
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
     upserts = with_times(upserts_in(chosen), events)
     columns = event_columns(chosen, events)
@@ -212,12 +222,14 @@ def checked_run(plan: BoundPlan, sources: Mapping[str, Source], options: RunOpti
     check_logs(store)
     places = input_locations(chosen)
     check_locations(store, places, accept=options.accept_source_change)
-    check_outputs(options.sinks, store.folder, options.metrics)
-    check_outputs_go_on(
-        options.sinks, store.folder, evolutions(store, document, found), SparkWriter
-    )
+    check_outputs(sinks, store.folder, options.metrics)
+    for of_view in outputs:
+        known = evolutions(store, document, found, of_view.view)
+        check_outputs_go_on(of_view.outputs, store.folder, known, SparkWriter, of_view.view)
     check_free(store.folder)
-    return CheckedRun(options, flow, chosen, events, store, document, places, found is not None)
+    return CheckedRun(
+        options, flow, chosen, events, store, document, places, found is not None, outputs
+    )
 
 
 def _not_started(error: Exception) -> RunFailed:

@@ -5,7 +5,7 @@ A plan may give no types for the columns of a table. A CSV file may have no head
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.context import SourceSchemas, UntypedTable
-from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
@@ -176,7 +175,9 @@ def _oldest(place: InputFiles) -> list[str]:
     return [min(zip(place.modified, place.files, strict=True))[1]]
 
 
-def with_positions(sources: Mapping[Table, Source], plan: BoundPlan) -> dict[Table, Source]:
+def with_positions(
+    sources: Mapping[Table, Source], reads: Iterable[BoundRead]
+) -> dict[Table, Source]:
     """Return the sources, with the plan's column names added to those without a header.
 
     A warning lists the columns of each such source.
@@ -186,7 +187,7 @@ def with_positions(sources: Mapping[Table, Source], plan: BoundPlan) -> dict[Tab
             ways.
     """
     declared: dict[Table, set[tuple[str, ...]]] = {}
-    for read in table_reads(plan.root):
+    for read in reads:
         declared.setdefault(read.table, set()).add(read.names)
     return {
         table: _with_positions(source, table, declared[table]) for table, source in sources.items()

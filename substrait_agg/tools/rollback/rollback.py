@@ -21,7 +21,6 @@ from substrait_agg.commit.log.query_logs import check_recorded_logs, query_id
 from substrait_agg.commit.log.reader import ROLLBACK
 from substrait_agg.commit.log.saved_logs import load
 from substrait_agg.commit.log.sweep import change_files, state_files
-from substrait_agg.commit.view.view import View
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.rollback.sinks import OutputAhead, cut_output, losses
 from substrait_agg.tools.rollback.spark_logs import cut_behind
@@ -135,7 +134,7 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
         _check_saved(checkpoint, target)
     else:
         _check_spark(checkpoint, newest, target, batch)
-    outputs = losses(checkpoint.folder, to, View(checkpoint)) if newest.version > to else []
+    outputs = losses(checkpoint, to) if newest.version > to else []
     refused = outputs if not force else [o for o in outputs if o.way == "stuck"]
     if refused:
         raise _outputs_ahead(refused, to, force=force)

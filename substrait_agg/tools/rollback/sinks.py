@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +13,10 @@ from substrait_agg.changes.delivery.evolved import tables_to_deliver
 from substrait_agg.changes.outputs.sinks import CHANGE_ENCODERS
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import Fence
 from substrait_agg.commit.view.view import View
+from substrait_agg.document_fields import DOCUMENT_OMITTED
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
@@ -42,6 +44,7 @@ class OutputAhead:
         bytes: size of the text afterwards, 0 otherwise.
         anew: whether it has received only versions of a later plan with other columns, and restarts
             without a delivered version.
+        view: name of its view; empty for the view of one plan without a name.
     """
 
     record: str
@@ -50,6 +53,7 @@ class OutputAhead:
     way: Way
     bytes: int = 0
     anew: bool = False
+    view: str = field(default="", metadata={DOCUMENT_OMITTED: True})
 
     def to_json(self) -> dict[str, Any]:
         """Return the values as JSON."""
@@ -105,10 +109,13 @@ def records(folder: Location) -> Iterator[Record]:
             newest[found[1]] = max(newest.get(found[1], numbered), numbered)
     for name, (_, file) in sorted(newest.items()):
         try:
-            output = str(json.loads(place.read(file))["output"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, StateRefused):
-            output = file
-        yield Record(folder / "outputs" / f"{name}.json", output)
+            body = json.loads(place.read(file))
+            output, view = str(body["output"]), str(body.get("view", ""))
+        except (
+            OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, StateRefused
+        ):  # fmt: skip
+            output, view = file, ""
+        yield Record(folder / "outputs" / f"{name}.json", output, view=view)
 
 
 def check_records(folder: Location, found: FindingCollector) -> None:
@@ -123,30 +130,43 @@ def check_records(folder: Location, found: FindingCollector) -> None:
             found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
 
 
-def losses(folder: Location, version: int, view: View) -> list[OutputAhead]:
+def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
     """Return the treatment of each output that has received more than `version`.
+
+    An output of a view that the current plan does not have keeps what it has received. If it is a
+    text, it is stuck.
 
     Raises:
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, STATE_DAMAGED.
     """
-    found, evolutions = [], view.evolutions()
-    for record, had, size in ahead_of(folder, version):
+    found, document = [], checkpoint.document()
+    for record, had, size in ahead_of(checkpoint.folder, version):
         kind, _, location = record.output.partition("=")
-        if kind in CHANGE_ENCODERS:
+        known = document.view_schema(record.view) is not None
+        view = View(checkpoint, record.view) if known else None
+        if kind in CHANGE_ENCODERS and view is not None:
             left = _size_at(Path(location), kind, size, view, range(version + 1, had + 1))
-            found.append(OutputAhead(record.path.name, record.output, had, "cut text", left))
+            found.append(
+                OutputAhead(
+                    record.path.name, record.output, had, "cut text", left, view=record.view
+                )
+            )
             continue
         files: Way = "delete files" if kind in _FILES else "deliver again"
         # A table whose record does not go beyond `version` is not stuck: it receives the next
         # version under a new transaction id.
         stuck = record.output.startswith(DELTA) and _recorded_version(record) > version
+        stuck |= kind in CHANGE_ENCODERS
         late = kind == "late-parquet"
+        evolutions = [] if view is None else view.evolutions()
         anew = any(
             version < e.version <= had and not (e.same_tables if late else e.same_columns)
             for e in evolutions
         )
         way: Way = "stuck" if stuck else files
-        found.append(OutputAhead(record.path.name, record.output, had, way, anew=anew))
+        found.append(
+            OutputAhead(record.path.name, record.output, had, way, anew=anew, view=record.view)
+        )
     return found
 
 
@@ -192,7 +212,7 @@ def _damaged(path: Path, message: str) -> StateRefused:
 def cut_output(folder: Location, ahead: OutputAhead, version: int, fence: Fence) -> None:
     """Cut an output back to `version`. The call can be repeated."""
     # Write the record first: a run cuts off any text beyond the size in the record.
-    record = Record(folder / "outputs" / ahead.record, ahead.output, fence)
+    record = Record(folder / "outputs" / ahead.record, ahead.output, fence, ahead.view)
     record.take_over(None if ahead.anew else version, ahead.bytes)
     if ahead.way == "cut text" and ahead.place.exists():
         with ahead.place.open("r+b") as file:

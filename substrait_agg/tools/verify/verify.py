@@ -161,6 +161,9 @@ class _Verification:
                     f"it has {len(snapshot.operators)} operators, but the plan has {of.operators}"
                 )
                 self._found.fault("CHAIN_BROKEN", path, message)
+            if of is not None and {v.name for v in of.views} != set(snapshot.views):
+                message = "its views are not those of the plan"
+                self._found.fault("CHAIN_BROKEN", path, message)
         for previous, after in pairwise(snapshots):
             path = f"snapshots/{snapshot_name(after.version)}"
             if after.begun != after.version and (previous.plan, previous.begun) != (
@@ -264,7 +267,9 @@ class _Verification:
                 self._checkpoint.state, state, shape, path, self._found
             )
         if document.guarded:
-            aside = View(self._checkpoint).quarantined(newest.version)
+            aside = View(self._checkpoint, document.view_schemas[0].name).quarantined(
+                newest.version
+            )
             levels["quarantined"] = -sum(aside.column(WEIGHT).to_pylist())
         check_levels(newest, levels, path, self._found)
 

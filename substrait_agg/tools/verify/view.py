@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 1 << 22
 def check_view(
     checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: FindingCollector
 ) -> int:
-    """Compare the view of the newest version with the changes.
+    """Compare each view of the newest version with its changes.
 
     Args:
         checkpoint: its change files and runs are undamaged.
@@ -34,19 +34,26 @@ def check_view(
     Returns:
         The number of changes that were added up.
     """
-    view = View(checkpoint)
+    names = [view.name for view in checkpoint.document_of(snapshots[-1].plan).view_schemas]
+    return sum(_check_one(View(checkpoint, name), checkpoint, snapshots, found) for name in names)
+
+
+def _check_one(
+    view: View, checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: FindingCollector
+) -> int:
+    """Compare one view with its changes; return the number of changes that were added up."""
     newest = snapshots[-1].version
-    base = _base(checkpoint, snapshots[0].version, snapshots[-1].begun)
+    begun = snapshots[-1].of_view(view.name).begun
+    base = _base(checkpoint, snapshots[0].version, begun)
     parts: list[Iterable[pa.Table]] = [_signed(view.to_arrow(newest), -1)]
     if base is not None:
         parts.append(_signed(view.to_arrow(base), 1))
-    begun = snapshots[-1].begun
     chosen = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
     changed = 0
 
     def changes() -> Iterator[pa.Table]:
         nonlocal changed
-        for first, last in _spans(chosen):
+        for first, last in _spans(chosen, view.name):
             table = view.between(first, last)
             changed += table.num_rows
             yield _labelled(table.columns[:-2], table.column(WEIGHT))
@@ -61,7 +68,8 @@ def check_view(
             if base is None
             else f"the view of version {base} and the changes after it"
         )
-        message = f"the view of version {newest} is not the sum of {since}: {wrong} rows differ"
+        which = f"the view {view.name}" if view.name else "the view"
+        message = f"{which} of version {newest} is not the sum of {since}: {wrong} rows differ"
         found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(newest)}", message)
     for snapshot in snapshots:
         _check_retractions(view, snapshots, snapshot, found)
@@ -75,10 +83,10 @@ def _check_retractions(
     back = view.retractions(snapshot.version)
     there = {s.version: s for s in snapshots}
     before = there.get(snapshot.version - 1)
-    if back is None or before is None or before.begun not in there:
+    if back is None or before is None or before.of_view(view.name).begun not in there:
         return
-    chosen = [there[v] for v in range(before.begun, snapshot.version)]
-    given = (view.between(first, last) for first, last in _spans(chosen))
+    chosen = [there[v] for v in range(before.of_view(view.name).begun, snapshot.version)]
+    given = (view.between(first, last) for first, last in _spans(chosen, view.name))
     parts = (_labelled(t.columns[:-2], t.column(WEIGHT)) for t in (back, *given))
     wrong = int(np.abs(_added(parts).column(WEIGHT).to_numpy()).sum())
     if wrong:
@@ -95,12 +103,12 @@ def _base(checkpoint: Checkpoint, first: int, begun: int) -> int | None:
     return None if first <= begun else max(checkpoint.retention_state().state_from, first)
 
 
-def _spans(snapshots: Sequence[Snapshot]) -> Iterator[tuple[int, int]]:
+def _spans(snapshots: Sequence[Snapshot], view: str) -> Iterator[tuple[int, int]]:
     """Yield the first and last versions of spans with about `ROWS_AT_ONCE` changes."""
     first, rows = None, 0
     for snapshot in snapshots:
         first = snapshot.version if first is None else first
-        rows += sum(change.rows for change in snapshot.changes)
+        rows += sum(change.rows for change in snapshot.of_view(view).changes)
         if rows > ROWS_AT_ONCE:
             yield first, snapshot.version
             first, rows = None, 0

@@ -1,0 +1,185 @@
+"""Put the plans of several views together: which view reads which, in an order to compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from substrait_agg.bind.bound import BoundPlan, BoundRead, BoundRelation
+from substrait_agg.bind.plan.fingerprint import digest
+from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.errors import InputRefused, UsageError
+
+FORMAT = "views-1"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundView:
+    """A plan with the name by which other plans read its result.
+
+    Attributes:
+        name: the name; empty for the only view of a run of one plan.
+        plan: the bound plan.
+        stored: whether its rows are stored; else only other views read them.
+    """
+
+    name: str
+    plan: BoundPlan
+    stored: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BoundViews:
+    """The views of a run, each after those that it reads.
+
+    A read of a table with the name of a view reads that view.
+    """
+
+    views: tuple[BoundView, ...]
+
+    @property
+    def roots(self) -> tuple[BoundRelation, ...]:
+        """Return the root relation of each view."""
+        return tuple(view.plan.root for view in self.views)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the views."""
+        return frozenset(view.name for view in self.views)
+
+    @property
+    def reads(self) -> tuple[BoundRead, ...]:
+        """Return the reads of tables that are not views, in the order of the views."""
+        found = (read for root in self.roots for read in table_reads(root))
+        return tuple(read for read in found if view_name(read) not in self.names)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what identifies the views: for one plan without a name, its own fingerprint."""
+        if len(self.views) == 1 and not self.views[0].name:
+            return self.views[0].plan.fingerprint
+        told = sorted([view.name, view.plan.fingerprint, view.stored] for view in self.views)
+        return digest([FORMAT, told])
+
+
+def one_view(plan: BoundPlan) -> BoundViews:
+    """Return the one view of a plan, without a name."""
+    return BoundViews((BoundView("", plan),))
+
+
+def as_views(plan: BoundPlan | BoundViews) -> BoundViews:
+    """Return views unchanged, and a plan as one view without a name."""
+    return plan if isinstance(plan, BoundViews) else one_view(plan)
+
+
+def view_name(read: BoundRead) -> str:
+    """Return the name that a view must have to be what a relation reads."""
+    return ".".join(read.table)
+
+
+def bound_views(
+    plans: Mapping[str, BoundPlan],
+    temporary: Collection[str] = (),
+    sources: Iterable[str] = (),
+) -> BoundViews:
+    """Return several plans as the views of one run.
+
+    The order depends on the names and reads only, not on the order of `plans`: operators of a
+    checkpoint are numbered in this order.
+
+    Args:
+        plans: the plans by the name of their view.
+        temporary: the views that are not stored.
+        sources: names of the tables that have a source.
+
+    Raises:
+        UsageError: VIEWS_MISSING, VIEW_NAME_INVALID, VIEW_NAME_TAKEN or VIEW_CYCLE.
+        InputRefused: VIEW_COLUMNS_DIFFER.
+    """
+    _check_names(plans, temporary, sources)
+    below = {
+        name: sorted({view_name(read) for read in table_reads(plan.root)} & plans.keys())
+        for name, plan in sorted(plans.items())
+    }
+    for name, plan in plans.items():
+        for read in table_reads(plan.root):
+            if view_name(read) in plans:
+                columns_read(read, plans[view_name(read)], name)
+    return BoundViews(
+        tuple(BoundView(name, plans[name], name not in temporary) for name in _ordered(below))
+    )
+
+
+def _check_names(
+    plans: Mapping[str, BoundPlan], temporary: Collection[str], sources: Iterable[str]
+) -> None:
+    if not any(name not in temporary for name in plans):
+        raise UsageError(
+            "VIEWS_MISSING",
+            "there is no view to maintain",
+            help="give at least one plan whose view is stored",
+        )
+    for name in plans:
+        if not name or not name.isprintable() or "=" in name or "/" in name:
+            raise UsageError(
+                "VIEW_NAME_INVALID",
+                f"{name!r} cannot be the name of a view",
+                help="use a name without control characters, = and /",
+            )
+    for name in sorted({*sources} & plans.keys()):
+        raise UsageError(
+            "VIEW_NAME_TAKEN",
+            f"{name} is the name of a view and of a source",
+            help="rename the view, or remove the source",
+            path=name,
+        )
+
+
+def _ordered(below: Mapping[str, list[str]]) -> tuple[str, ...]:
+    try:
+        return tuple(TopologicalSorter(below).static_order())
+    except CycleError as error:
+        raise UsageError(
+            "VIEW_CYCLE",
+            f"the views read each other in a circle: {' reads '.join(reversed(error.args[1]))}",
+            help="remove one of these reads; recursive views are not supported",
+        ) from error
+
+
+def columns_read(read: BoundRead, plan: BoundPlan, reader: str = "") -> tuple[int, ...]:
+    """Return the ordinals of the columns of a view that a relation reads.
+
+    A name that no column has exactly may be that of the only column that differs by letter case.
+
+    Args:
+        read: the relation.
+        plan: the plan of the view.
+        reader: name of the view that reads, for messages.
+
+    Raises:
+        InputRefused: VIEW_COLUMNS_DIFFER.
+    """
+    exact = {name: i for i, name in reversed(tuple(enumerate(plan.names)))}
+    found = []
+    for name, type_ in zip(read.names, read.types, strict=True):
+        close = [i for i, other in enumerate(plan.names) if other.lower() == name.lower()]
+        ordinal = exact.get(name, close[0] if len(close) == 1 else None)
+        given = None if ordinal is None else plan.root.types[ordinal]
+        if ordinal is None or given is None:
+            shown = ", ".join(plan.names)
+            raise _refused(read, reader, f"column {name}, but the columns are: {shown}")
+        if not given.same_kind(type_) or (given.nullable and not type_.nullable):
+            raise _refused(read, reader, f"column {name} as {type_}, but its type is {given}")
+        found.append(ordinal)
+    return tuple(found)
+
+
+def _refused(read: BoundRead, reader: str, what: str) -> InputRefused:
+    view = view_name(read)
+    return InputRefused(
+        "VIEW_COLUMNS_DIFFER",
+        f"view {reader} reads of view {view} the {what}",
+        help=f"declare {view} in the plan of {reader} with the columns and types of its view",
+        path=read.path,
+    )

@@ -1,0 +1,109 @@
+"""One run of several views that read each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.bind.views import BoundViews, bound_views
+from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.flow.graph.nodes import Aggregate, Distinct
+from substrait_agg.flow.passes.lower import lower
+from tests.local.run import run
+from tests.views.plans import ALL, BATCHES, expected, rows_of, sources, write_batches
+
+
+def bound(*names: str) -> BoundViews:
+    return bound_views({name: sa.load(ALL[name]).bound() for name in names or ALL})
+
+
+def test_every_view_equals_its_query_at_every_version(tmp_path: Path) -> None:
+    write_batches(tmp_path, BATCHES)
+    started = run(ALL, sources(tmp_path), checkpoint=tmp_path / "ckpt", outputs=["none"])
+    started.wait()
+    for name in ALL:
+        view = sa.open_view(tmp_path / "ckpt", name)
+        assert view.versions() == list(range(len(BATCHES) + 1))
+        sums: Counter[tuple[object, ...]] = Counter()
+        for version in view.versions():
+            want = expected(BATCHES[:version])[name]
+            assert rows_of(view.to_arrow(version)) == want, (name, version)
+            for row in view.changes(
+                since=version - 1 if version else None, until=version
+            ).to_pylist():
+                *values, _, weight = row.values()
+                sums[tuple(values)] += weight
+            assert sorted(sums.elements(), key=repr) == want
+    assert sa.open_state(tmp_path / "ckpt").verify().ok
+
+
+def test_operators_are_shared() -> None:
+    flow = lower(bound(), {("orders",): "changelog", ("customers",): "changelog"})
+    aggregates = [node for node in flow.operators if isinstance(node, Aggregate)]
+    assert len(aggregates) == 2
+    by_name = {view.name: view for view in flow.views}
+    assert by_name["by_customer"].shared
+    assert by_name["by_customer"].operator == aggregates[0].id
+    # `totals` hides the key, so equal rows of different groups are added up in an operator.
+    assert isinstance(flow.operators[by_name["totals"].operator], Distinct)
+
+
+def test_the_order_of_the_plans_does_not_matter() -> None:
+    plans = {name: sa.load(text).bound() for name, text in ALL.items()}
+    backwards = dict(reversed(plans.items()))
+    assert bound_views(plans) == bound_views(backwards)
+    assert [v.name for v in bound_views(plans).views].index("by_customer") == 1
+
+
+@pytest.mark.parametrize("names", [("totals", "by_customer", "orders_clean")])
+def test_a_view_that_is_not_stored_is_only_read(tmp_path: Path, names: tuple[str, ...]) -> None:
+    plans = {name: sa.load(ALL[name]).bound() for name in names}
+    views = bound_views(plans, temporary=["orders_clean", "by_customer"])
+    flow = lower(views)
+    assert [view.name for view in flow.views] == ["totals"]
+    assert not flow.views[0].shared
+
+
+def test_views_in_a_circle_are_refused() -> None:
+    looped = {"orders_clean": ALL["by_customer"], "orders": ALL["orders_clean"]}
+    with pytest.raises((UsageError, InputRefused), match="VIEW_CYCLE") as refused:
+        sa.explain(
+            {**looped, "orders_clean": ALL["orders_clean"].replace('"orders"', '"orders_clean"')}
+        )
+    assert refused.value.code == "VIEW_CYCLE"
+
+
+def test_a_view_with_the_name_of_a_source_is_refused(tmp_path: Path) -> None:
+    write_batches(tmp_path, BATCHES)
+    given = {**sources(tmp_path), "by_customer": "parquet:x"}
+    with pytest.raises(UsageError) as refused:
+        run(ALL, given, checkpoint=tmp_path / "ckpt")
+    assert refused.value.code == "VIEW_NAME_TAKEN"
+
+
+def test_columns_of_a_view_are_checked() -> None:
+    other = ALL["by_customer"].replace('"amount"', '"price"')
+    with pytest.raises(InputRefused, match="column price") as refused:
+        sa.explain({"orders_clean": ALL["orders_clean"], "by_customer": other})
+    assert refused.value.code == "VIEW_COLUMNS_DIFFER"
+
+
+def test_a_view_must_be_named_where_there_are_several(tmp_path: Path) -> None:
+    write_batches(tmp_path, BATCHES[:1])
+    run(ALL, sources(tmp_path), checkpoint=tmp_path / "ckpt", outputs=["none"]).wait()
+    with pytest.raises(UsageError) as missing:
+        sa.open_view(tmp_path / "ckpt")
+    assert missing.value.code == "VIEW_NAME_MISSING"
+    assert "by_region" in str(missing.value)
+    with pytest.raises(UsageError) as unknown:
+        sa.open_view(tmp_path / "ckpt", "nothing")
+    assert unknown.value.code == "VIEW_UNKNOWN"
+
+
+def test_explain_names_what_is_shared() -> None:
+    text = sa.explain(ALL)
+    assert "view by_customer from operator" in text
+    assert "for views by_customer, by_region, totals, with_region" in text
