@@ -321,7 +321,7 @@ def _named(plan: Plans) -> dict[str, Plan]:
 
 
 def _views(plans: Mapping[str, BoundPlan], sources: Iterable[str] = ()) -> BoundViews:
-    from substrait_agg.bind.views import bound_views, one_view
+    from substrait_agg.bind.plan.views import bound_views, one_view
 
     return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, sources=sources)
 

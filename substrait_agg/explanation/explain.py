@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.bind.views import BoundViews, as_views
+from substrait_agg.bind.plan.views import BoundViews, as_views
 from substrait_agg.explanation.build import build
 from substrait_agg.explanation.names import names_of, short, shown, written
 from substrait_agg.explanation.state import argument_text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 
 from substrait_agg.bind.bound import BoundPlan
-from substrait_agg.bind.views import BoundViews
+from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.explanation.explain import explain_plan
 from substrait_agg.explanation.mermaid import plan_mermaid
 from substrait_agg.explanation.text import plan_json, plan_text

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import substrait_agg as sa
-from substrait_agg.bind.views import one_view
+from substrait_agg.bind.plan.views import one_view
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import PORT, WEIGHT

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import substrait_agg as sa
-from substrait_agg.bind.views import bound_views, one_view
+from substrait_agg.bind.plan.views import bound_views, one_view
 from substrait_agg.changes import Delivery
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.flow.graph.graph import RowsOrigin, TableOrigin

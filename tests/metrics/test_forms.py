@@ -14,7 +14,7 @@ import pytest
 from substrait_agg.errors import UsageError
 from substrait_agg.metrics import METRICS, OperatorProgress, Progress, SinkProgress, TreeSize
 from substrait_agg.metrics.files import MetricsFile, metrics_line, prometheus_text
-from substrait_agg.metrics.progress import BATCH_SECONDS, END_OF_INPUT
+from substrait_agg.metrics.progress import BATCH_SECONDS, END_OF_INPUT, ViewProgress
 from substrait_agg.metrics.summary import progress_line, status_line, watermark_text
 from substrait_agg.notices import Notice
 from tests.metrics.text_format import parse
@@ -32,6 +32,7 @@ FULL = Progress(
     batch_times=(1, 0, 1, *(0,) * (len(BATCH_SECONDS) - 2)),
     operators=(OperatorProgress(0, input_rows=20), OperatorProgress(1, input_rows=10)),
     trees=(TreeSize(0, "group", 2, 40, 4096),),
+    views=(ViewProgress("revenue", 5),),
     sinks=(SinkProgress(HOSTILE, version=2, lag=1, delivered=3, failures=4, seconds=0.5),),
     started=1.5e9,
     committed=1.6e9,

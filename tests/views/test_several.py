@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.bind.views import BoundViews, bound_views
+from substrait_agg.bind.plan.views import BoundViews, bound_views
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct
 from substrait_agg.flow.passes.lower import lower

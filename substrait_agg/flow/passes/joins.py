@@ -23,8 +23,8 @@ from substrait_agg.bind.bound import (
     JoinKey,
 )
 from substrait_agg.bind.context import columns
+from substrait_agg.bind.plan.views import columns_read, view_name
 from substrait_agg.bind.rewrite import columns_in, inputs_of
-from substrait_agg.bind.views import columns_read, view_name
 from substrait_agg.flow.graph.graph import ProjectStep
 from substrait_agg.flow.graph.join import KEPT_SIDES
 from substrait_agg.plan.types import BOOL

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from functools import reduce
 
 from substrait_agg.bind.bound import BoundPlan
-from substrait_agg.bind.views import BoundViews, as_views
+from substrait_agg.bind.plan.views import BoundViews, as_views
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.event_time import EventColumns, with_event_keys

@@ -21,8 +21,8 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.context import Schema, columns
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.joins.normal_form import normal_form
+from substrait_agg.bind.plan.views import columns_read, view_name
 from substrait_agg.bind.rewrite import StatefulRelation, renumber, selected_columns
-from substrait_agg.bind.views import columns_read, view_name
 from substrait_agg.flow.graph.graph import (
     Branch,
     FilterStep,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from substrait_agg.bind.views import BoundViews
+from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.upserts import Upserts

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import BoundRead
-from substrait_agg.bind.views import BoundViews
+from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.watermarks import WatermarkRule, parse_rule
 from substrait_agg.plan.types import Type

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from substrait_agg.bind.views import BoundViews
+from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.graph.graph import Forget
 from substrait_agg.flow.graph.nodes import Flow, operators_below, shown_operators

@@ -10,7 +10,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.context import SourceSchemas, UntypedTable
-from substrait_agg.bind.views import BoundViews
+from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers, check_free
