@@ -94,7 +94,7 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
     assert (options.emit_policy.watermark, options.emit_policy.rows) == (True, 2)
     assert options.watermark == {"t.k": "max-diff:5s", "u.k": "percentile:20:5:1,idle:1m"}
     assert (options.state_ttl.after, options.state_ttl.keep) == (3_600_000_000, True)
-    assert found["plan"].names == ("k", "n")
+    assert found["plan"].views[0].plan.names == ("k", "n")
     assert options.evolve is True
 
 
