@@ -26,10 +26,18 @@ to_option = click.option(
 )
 
 
+name_option = click.option(
+    "--name",
+    metavar="NAME",
+    help="The view to show. It can be left out if the checkpoint has one view.",
+)
+
+
 @click.command(
     epilog="Examples: substrait-agg view ckpt; substrait-agg view ckpt --version 3 --to totals.parquet"
 )
 @click.argument("directory", metavar="DIR")
+@name_option
 @click.option(
     "--version", type=click.IntRange(min=0), metavar="N", help="Show the view at this version."
 )
@@ -53,20 +61,21 @@ to_option = click.option(
 @debug_option
 def view(
     directory: str,
+    name: str | None,
     version: int | None,
     format: str | None,
     quarantined: bool,
     bad_rows: bool,
     to: str,
 ) -> None:
-    """Show the view of a checkpoint DIR, in the order of the plan."""
+    """Show a view of a checkpoint DIR, in the order of its plan."""
     chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
     if chosen == "parquet":
         _no_binary_on_terminal(to)
     if quarantined and bad_rows:
         message = "--quarantined and --bad-rows show different rows"
         raise UsageError("OPTION_CONFLICT", message, help="give one of them", path="--bad-rows")
-    opened = substrait_agg.open_view(existing_folder(directory))
+    opened = substrait_agg.open_view(existing_folder(directory), name)
     if bad_rows:
         rows = opened.bad_rows(until=version)
     else:
@@ -81,6 +90,7 @@ def view(
     epilog="Examples: substrait-agg changes ckpt --since 12; substrait-agg changes ckpt --format csv --to all.csv"
 )
 @click.argument("directory", metavar="DIR")
+@name_option
 @click.option(
     "--since", type=click.IntRange(min=0), metavar="N", help="Only changes after version N."
 )
@@ -100,9 +110,11 @@ def view(
 )
 @to_option
 @debug_option
-def changes(directory: str, since: int | None, until: int | None, format: str, to: str) -> None:
-    """Show the changes of the view: rows with weights, retractions before insertions in each version."""
-    opened = substrait_agg.open_view(existing_folder(directory))
+def changes(
+    directory: str, name: str | None, since: int | None, until: int | None, format: str, to: str
+) -> None:
+    """Show the changes of a view: rows with weights, retractions before insertions in each version."""
+    opened = substrait_agg.open_view(existing_folder(directory), name)
     _write_text(_change_encoders()[format](opened.changes(since=since, until=until)), to)
 
 
