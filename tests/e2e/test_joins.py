@@ -158,6 +158,14 @@ def _cities(*measures: str, kind: str = "left") -> str:
     )
 
 
+def _last_city() -> str:
+    """One group over the same columns of the join as `_cities`."""
+    b = Builder()
+    city, amount = (column(1), "string"), (column(3), "i64")
+    measures = [b.measure("max", city, output="string"), b.measure("sum", amount, output="i64")]
+    return b.plan(aggregate(_join(b), [], measures), "city", "sum")
+
+
 def _left(customers: Bag, orders: Bag) -> Bag:
     result: Bag = Counter()
     for (id_, city), m in customers.items():
@@ -339,10 +347,11 @@ def test_another_measure_above_keeps_the_state_of_the_join(tmp_path: Path) -> No
         _cities("count", kind="inner"),
         _cities("count"),
         _cities("count", "sum", kind="outer"),
+        _last_city(),
     ],
 )
 def test_another_join_is_refused(tmp_path: Path, other: str) -> None:
-    """Another kind, or other columns; the old plan goes on afterwards."""
+    """Another kind, other columns, or other groups of the same join, whose rows are not stored."""
     feeds = _feeds()
     some = [Feed(f.table, f.columns, f.how, f.batches[:2]) for f in feeds]
     sources = {feed.table: feed.write(tmp_path) for feed in some}

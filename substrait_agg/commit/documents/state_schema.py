@@ -135,7 +135,8 @@ class OperatorSchema:
 
     Attributes:
         rows: fingerprint of its input rows and of their grouping.
-        kind: ``groups``, ``rows``, ``sessions``, ``upserts`` or ``ordered rows``.
+        kind: ``groups``, ``rows``, ``sessions``, ``upserts``, ``ordered rows`` or
+            ``rows of both sides``.
         below: ids of the operators that it reads.
         reads: whether it reads tables, or rows written in the plan.
         weight: kind of its weights.

@@ -24,7 +24,7 @@ WAITING = (
 FINISHED = "groups are closed or evicted, and only their rows in the view are stored"
 ARRIVALS = "it depends on the order in which rows arrived, which is not stored"
 UNREAD = "the values that it reads are not in the stored state"
-_ONLY_KEPT = ("sessions", "upserts", "ordered rows")
+_ONLY_KEPT = ("sessions", "upserts", "ordered rows", "rows of both sides")
 """Kinds of state that cannot be changed, and whose rows other operators cannot be made from."""
 ENDS_ALONE = "; for append-only input, only the extremes of min and max are stored"
 

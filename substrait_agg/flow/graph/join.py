@@ -120,7 +120,7 @@ class Join(Node):
         """See `Node`."""
         return NodeDescription(
             "join",
-            "rows",
+            "rows of both sides",
             ("to find the rows that match",) * 2,
             emits=f"the changes of the {self.kind} join: matches of the changed rows",
         )

@@ -319,8 +319,8 @@ class NodeDescription:
 
     Attributes:
         kind: the kind of operator.
-        keeps: the elements of its state: ``groups``, ``rows``, ``sessions``, ``upserts`` or
-            ``ordered rows``.
+        keeps: the elements of its state: ``groups``, ``rows``, ``sessions``, ``upserts``,
+            ``ordered rows`` or ``rows of both sides``.
         tree_uses: the use of each of its trees, if they are not for measures.
         emits: how it makes its changes, if not by retracting and inserting rows of groups.
         ranks: the ranks of the rows that it emits, in the order of its first tree; empty if it does
