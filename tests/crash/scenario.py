@@ -272,7 +272,8 @@ def _batches(
         retention=Retention(KEPT),
     )
     if batches.last is None:
-        batches.run({}, None, FIRST_BATCH)
+        first = world.setting.first
+        batches.run({} if first is None else {0: first}, None, FIRST_BATCH)
     deliver(store, delivery)
     with open_query_checkpoint(store) as work:
         logs = Logs(work.folder)

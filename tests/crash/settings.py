@@ -41,6 +41,7 @@ class Setting:
         batches: the rows of each batch for the lowest operator: some are deleted in a later one.
         greatest: per batch its greatest event time; empty without a watermark.
         other: the flow of another plan with which it goes on when it is started again; None where it does not.
+        first: the rows of a static table for the lowest operator; None without one.
     """
 
     flow: Flow
@@ -49,6 +50,7 @@ class Setting:
     batches: tuple[Rows, ...]
     greatest: tuple[int, ...] = ()
     other: Flow | None = None
+    first: Rows | None = None
 
     def times(self, batch: int) -> BatchTimes[Rows] | None:
         """What is known of the time of a batch."""
@@ -135,6 +137,30 @@ def matching() -> Setting:
         sides = pa.table({"k0": rows["k0"], "x0": of_left, WEIGHT: rows[WEIGHT], PORT: ports})
         batches.append(sides)
     return Setting(flow, EVERY_BATCH, EventOptions(), tuple(batches))
+
+
+@cache
+def looking_up() -> Setting:
+    """The number of rows per g of the static table that the rows of a stream are joined with by k."""
+    b = plans.Builder()
+    t, u = plans.read("t", {"k": "i64"}), plans.read("u", {"k": "i64", "g": "i64"})
+    on = b.call("equal:any_any", plans.COMPARISON, plans.column(0), plans.column(1), output="bool")
+    counts = plans.aggregate(
+        plans.joined("inner", t, u, on), [plans.column(2)], [b.measure("count", output="i64!")]
+    )
+    plan = sa.load(b.plan(counts, "g", "n").encode()).bound()
+    flow = lower(plan, {("t",): "changelog"}, static={("u",)})
+
+    def side(port: int, keys: Any, groups: Any, weights: Any) -> Rows:
+        ports = pa.array([port] * len(keys), pa.int8())
+        return pa.table({"k0": keys, "x0": groups, WEIGHT: weights, PORT: ports})
+
+    batches = [
+        side(0, rows["k0"], pa.nulls(rows.num_rows, pa.int64()), rows[WEIGHT])
+        for rows in _chained_rows()
+    ]
+    first = side(1, *map(pa.array, ([0, 1, 2, 3, 3], [7, 8, 8, 9, 7], [1] * 5)))
+    return Setting(flow, EVERY_BATCH, EventOptions(), tuple(batches), first=first)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A fetch, a join and a set operation are struck at any file: the next run ends like an undisturbed one."""
+"""A fetch, joins, one with a static table, and a set operation are struck at any file: the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pytest
 from tests.crash.cases import Undisturbed, cases, run_all, undisturbed
 from tests.crash.faulty_disk import READS
 from tests.crash.scenario import quick_batches
-from tests.crash.settings import matching, ranked, subtracting
+from tests.crash.settings import looking_up, matching, ranked, subtracting
 from tests.crash.test_matrix import OPERATIONS, check_codes
 
 WRITES = [operation for operation in OPERATIONS if operation not in READS]
 
 
-@pytest.fixture(scope="module", params=[ranked, matching, subtracting], ids=lambda f: f.__name__)
+@pytest.fixture(
+    scope="module", params=[ranked, matching, looking_up, subtracting], ids=lambda f: f.__name__
+)
 def whole(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Undisturbed]:

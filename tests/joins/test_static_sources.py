@@ -331,3 +331,52 @@ def test_a_static_table_has_no_watermark(tmp_path: Path) -> None:
             None, text, {"cities": "parquet:x?static=true"}, tmp_path / "c",
             watermark={"cities.at": "max-diff:5s"},
         )  # fmt: skip
+
+
+def test_a_static_table_that_was_only_moved(tmp_path: Path) -> None:
+    """Its content decides, where the change of location is accepted."""
+    world = World(tmp_path, batches=2)
+    world.maintain(plan("inner"))
+    moved = tmp_path / "moved"
+    (tmp_path / "cities").rename(moved)
+    sources = {**world.sources, "cities": f"parquet:{moved}?static=true"}
+    assert world.refused(plan("inner"), sources).code == "SOURCE_DIFFERS"
+    world.write(3)
+    options: dict[str, Any] = {"accept_source_change": True}
+    views = maintain(None, plan("inner"), sources, world.checkpoint, **options)
+    assert views[3] == wanted("inner", FEED.after(3), ROWS)
+    write_cities(moved, OTHER)
+    assert world.refused(plan("inner"), sources, **options).code == "STATIC_CHANGE_REFUSED"
+
+
+def test_rows_retracted_too_early_wait_before_a_join_with_a_static_table(tmp_path: Path) -> None:
+    write_cities(tmp_path / "cities", ROWS)
+    early = [[((1, 10), -1), ((2, 5), 1)], [((1, 10), 1), ((1, 11), 1)], [((2, 5), -1)]]
+    feed = Feed("sales", SALES, "op", early)
+    sources = {
+        "sales": feed.write(tmp_path),
+        "cities": f"parquet:{tmp_path / 'cities'}?static=true",
+    }
+    checkpoint = tmp_path / "checkpoint"
+    views = maintain(None, plan("inner"), sources, checkpoint, early_retraction="quarantine")
+    sales: list[Bag] = [
+        Counter(),
+        Counter({(2, 5): 1}),
+        Counter({(2, 5): 1, (1, 11): 1}),
+        Counter({(1, 11): 1}),
+    ]
+    check_versions(checkpoint, views, [wanted("inner", rows, ROWS) for rows in sales])
+    assert sa.open_state(checkpoint).verify().ok
+
+
+def test_a_static_table_with_weights(tmp_path: Path) -> None:
+    """A row of weight 2 matches twice, one of weight 0 does not match."""
+    world = World(tmp_path)
+    weighted = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"], "n": [2, 1, 0]})
+    pq.write_table(weighted, tmp_path / "cities" / "part.parquet")
+    sources = {**world.sources, "cities": world.sources["cities"] + "&weight=n"}
+    views = maintain(None, plan("left"), sources, world.checkpoint)
+    cities = [(1, "a"), (1, "a"), (2, "b")]
+    check_versions(
+        world.checkpoint, views, [wanted("left", FEED.after(v), cities) for v in range(4)]
+    )

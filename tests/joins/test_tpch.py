@@ -12,6 +12,7 @@ import substrait_agg as sa
 from substrait_agg.flow.passes.lower import lower
 from tests.joins import tpch
 from tests.joins.local_flow import LocalFlow
+from tests.joins.test_static_tables import check_nothing_stored, unstored
 from tests.sampling import sample
 
 
@@ -38,3 +39,28 @@ def test_a_query_follows_refreshes_and_changes_in_every_table(
         assert min(run.view.values(), default=1) > 0
         expected = tables.expected(query)
         assert tpch.same_rows(list(run.view.elements()), expected), f"version {version}"
+
+
+STATIC = ("nation", "region")
+
+
+@pytest.mark.parametrize("query", sample([2, 5, 7, 8, 9, 10, 11, 20, 21], 5, 10, 20))
+def test_a_query_with_static_dimensions(
+    query: int, generated: Mapping[str, pa.Table], tmp_path: Path
+) -> None:
+    """Nations and regions are read once; what is joined with them alone is not stored."""
+    plan = sa.load(tpch.plan_bytes(query)).bound()
+    static = {(name,) for name in STATIC}
+    flow = lower(plan, weights={(name,): "weighted" for name in tpch.KEYS}, static=static)
+    tables, run = tpch.Tables.of(generated), LocalFlow(flow, tmp_path)
+    fixed = {name: tables.rows[name] for name in STATIC}
+    run.batch(tables.first())
+    for version in range(3):
+        if version:
+            changes = tables.refresh()
+            tables.rows.update(fixed)
+            run.batch({name: rows for name, rows in changes.items() if name not in STATIC})
+        expected = tables.expected(query)
+        assert tpch.same_rows(list(run.view.elements()), expected), f"version {version}"
+    assert unstored(flow)
+    check_nothing_stored(run)
