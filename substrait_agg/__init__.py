@@ -25,6 +25,7 @@ from substrait_agg.report.report import Report
 
 if TYPE_CHECKING:
     from substrait_agg.changes.outputs.spark_sink import SparkSink
+    from substrait_agg.commit.view.view import View
     from substrait_agg.functions.aggregates.user import (
         AdditiveMeasure,
         GroupedValues,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     )
     from substrait_agg.metrics.listener import RunListener
     from substrait_agg.plan.types import Type
+    from substrait_agg.tools.state import State
 
 __version__ = "0.1.0"
 
@@ -52,10 +54,12 @@ __all__ = [
     "RunListener",
     "SparkSink",
     "SqlRefused",
+    "State",
     "StateRefused",
     "SubstraitAggError",
     "Type",
     "UsageError",
+    "View",
     "__version__",
     "explain",
     "load",
@@ -81,7 +85,9 @@ _LATER = {
     ),
     "RunListener": "substrait_agg.metrics.listener",
     "SparkSink": "substrait_agg.changes.outputs.spark_sink",
+    "State": "substrait_agg.tools.state",
     "Type": "substrait_agg.plan.types",
+    "View": "substrait_agg.commit.view.view",
 }
 """Names that are imported when they are first used: they need more than most programs do."""
 

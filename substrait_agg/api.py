@@ -246,7 +246,7 @@ def run(
         master: Spark master for a session that is started here.
         early_retraction: what happens to a retraction that comes before its insertion. ``carry``:
             it counts at once, and a negative weight is not shown. ``refuse``: the batch fails with
-            EARLY_RETRACTION. ``quarantine``: it is set aside until the insertion comes
+            EARLY_RETRACTION. ``quarantine``: it is stored until the insertion comes
             (`View.quarantined`). A checkpoint keeps its policy.
         watermark: ``TABLE.COLUMN`` -> ``max-diff:5s`` (this far behind the greatest event time) or
             ``percentile:P:EVENTS:FREQUENCY`` (P percent of the last EVENTS event times may be above

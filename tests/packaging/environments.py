@@ -18,10 +18,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def build_wheel(folder: Path) -> Path:
-    """The wheel of this tree; the build backend is downloaded only where it is not installed here."""
-    isolation = ["--no-build-isolation"] if util.find_spec("hatchling") else []
+    """The wheel of the sdist of this tree; the build backend is downloaded only where it is not installed here."""
+    source, isolation = ROOT, []
+    if util.find_spec("hatchling"):
+        build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist"]
+        subprocess.run(
+            [*build, "--directory", str(folder)], cwd=ROOT, check=True, capture_output=True
+        )
+        (source,) = folder.glob("*.tar.gz")
+        isolation = ["--no-build-isolation"]
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *isolation]
-    subprocess.run([*command, "--wheel-dir", str(folder), str(ROOT)], check=True)
+    subprocess.run([*command, "--wheel-dir", str(folder), str(source)], check=True)
     (wheel,) = folder.glob("*.whl")
     return wheel
 

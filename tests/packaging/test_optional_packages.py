@@ -87,6 +87,21 @@ for name in substrait_agg.__all__:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_spark_finds_the_data_source(fresh: Environment) -> None:
+    """Spark imports packages whose names begin with ``pyspark_``; the package is in the wheel, once."""
+    program = """
+import pkgutil, sys
+from importlib.metadata import files
+names = [m.name for m in pkgutil.iter_modules() if m.name.startswith("pyspark_")]
+import pyspark_substrait_agg
+print(names, pyspark_substrait_agg.DefaultSource.name(), [str(f) for f in files("substrait-agg") if f.name == "py.typed"])
+"""
+    result = fresh.call("-c", program, packages=RUN_PACKAGES, program="python")
+    assert result.stderr == ""
+    typed = ["substrait_agg/py.typed", "substrait_agg_cli/py.typed"]
+    assert result.stdout.strip() == f"{['pyspark_substrait_agg']} substrait_agg {typed}"
+
+
 def test_a_run_says_which_package_of_spark_is_missing(
     fresh: Environment, run_arguments: list[str]
 ) -> None:
