@@ -22,7 +22,7 @@ class Type:
     """One Substrait type.
 
     Attributes:
-        kind: a word of `SIMPLE_KINDS`, `PARAMETER_KINDS`, `NESTED_KINDS` or ``user_defined``. The
+        kind: name of the type in the specification, such as ``i64``, or ``user_defined``. The
             removed kinds ``time``, ``timestamp`` and ``timestamp_tz`` are decoded as their
             precision forms with 6 digits. Unsigned integers (extension types ``u8`` to ``u64``, or
             signed integers with DataFusion's type variation 1) are kinds of their own.

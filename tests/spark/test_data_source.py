@@ -22,8 +22,10 @@ from substrait_agg.spark.data_source.stream import ViewStreamReader
 from tests.checkpoint.local_checkpoint import filled
 from tests.checkpoint.stored import GOALS, unpacked
 from tests.e2e.rows import Bag, bag
+from tests.local.run import run as local_run
+from tests.views.plans import ALL, BATCHES, sources, write_batches
 
-ALL = ReadAllAvailable()
+AVAILABLE = ReadAllAvailable()
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +125,7 @@ def test_a_schema_chooses_columns(goals: str) -> None:
         ({"numPartitions": 0}, "OPTION_INVALID"),
         ({"absent": 1}, "OPTION_INVALID"),
         ({"path": ""}, "OPTION_INVALID"),
-        ({"view": "absent"}, "OPTION_INVALID"),
+        ({"view": "absent"}, "VIEW_UNKNOWN"),
         ({"version": 1, "changes": 0}, "OPTION_CONFLICT"),
         ({"until": 1}, "OPTION_CONFLICT"),
         ({"changes": "rows", "until": 1}, "OPTION_CONFLICT"),
@@ -166,6 +168,20 @@ def test_a_version_that_expires_while_it_is_read_says_so(whole: str) -> None:
         read(whole, version=5)
 
 
+def test_one_of_several_views_is_read_by_its_name(tmp_path: Path) -> None:
+    write_batches(tmp_path, BATCHES)
+    folder = str(tmp_path / "ckpt")
+    local_run(ALL, sources(tmp_path), checkpoint=folder, outputs=["none"]).wait()
+    for name in ALL:
+        view = sa.open_view(folder, name)
+        schema = source(folder, view=name).schema()
+        assert bag(read(folder, view=name)) == as_spark(view.to_arrow(), schema), name
+        schema = source(folder, view=name, changes="all").schema()
+        assert bag(read(folder, view=name, changes="all")) == as_spark(view.changes(), schema), name
+    with pytest.raises(sa.UsageError, match="VIEW_NAME_MISSING"):
+        read(folder)
+
+
 # --- streams ----------------------------------------------------------------------------------
 
 
@@ -177,7 +193,7 @@ def stream(folder: str, **options: object) -> tuple[ViewStreamReader, StructType
     return reader, schema
 
 
-def followed(folder: str, limit: Any = ALL, **options: object) -> tuple[list[int], pa.Table]:
+def followed(folder: str, limit: Any = AVAILABLE, **options: object) -> tuple[list[int], pa.Table]:
     """The versions at which a stream of available data ends its batches, and all rows."""
     reader, schema = stream(folder, **options)
     reader.prepareForTriggerAvailableNow()
@@ -222,7 +238,7 @@ def test_a_stream_begins_with_the_rows_of_the_view(whole: str) -> None:
 def test_a_stream_has_a_limit_of_versions(whole: str) -> None:
     reader, _ = stream(whole, changes="all", maxVersionsPerTrigger=2)
     assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
-    assert stream(whole, changes="all")[0].getDefaultReadLimit() == ALL
+    assert stream(whole, changes="all")[0].getDefaultReadLimit() == AVAILABLE
 
 
 def test_a_stream_of_rows_is_refused(whole: str) -> None:
@@ -244,16 +260,16 @@ def test_a_stream_stops_after_expired_changes_and_rollbacks(whole: str, tmp_path
     reader, _ = stream(str(copy), changes=2)
     sa.open_state(str(copy)).rollback(5, force=True)
     with pytest.raises(sa.StateRefused, match="VERSION_ROLLED_BACK"):
-        reader.latestOffset(end, ALL)
-    assert reader.latestOffset(reader.initialOffset(), ALL)["version"] == 5
+        reader.latestOffset(end, AVAILABLE)
+    assert reader.latestOffset(reader.initialOffset(), AVAILABLE)["version"] == 5
 
 
 def test_a_version_committed_again_after_a_rollback_is_another(whole: str) -> None:
     """The offset names the attempt that committed its version."""
     reader, _ = stream(whole, changes=2)
-    end = reader.latestOffset(reader.initialOffset(), ALL)
+    end = reader.latestOffset(reader.initialOffset(), AVAILABLE)
     with pytest.raises(sa.StateRefused, match="VERSION_ROLLED_BACK"):
-        reader.latestOffset({**end, "attempt": "0" * 32}, ALL)
+        reader.latestOffset({**end, "attempt": "0" * 32}, AVAILABLE)
 
 
 def test_a_stream_waits_for_the_first_version(tmp_path: Path) -> None:
@@ -266,4 +282,4 @@ def test_a_stream_waits_for_the_first_version(tmp_path: Path) -> None:
     for changes in ("rows", "all", "-1"):
         reader, _ = stream(str(tmp_path / "empty"), changes=changes)
         start = reader.initialOffset()
-        assert reader.latestOffset(start, ALL) == start
+        assert reader.latestOffset(start, AVAILABLE) == start

@@ -44,12 +44,14 @@ class RowsPartition(InputPartition):
 
     Attributes:
         path: the checkpoint.
+        view: name of the view; None means the only one.
         scan: the rows to read.
         columns: ordinals of the columns to return; those of changes follow the columns of the scan.
         inserted: whether to add the columns of changes.
     """
 
     path: str
+    view: str | None
     scan: ViewScan
     columns: tuple[int, ...]
     inserted: bool = False
@@ -73,7 +75,7 @@ class RowsPartition(InputPartition):
             # A concurrent run may have swept the version in the meantime.
             from substrait_agg.commit.view.view import open_view
 
-            open_view(self.path).check_retained(self.scan.version)
+            open_view(self.path, self.view).check_retained(self.scan.version)
             raise
 
 

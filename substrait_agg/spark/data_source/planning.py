@@ -17,17 +17,10 @@ def view_of(options: ReadOptions) -> View:
     """Open the view that the options name.
 
     Raises:
-        UsageError: OPTION_INVALID for the name of a view that the checkpoint does not have.
+        UsageError: VIEW_UNKNOWN, VIEW_NAME_MISSING.
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
     """
-    if options.view is not None:
-        raise UsageError(
-            "OPTION_INVALID",
-            f"the checkpoint has one view, and it has no name such as {options.view!r}",
-            help="remove the option",
-            path="view",
-        )
-    return open_view(options.path)
+    return open_view(options.path, options.view)
 
 
 def columns_of(options: ReadOptions) -> pa.Schema:
@@ -92,7 +85,7 @@ def rows_partitions(
     columns = pa.schema([*scan.schema, *INSERTED]) if inserted else scan.schema
     ordinals = tuple(ordinals_of(columns, wanted))
     parts = scan.split(options.partitions)
-    return [RowsPartition(options.path, part, ordinals, inserted) for part in parts]
+    return [RowsPartition(options.path, options.view, part, ordinals, inserted) for part in parts]
 
 
 def changes_partitions(
