@@ -359,6 +359,7 @@ def _asleep(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
             refused = error
         finally:
             wake()
+    assert not faulty.sleep.overslept, "the other run waited for the sleeper"
     return _judged(refused, outcome[0])
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -138,11 +139,12 @@ class Sleep:
 
     asleep: threading.Event = field(default_factory=threading.Event)
     woken: threading.Event = field(default_factory=threading.Event)
+    overslept: bool = False
 
     def begin(self) -> None:
         """Sleep until woken."""
         self.asleep.set()
-        assert self.woken.wait(60), "nobody wakes the sleeper"
+        self.overslept = not self.woken.wait(60)
 
 
 class FaultyDisk(FileSystem):
@@ -163,6 +165,7 @@ class FaultyDisk(FileSystem):
         self._dead = False
         self._thread = threading.get_ident() if own else None
         self._paths: dict[int, Path] = {}
+        self._known: dict[Location, str] = {}
 
     def watch_this_thread(self) -> None:
         """From now on it is this thread that is meant."""
@@ -184,6 +187,12 @@ class FaultyDisk(FileSystem):
         return strike.mode
 
     def _what(self, path: Location) -> str:
+        name = self._known.get(path)
+        if name is None:
+            name = self._known[path] = self._name_of(path)
+        return name
+
+    def _name_of(self, path: Location) -> str:
         if isinstance(path, Remote):  # the bucket stands for the folder
             inside = path.key.partition("/")[2]
         else:
@@ -324,7 +333,16 @@ class FaultyDisk(FileSystem):
 def _caller() -> str:
     """The first function outside of the modules through which all operations go."""
     frame: Any = sys._getframe(2)
-    while Path(frame.f_code.co_filename).name in SEAM:
+    while _is_seam(frame.f_code.co_filename):
         frame = frame.f_back
-    name = frame.f_code.co_qualname.replace(".<locals>", "")
-    return str(re.sub(r"\.<\w+>", "", name))
+    return _function(frame.f_code.co_qualname)
+
+
+@cache
+def _is_seam(file: str) -> bool:
+    return Path(file).name in SEAM
+
+
+@cache
+def _function(qualified_name: str) -> str:
+    return re.sub(r"\.<\w+>", "", qualified_name.replace(".<locals>", ""))

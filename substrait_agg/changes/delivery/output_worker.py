@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
 from substrait_agg.changes.delivery.delivery import Delivery
 from substrait_agg.changes.delivery.output_cursor import OutputCursor, ReadableView
 from substrait_agg.errors import RunFailed, UsageError
+from substrait_agg.files.lazy_property import lazy_property
 from substrait_agg.files.locations import Location, location_of
 from substrait_agg.metrics.progress import SinkProgress
 from substrait_agg.notices import notice
@@ -330,7 +331,7 @@ class SharedView:
         # Weak references: a table stays in memory only while an output uses it.
         self._read: WeakValueDictionary[tuple[int | None, int | None], Any] = WeakValueDictionary()
 
-    @cached_property
+    @lazy_property
     def _view(self) -> ReadableView:
         return self._open_view()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from substrait_agg.commit.documents.envelope import damaged, seal, unreadable, unseal
 from substrait_agg.commit.documents.files import FolderFiles
@@ -25,6 +26,8 @@ from substrait_agg.functions.aggregates.accumulators import STORED_WEIGHT_KINDS,
 
 PLAN = "plan.json"
 PLAN_FORMAT = 6
+PARSED_DOCUMENTS = 8
+"""Documents that stay parsed, by content: each reader of a checkpoint needs the same one."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 PLANS = re.compile(rf"plan-{_FINGERPRINT.pattern}\.json")
 """Names of the documents of plans that a checkpoint continued with."""
@@ -219,6 +222,7 @@ def document_name(plan: str) -> str:
     return f"plan-{plan}.json"
 
 
+@lru_cache(maxsize=PARSED_DOCUMENTS)
 def parse_document(
     content: bytes, name: str = PLAN, checkpoint: str | None = None
 ) -> tuple[str, PlanDocument]:

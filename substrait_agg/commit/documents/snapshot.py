@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from substrait_agg.commit.documents.envelope import Opened, damaged, seal, unseal
@@ -15,6 +16,8 @@ from substrait_agg.operator.common.watermarks import SourceTime
 from substrait_agg.state.run import RunFile
 
 FORMAT = 6
+PARSED_SNAPSHOTS = 4
+"""Snapshots that stay parsed, by content: one version is read several times in a row."""
 SLOTS_FORMAT = 5
 """The previous format, which is still supported.
 
@@ -242,6 +245,7 @@ class Snapshot:
         return seal(encoded(self), format=FORMAT, checkpoint=checkpoint)
 
 
+@lru_cache(maxsize=PARSED_SNAPSHOTS)
 def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Snapshot:
     """Parse a snapshot.
 

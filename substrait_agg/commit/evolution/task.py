@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +28,7 @@ from substrait_agg.commit.evolution.planner import Migration
 from substrait_agg.commit.evolution.row_sources import ALWAYS_TRUE, RowSource
 from substrait_agg.commit.runtime.change_writer import ChangeWriter
 from substrait_agg.commit.runtime.surrogates import Surrogates
+from substrait_agg.files.lazy_property import lazy_property
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, TREE_COUNTERS
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.aggregate.eviction import closed_schema
@@ -373,7 +373,7 @@ class GroupRewriter:
         )
         return RewrittenSlice(made.filter(pa.array(~as_mask(made.column("dead")))), tuple(trees))
 
-    @cached_property
+    @lazy_property
     def _groups(self) -> BatchGroups:
         keys = [whole(self._rows, f"k{i}") for i in range(len(self._spec.keys))]
         of = np.arange(self._count)
@@ -438,7 +438,7 @@ class GroupRewriter:
 
     # --- trees -----------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _deltas(self) -> list[TreeDelta]:
         """Return the entries of each tree as additions to an empty tree.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from substrait_agg.commit.documents.envelope import damaged, unreadable
 from substrait_agg.commit.documents.file_names import snapshot_name, version_of_snapshot
@@ -23,6 +22,7 @@ from substrait_agg.commit.log.settings import SETTINGS, CheckpointSettings
 from substrait_agg.commit.log.stores import PROBE, checkpoint_location
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.filesystem import filesystem
+from substrait_agg.files.lazy_property import lazy_property
 from substrait_agg.files.locations import Location, Remote
 
 ROLLBACK = "rollback.json"
@@ -123,7 +123,7 @@ class CheckpointReader:
             return first
         return other_document(self.root, plan, self.identity)
 
-    @cached_property
+    @lazy_property
     def identity(self) -> str:
         """The id of the checkpoint. All its documents have it.
 
