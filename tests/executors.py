@@ -28,9 +28,12 @@ class RandomDriver(Driver):
 
     turns: Random = Random(0)  # noqa: RUF009 - it is replaced
 
-    def takes_rows(self, spark: SparkSession, size: int, state: OperatorState) -> bool:
+    def takes_rows(
+        self, spark: SparkSession, size: int, state: OperatorState, *, needs_job: bool = True
+    ) -> bool:
         """Take some of the batches that the limits allow."""
-        return self.turns.random() < 0.5 and super().takes_rows(spark, size, state)
+        allowed = super().takes_rows(spark, size, state, needs_job=needs_job)
+        return self.turns.random() < 0.5 and allowed
 
     def takes_sums(self, spark: SparkSession, state: OperatorState) -> bool:
         """Take some of the batches that the limits allow."""

@@ -43,11 +43,15 @@ class FileSystem:
 
     @contextmanager
     def create(
-        self, path: Location, opened: Callable[[Path], AbstractContextManager[Opened]]
+        self,
+        path: Location,
+        opened: Callable[[Path], AbstractContextManager[Opened]],
+        *,
+        durable: bool = True,
     ) -> Iterator[Opened]:
         """Create a file with `opened`, and flush it to disk when the block ends without an exception.
 
-        For an object store, `opened` receives the path of a local draft, which is uploaded at the
+        A file that is not `durable` is not flushed. For an object store, `opened` receives the path of a local draft, which is uploaded at the
         end of the block.
         """
         if isinstance(path, Remote):
@@ -56,7 +60,8 @@ class FileSystem:
             return
         with opened(path) as sink:
             yield sink
-        _flush(path)
+        if durable:
+            _flush(path)
 
     def link(self, draft: Path, target: Path) -> None:
         """Give a file a second name, atomically.

@@ -235,14 +235,18 @@ class FaultyDisk(FileSystem):
 
     @contextmanager
     def create(
-        self, path: Location, opened: Callable[[Path], AbstractContextManager[T]]
+        self,
+        path: Location,
+        opened: Callable[[Path], AbstractContextManager[T]],
+        *,
+        durable: bool = True,
     ) -> Iterator[T]:
         mode = self._mode("create", path)
         if mode == "sleeps before":
             self.sleep.begin()
         elif mode is not None and mode.endswith("before"):
             self._go_wrong(mode)
-        with super().create(path, opened) as sink:
+        with super().create(path, opened, durable=durable) as sink:
             yield sink
             if isinstance(path, Remote) and mode is not None and mode.endswith("halfway"):
                 self._go_wrong(mode)  # half of an upload is nothing

@@ -207,7 +207,9 @@ def versions(
         def run(self, job: Any, inputs: Sequence[Any], changes: Sequence[Any] = ()) -> Any:
             given: Sequence[Any] = changes if without_job else [OnSpark(c) for c in changes]
             result = super().run(job, inputs, given)
-            read_by_spark.extend(c._spark is not None for c in changes)
+            read_by_spark.extend(
+                c._spark is not None for c in changes if isinstance(c, OperatorChanges)
+            )
             return result
 
     held: list[Any] = []

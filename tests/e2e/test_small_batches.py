@@ -74,15 +74,15 @@ def taking_turns(pattern: list[str], *, collects: bool = True) -> Any:
     turns, now = iter(pattern), [SPARK]
 
     class TurnsDriver(Driver):
-        def takes_rows(self, *_: Any) -> bool:
+        def takes_rows(self, *_: Any, **_options: Any) -> bool:
             now[0] = next(turns, SPARK)
             return now[0] == DRIVER
 
         def takes_sums(self, *_: Any) -> bool:
             return now[0] == SUMS
 
-        def collect(self, frame: DataFrame) -> Any:
-            return super().collect(frame) if collects else None
+        def collect_table(self, frame: DataFrame) -> Any:
+            return super().collect_table(frame) if collects else None
 
     return TurnsDriver()
 
@@ -160,9 +160,9 @@ def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> Non
     used: list[bool] = []
 
     class NotingDriver(Driver):
-        def collect(self, frame: DataFrame) -> Any:
+        def collect_table(self, frame: DataFrame) -> Any:
             used.append(True)
-            return super().collect(frame)
+            return super().collect_table(frame)
 
     with drivers(NotingDriver()):
         run = sa.run(
@@ -179,10 +179,11 @@ def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("side", [DRIVER, SUMS])
 def test_what_spark_does_not_hand_over_is_computed_there(
-    spark: SparkSession, tmp_path: Path, side: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
     """A batch, or its partial sums, that turns out to be larger than a driver may be given."""
-    with sides([side] * 8, collects=False) as tasks:
+    monkeypatch.setattr("substrait_agg.spark.sources.open.parquet_reader", lambda *_: None)
+    with sides([side] * 16, collects=False) as tasks:
         check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))
     assert set(tasks[-8:]) == {2}
 

@@ -94,13 +94,14 @@ class FolderFiles:
         return self._folder / name
 
     @contextmanager
-    def create(self, name: str) -> Iterator[pa.NativeFile]:
+    def create(self, name: str, *, durable: bool = True) -> Iterator[pa.NativeFile]:
         """Create a file and return it for writing.
 
-        The content is flushed to disk when the context ends without an exception. The name is
-        durable after `sync` only, which the commit calls once for all files.
+        The content is flushed to disk when the context ends without an exception, unless the file
+        is not `durable`. The name is durable after `sync` only, which the commit calls once for all
+        files.
         """
-        with filesystem().create(self.path(name), _to_write) as sink:
+        with filesystem().create(self.path(name), _to_write, durable=durable) as sink:
             yield sink
 
     def map(self, name: str) -> pa.NativeFile:

@@ -53,7 +53,9 @@ class ChangeWriter:
             return
         table = self._named(changes)
         if self._writer is None:
-            sink = self._stack.enter_context(self._files.create(self._name))
+            # Nothing reads the changes of other operators after the commit.
+            created = self._files.create(self._name, durable=self._final)
+            sink = self._stack.enter_context(created)
             # The stack closes the writer before its file if the task fails.
             self._writer = self._stack.enter_context(parquet_writer(sink, table.schema))
         self._writer.write_table(table)

@@ -25,6 +25,8 @@ from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING, own_settin
 
 DRIVER_BYTES = 1 << 18
 """Size limit of a batch on the driver, in bytes as Spark estimates them before reading."""
+WITHOUT_JOB = 16
+"""How many times as large a batch may be whose rows the driver has without a Spark job."""
 CHECKED_AT_ONCE = 16
 """Groups that can be checked for eviction in the time that it takes to emit one group."""
 _TOO_MUCH = "spark.driver.maxResultSize"
@@ -51,11 +53,17 @@ class Driver:
 
     def takes_sums(self, spark: SparkSession, state: OperatorState) -> bool:
         """Return whether the driver may compute batches over this state from partial sums."""
-        return self._allows(spark, state)
+        return bool(self._most(spark)) and self._reads(state)
 
-    def takes_rows(self, spark: SparkSession, size: int, state: OperatorState) -> bool:
-        """Return whether the driver computes a batch of `size` bytes from its rows."""
-        return self._allows(spark, state) and size <= self._most(spark)
+    def takes_rows(
+        self, spark: SparkSession, size: int, state: OperatorState, *, needs_job: bool = True
+    ) -> bool:
+        """Return whether the driver computes a batch of `size` bytes from its rows.
+
+        The limit is higher for rows that the driver has without a Spark job: it saves a whole one.
+        """
+        most = self._most(spark) * (1 if needs_job else WITHOUT_JOB)
+        return bool(most) and size <= most and self._reads(state)
 
     def takes_tasks(self, tasks: Sequence[TaskPlan]) -> bool:
         """Return whether the driver runs tasks that receive no rows."""
@@ -89,8 +97,8 @@ class Driver:
             raise batch_failed(error) from error
         return rows
 
-    def _allows(self, spark: SparkSession, state: OperatorState) -> bool:
-        return bool(self._most(spark)) and sum(run.bytes for run in state.runs) <= self.state_bytes
+    def _reads(self, state: OperatorState) -> bool:
+        return sum(run.bytes for run in state.runs) <= self.state_bytes
 
     def _most(self, spark: SparkSession) -> int:
         setting = spark.conf.get(DRIVER_BYTES_SETTING, None)

@@ -50,6 +50,8 @@ def run_job(
     strategy: BatchStrategy,
     cache: TransformCache,
     driver: Driver,
+    *,
+    rows_fit: bool = True,
 ) -> tuple[JobResult, BatchStrategy]:
     """Run the operator over the prepared rows of a batch.
 
@@ -60,6 +62,7 @@ def run_job(
         strategy: the batch strategy that earlier batches have led to.
         cache: the operator's cached transforms.
         driver: what the driver computes itself.
+        rows_fit: whether the driver may compute the batch from its rows.
 
     Returns:
         The result, and the batch strategy for the next batch.
@@ -75,33 +78,47 @@ def run_job(
     tasks = job.tasks(raw=strategy.skip_preaggregation)
     results: list[TaskResult] = []
     if frame is not None:
-        tasks, results, strategy = _with_rows(job, frame, tasks, strategy, cache, driver)
+        tasks, results, strategy = _with_rows(
+            job, frame, tasks, strategy, cache, driver, rows_fit=rows_fit
+        )
     done = {result.low for result in results}
     left = tuple(t for t in tasks if t.low not in done and acts_alone(t))
     results += _without_rows(spark, left, driver)
     return job.finished(results), next_strategy(job.spec, results, strategy)
 
 
-def run_rows(
-    spark: SparkSession,
-    job: OperatorJob,
-    size: int,
-    rows: Callable[[], list[pa.RecordBatch] | None],
-    strategy: BatchStrategy,
-    driver: Driver,
-) -> tuple[JobResult, BatchStrategy] | None:
-    """Run the operator over rows that the driver computes or collects, as `run_job` does on the driver.
+def takes_rows(
+    spark: SparkSession, job: OperatorJob, size: int, driver: Driver, *, needs_job: bool
+) -> bool:
+    """Return whether the driver computes the operator from its rows.
 
     Args:
         spark: session of the run.
         job: the operator in the batch.
         size: bytes of the rows.
+        driver: what the driver computes itself.
+        needs_job: whether a Spark job reads the rows.
+    """
+    several = job.watermark_pass and len(job.tasks(raw=True)) > 1  # as in `_with_rows`
+    return not several and driver.takes_rows(spark, size, job.state, needs_job=needs_job)
+
+
+def run_rows(
+    job: OperatorJob,
+    size: int,
+    rows: Callable[[], list[pa.RecordBatch] | None],
+    strategy: BatchStrategy,
+) -> tuple[JobResult, BatchStrategy] | None:
+    """Run the operator over rows that the driver computes or collects, as `run_job` does on the driver.
+
+    Args:
+        job: the operator in the batch.
+        size: bytes of the rows.
         rows: returns the rows with the hashes of their keys, or None if Spark has to compute them.
         strategy: the batch strategy that earlier batches have led to.
-        driver: what the driver computes itself.
 
     Returns:
-        As `run_job`; None if the driver does not compute the batch.
+        As `run_job`; None if Spark has to compute the rows.
 
     Raises:
         RunFailed: a value does not fit.
@@ -109,9 +126,6 @@ def run_rows(
     strategy = replace(
         strategy, skip_preaggregation=strategy.skip_preaggregation or job.spec.row_wise
     ).of_size(size)
-    several = job.watermark_pass and len(job.tasks(raw=True)) > 1  # as in `_with_rows`
-    if several or not driver.takes_rows(spark, size, job.state):
-        return None
     batches = rows()
     if batches is None:
         return None
@@ -126,6 +140,8 @@ def _with_rows(
     strategy: BatchStrategy,
     cache: TransformCache,
     driver: Driver,
+    *,
+    rows_fit: bool,
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy]:
     """Run tasks over rows.
 
@@ -136,7 +152,7 @@ def _with_rows(
     # The changes of a second pass are joined with those of the first, range by range, so the ranges
     # must be the same.
     if not (job.watermark_pass and len(tasks) > 1):
-        alone = _on_driver(job, frame, strategy, cache, driver)
+        alone = _on_driver(job, frame, strategy, cache, driver, rows_fit=rows_fit)
         if alone is not None:
             return alone
     if 1 == len(tasks) < job.partitions and not job.spec.is_global:
@@ -185,10 +201,12 @@ def _on_driver(
     strategy: BatchStrategy,
     cache: TransformCache,
     driver: Driver,
+    *,
+    rows_fit: bool,
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy] | None:
     """Compute a batch on the driver as `_with_rows` does; None if it is not one for the driver."""
     spark, few = frame.sparkSession, strategy.on_driver or job.spec.is_global
-    if driver.takes_rows(spark, strategy.size, job.state):
+    if rows_fit and driver.takes_rows(spark, strategy.size, job.state):
         task = job.whole_task(raw=True)
         rows = driver.collect(cache.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
         return None if rows is None else ((task,), [run_here(task, rows)], strategy)

@@ -65,15 +65,15 @@ class Executor(Protocol[Rows]):
         self,
         job: OperatorJob,
         inputs: Sequence[Rows],
-        changes: Sequence[BranchInput[Rows]] = (),
+        branches: Sequence[BranchInput[Rows]] = (),
     ) -> JobResult:
         """Run an operator over the prepared rows of a batch.
 
         Args:
             job: the operator in the batch.
             inputs: rows of tables.
-            changes: changes of other operators. Without rows and changes the operator only emits or
-                evicts groups.
+            branches: rows that are prepared when they are needed: changes of other operators, and
+                rows of tables. Without any rows the operator only emits or evicts groups.
 
         Raises:
             RunFailed: a value does not fit, or the engine could not compute the batch.

@@ -96,14 +96,14 @@ class LocalExecutor:
         self,
         job: OperatorJob,
         inputs: Sequence[pa.Table],
-        changes: Sequence[BranchInput[pa.Table]] = (),
+        branches: Sequence[BranchInput[pa.Table]] = (),
     ) -> JobResult:
         """Run an operator over the prepared rows of a batch, one task per hash range.
 
         Raises:
             RunFailed: a value does not fit.
         """
-        inputs = [*inputs, *(part.prepared for part in changes)]
+        inputs = [*inputs, *(part.prepared for part in branches)]
         tasks = job.tasks(raw=True)
         if not inputs:
             return job.finished([run_here(task) for task in tasks if acts_alone(task)])

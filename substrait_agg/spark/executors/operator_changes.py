@@ -14,6 +14,7 @@ from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows, read_changes
 from substrait_agg.spark.inputs.inputs import operator_changes
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
+from substrait_agg.spark.inputs.stream_batch import Collect
 
 
 class OperatorChanges:
@@ -70,6 +71,11 @@ class OperatorChanges:
             self.table = self._spark.table
         return self._spark
 
+    @property
+    def needs_job(self) -> bool:
+        """Return whether `arrow_rows` needs a Spark job."""
+        return False
+
     def size(self, written: Mapping[str, int]) -> int | None:
         """Return the bytes of the files, given those of files by name; None if one is missing."""
         sizes = [written.get(path.name) for path in self._paths]
@@ -79,9 +85,9 @@ class OperatorChanges:
         """Return whether `arrow_rows` gives the rows of `prepared`."""
         # Only changes of upserts can be late.
         late = self._below.is_source and self._lateness != Lateness()
-        return not late and can_prepare(self._below, self._node, self._branch, spec)
+        return not late and can_prepare(self._below.types, self._node, self._branch, spec)
 
-    def arrow_rows(self) -> pa.Table:
+    def arrow_rows(self, _collect: Collect) -> pa.Table:
         """Return the input rows of the operator as Arrow.
 
         Raises:
@@ -89,4 +95,4 @@ class OperatorChanges:
             OSError: a file cannot be read.
         """
         changes = read_changes(self._below, self._paths)
-        return prepared_rows(changes, self._below, self._node, self._branch)
+        return prepared_rows(changes, self._node, self._branch)

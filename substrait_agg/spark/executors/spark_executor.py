@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +22,7 @@ from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.consolidation import consolidate
 from substrait_agg.spark.execution.driver import Driver, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
-from substrait_agg.spark.execution.operator_job import run_job, run_rows
+from substrait_agg.spark.execution.operator_job import run_job, run_rows, takes_rows
 from substrait_agg.spark.execution.partial_aggregation import unplaced_rows
 from substrait_agg.spark.execution.strategy import BatchStrategy
 from substrait_agg.spark.execution.task_runner import HANDED_OVER, run_on_partitions
@@ -30,7 +32,37 @@ from substrait_agg.spark.inputs.arrow_inputs import hashes_of, with_hashes
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
+from substrait_agg.spark.inputs.stream_batch import Collect, TableRows
 from substrait_agg.spark.types.cached_transform import TransformCache
+
+
+class ArrowInput(Protocol):
+    """Rows of a branch that the driver may have as Arrow."""
+
+    @property
+    def needs_job(self) -> bool:
+        """Return whether `arrow_rows` needs a Spark job."""
+
+    def size(self, written: Mapping[str, int], /) -> int | None:
+        """Return the bytes of the rows, given those of change files by name; None if unknown."""
+
+    def arrow_rows(self, collect: Collect, /) -> pa.Table:
+        """Return the input rows of the operator as Arrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowRows:
+    """The rows of an operator in a batch, for the driver.
+
+    Attributes:
+        size: their bytes, before they are read.
+        needs_job: whether a Spark job reads some of them.
+        read: returns them with the hashes of their keys; None if Spark has to compute them.
+    """
+
+    size: int
+    needs_job: bool
+    read: Callable[[], list[pa.RecordBatch] | None]
 
 
 class SparkExecutor:
@@ -81,7 +113,7 @@ class SparkExecutor:
         self,
         job: OperatorJob,
         inputs: Sequence[DataFrame],
-        changes: Sequence[BranchInput[DataFrame]] = (),
+        branches: Sequence[BranchInput[DataFrame]] = (),
     ) -> JobResult:
         """Run an operator over the prepared rows of a batch.
 
@@ -90,11 +122,17 @@ class SparkExecutor:
         """
         node = job.node.id
         strategy = self.strategies.get(node, BatchStrategy())
-        done = self._run_changes(job, inputs, changes, strategy) if changes else None
+        rows = self._arrow_rows(job, inputs, branches)
+        fits = rows is None or takes_rows(
+            self.session, job, rows.size, self.driver, needs_job=rows.needs_job
+        )
+        done = run_rows(job, rows.size, rows.read, strategy) if rows is not None and fits else None
         if done is None:
-            frames = [*inputs, *(part.prepared for part in changes)]
+            frames = [*inputs, *(part.prepared for part in branches)]
             frame = union_all(frames) if frames else None
-            done = run_job(self.session, job, frame, strategy, self._cache(job), self.driver)
+            done = run_job(
+                self.session, job, frame, strategy, self._cache(job), self.driver, rows_fit=fits
+            )
         result, following = done
         if not job.watermark_pass:
             self.strategies[node] = following
@@ -104,39 +142,39 @@ class SparkExecutor:
     def _cache(self, job: OperatorJob) -> TransformCache:
         return self._recipes.setdefault(job.node.id, TransformCache())
 
-    def _run_changes(
+    def _arrow_rows(
         self,
         job: OperatorJob,
         inputs: Sequence[DataFrame],
-        changes: Sequence[BranchInput[DataFrame]],
-        strategy: BatchStrategy,
-    ) -> tuple[JobResult, BatchStrategy] | None:
-        """Run an operator over few changes of other operators, which Spark does not read.
-
-        A Spark job runs only for the rows of tables, if there are any.
-
-        Returns:
-            The result and the next strategy; None if Spark has to compute the rows.
-        """
-        parts = [part for part in changes if isinstance(part, OperatorChanges)]
+        branches: Sequence[BranchInput[DataFrame]],
+    ) -> ArrowRows | None:
+        """Return rows of which Spark reads only those that Arrow cannot prepare; None if it is all."""
+        parts: list[ArrowInput] = []
+        frames = list(inputs)
+        for branch in branches:
+            if isinstance(branch, OperatorChanges | TableRows) and branch.fits_arrow(job.spec):
+                parts.append(branch)
+            else:
+                frames.append(branch.prepared)
         written = {name: size for files in self._written.values() for name, size in files.items()}
         sizes = [part.size(written) for part in parts]
         known = [size for size in sizes if size is not None]
-        fits = all(part.fits_arrow(job.spec) for part in parts)
-        if not parts or len(known) < len(changes) or not fits:
+        if not parts or len(known) < len(parts):
             return None
-        frame = union_all(inputs) if inputs else None
+        frame = union_all(frames) if frames else None
         size = sum(known) + (0 if frame is None else size_of(frame))
+        needs_job = frame is not None or any(part.needs_job for part in parts)
 
-        def rows() -> list[pa.RecordBatch] | None:
+        def read() -> list[pa.RecordBatch] | None:
             try:
-                computed = with_hashes([part.arrow_rows() for part in parts], job.spec)
+                tables = [part.arrow_rows(self.driver.collect_table) for part in parts]
+                computed = with_hashes(tables, job.spec)
             except (RunFailed, OSError, pa.ArrowInvalid):
                 return None  # Spark decides whether the batch fails, and reports it
             table = computed if frame is None else self._with_tables(job, frame, computed)
             return None if table is None else list(table.to_batches(HANDED_OVER))
 
-        return run_rows(self.session, job, size, rows, strategy, self.driver)
+        return ArrowRows(size, needs_job, read)
 
     def _with_tables(
         self, job: OperatorJob, frame: DataFrame, computed: pa.Table

@@ -1,4 +1,4 @@
-"""Prepare the changes of an operator as input rows of the next one on Arrow, without a Spark job.
+"""Prepare rows of a table or changes of an operator as input rows on Arrow, without a Spark job.
 
 The rows are those of `linear_steps.prepare` with the hashes of `partial_aggregation.unplaced_rows`,
 for operators whose expressions `evaluation` supports.
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.runtime.task import MURMUR, OTHER
 from substrait_agg.evaluation.columns import null_unless
@@ -34,33 +35,41 @@ from substrait_agg.spark.types.schema import column_name
 Hash = npt.NDArray[np.int32]
 
 
-def can_prepare(below: Node, node: Node, branch: Branch, spec: InputSpec) -> bool:
+def can_prepare(types: Sequence[Type], node: Node, branch: Branch, spec: InputSpec) -> bool:
     """Return whether `prepared_rows` gives the rows that Spark would give.
 
     Args:
-        below: the operator that the changes are of.
-        node: the operator that reads them.
-        branch: the branch from `below` to `node`.
+        types: types of the columns at the origin of the branch.
+        node: the operator that reads the rows.
+        branch: the branch to `node`.
         spec: the input of `node`.
     """
-    port = node.inputs[branch.port]
-    expressions = [
-        *port.keys,
-        *(e for argument in port.arguments for e in argument if e is not None),
-    ]
-    types = [to_arrow(t) for t in (*below.types, *(e.type for e in expressions))]
     return (
-        # Spark numbers the rows of a batch by partition.
-        not spec.by_arrival
-        and not any(map(pa.types.is_nested, types))
-        and all(can_hash(to_arrow(key.type)) for key in port.keys)
+        can_exchange(node, branch, spec)
+        and not any(pa.types.is_nested(to_arrow(t)) for t in types)
         and supports_steps(branch.steps)
-        and all(map(supports, expressions))
+        and all(map(supports, _expressions(node, branch)))
     )
 
 
+def can_exchange(node: Node, branch: Branch, spec: InputSpec) -> bool:
+    """Return whether `with_hashes` gives prepared rows as Spark would give them to a task."""
+    # Spark numbers the rows of a batch by partition.
+    return (
+        not spec.by_arrival
+        and not any(pa.types.is_nested(to_arrow(e.type)) for e in _expressions(node, branch))
+        and all(can_hash(to_arrow(key.type)) for key in node.inputs[branch.port].keys)
+    )
+
+
+def _expressions(node: Node, branch: Branch) -> list[Expr]:
+    """Return the keys and the arguments of a port."""
+    port = node.inputs[branch.port]
+    return [*port.keys, *(e for argument in port.arguments for e in argument if e is not None)]
+
+
 def read_changes(below: Node, paths: Sequence[Location]) -> pa.Table:
-    """Read change files: columns ``c0``, ``c1``, ... and the weight.
+    """Read change files: columns ``c0``, ``c1``, ..., the weight, and the time if there is one.
 
     Raises:
         OSError: a file cannot be read.
@@ -72,19 +81,25 @@ def read_changes(below: Node, paths: Sequence[Location]) -> pa.Table:
     for path in paths:
         with pq.ParquetFile(FolderFiles(path.parent).map(path.name)) as file:
             tables.append(file.read(columns=schema.names).cast(schema))
-    return pa.concat_tables(tables)
+    changes = pa.concat_tables(tables)
+    if below.time is None:
+        return changes
+    time = _micros(changes.column(below.time), below.types[below.time])
+    return changes.append_column(TIME, time)
 
 
-def prepared_rows(changes: pa.Table, below: Node, node: Node, branch: Branch) -> pa.Table:
-    """Return changes as input rows of an operator, for which `can_prepare` is true.
+def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
+    """Return rows as input rows of an operator, for which `can_prepare` is true.
+
+    Args:
+        rows: the columns ``c0``, ``c1``, ..., the weight, and the event time if there is one.
+        node: the operator.
+        branch: the branch to `node`.
 
     Raises:
         RunFailed: a value cannot be computed, or Spark might fail to compute it.
     """
-    if below.time is not None:
-        time = _micros(changes.column(below.time), below.types[below.time])
-        changes = changes.append_column(TIME, time)
-    rows = apply_steps(changes, branch.steps, carried=(WEIGHT, TIME))
+    rows = apply_steps(rows, branch.steps, carried=(WEIGHT, TIME))
     port, count = node.inputs[branch.port], rows.num_rows
     columns = [whole(rows.column(n)) for n in rows.column_names if n not in (WEIGHT, TIME)]
     first = sum(len(other.arguments) for other in node.inputs[: branch.port])

@@ -5,10 +5,11 @@ Each micro-batch of the stream is split into the rows of every operator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +31,8 @@ from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
+from substrait_agg.spark.inputs.stream_batch import TAG, StreamBatch, TableRows, TableUse
+from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.sources.files import escaped
 from substrait_agg.spark.sources.open import SourceFrame, open_source, sets_aside
 from substrait_agg.spark.sources.specs import SourceSpec, Table
@@ -40,8 +43,6 @@ from substrait_agg.spark.types.source_columns import all_nullable
 
 Source = str | SourceSpec | DataFrame
 """A source of a table: SPEC text, a parsed SPEC or a DataFrame."""
-
-_TAG = "__stream"
 
 Frames = Mapping[int, DataFrame]
 """Prepared input rows by operator id."""
@@ -57,14 +58,31 @@ def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class BatchInputs:
+    """The rows of a micro-batch.
+
+    Attributes:
+        frames: prepared rows by operator id.
+        tables: rows by operator id that the executor prepares. An operator without new rows in its
+            tables has none.
+        times: the event times of the batch, and the rows that it leaves out.
+    """
+
+    frames: Frames
+    tables: Mapping[int, TableRows]
+    times: BatchTimes[DataFrame]
+
+
 class Inputs:
     """The opened inputs of a flow.
 
-    The linear steps of the plan run inside the stream, except where rows have to be looked at
-    first: with watermarks or a quarantine for bad rows, the rows of each table stream unchanged,
-    and the steps run on each micro-batch. A watermark then sees every row, also those that filters
-    drop. Lateness is tested after the steps, so only a row that would change a result counts as
-    late. A bad row is removed from all branches.
+    The linear steps of the plan run inside the stream, with two exceptions. The rows of a table that
+    several branches read stream once and unchanged. And rows may have to be looked at first: with
+    watermarks or a quarantine for bad rows, the rows of every table stream unchanged. The steps then
+    run on each micro-batch. A watermark sees every row, also those that filters drop. Lateness is
+    tested after the steps, so only a row that would change a result counts as late. A bad row is
+    removed from all branches.
 
     Args:
         spark: the session.
@@ -91,8 +109,8 @@ class Inputs:
     ) -> None:
         self._spark, self._flow, self._sources = spark, flow, sources
         self._events = {event.table: event for event in events}
-        looked_at = bool(events) or any(map(sets_aside, sources.values()))
-        self._whole = whole_origins(flow, self._events) if looked_at else {}
+        self._looked_at = bool(events) or any(map(sets_aside, sources.values()))
+        self._whole = whole_origins(flow, self._events, every=self._looked_at)
         self._opened: dict[TableOrigin, SourceFrame] = {}
         self._uses: list[tuple[Node, Branch, TableOrigin]] = []
         self._first: list[tuple[Node, Branch, DataFrame]] = []
@@ -108,6 +126,7 @@ class Inputs:
         self._tables = tuple(dict.fromkeys(origin.table for _, _, origin in self._uses))
         whole = (self._source(self._whole[table]).frame for table in self._tables)
         self.stream = _tagged([*map(union_all, prepared.values()), *whole])
+        self._table_uses = self._ordered_uses()
 
     def _open(
         self,
@@ -138,6 +157,24 @@ class Inputs:
         """Return the rows of the first version that come in through a port."""
         return union_all([r for n, b, r in self._first if n.id == node.id and b.port == port])
 
+    def _ordered_uses(self) -> tuple[TableUse, ...]:
+        """Return the branches from streaming tables in the order of the sources of the stream."""
+        uses = [
+            TableUse(
+                node, branch, branch.origin, branch.origin, self._operators.index(node.id), False
+            )
+            for node in self._flow.operators
+            for branch in node.branches
+            if isinstance(branch.origin, TableOrigin)
+            and branch.origin.table not in self._whole
+            and self._source(branch.origin).streaming
+        ]
+        uses.sort(key=lambda use: use.tag)
+        for node, branch, origin in self._uses:
+            tag = len(self._operators) + self._tables.index(origin.table)
+            uses.append(TableUse(node, branch, origin, self._whole[origin.table], tag, True))
+        return tuple(uses)
+
     def _source(self, origin: TableOrigin) -> SourceFrame:
         """Return the source of a table, opened once, so that all its readers see the same offsets.
 
@@ -149,17 +186,64 @@ class Inputs:
 
     @contextmanager
     def batch(
-        self, frame: DataFrame, state: EventState, instant: int
-    ) -> Iterator[tuple[Frames, BatchTimes[DataFrame]]]:
-        """Yield the rows of a micro-batch by operator id, with their time and statistics.
+        self,
+        frame: DataFrame,
+        state: EventState,
+        instant: int,
+        planned: Sequence[PlannedSource] = (),
+        count: Callable[[Sequence[int]], None] = lambda _: None,
+    ) -> Iterator[BatchInputs]:
+        """Yield the rows of a micro-batch by operator, with their time and statistics.
 
-        Rows that are late at the previous version are left out. A batch that is read more than once is persisted until the end.
+        Rows that are late at the previous version are left out. A batch that Spark reads more than
+        once is persisted until the end.
 
         Args:
             frame: the batch of `stream`.
             state: the event time at the previous version.
             instant: when the batch was planned, in microseconds since 1970.
+            planned: what Spark has planned to read from each source; empty if that is not known.
+            count: called with the numbers of rows, by source, that were read without Spark.
         """
+        if self._looked_at:
+            with self._observed_batch(frame, state, instant) as (rows, times):
+                yield BatchInputs(rows, {}, times)
+            return
+        sets = len(self._operators) + len(self._tables)
+        readers = {use.opened: self._source(use.opened).reader for use in self._table_uses}
+        batch = StreamBatch(frame, sets, readers, planned)
+        try:
+            yield BatchInputs({}, self._table_rows(batch), BatchTimes(instant))
+            count(batch.rows_without_spark)
+        finally:
+            batch.close()
+
+    def _table_rows(self, batch: StreamBatch) -> dict[int, TableRows]:
+        uses: dict[int, list[TableUse]] = {}
+        for use in self._table_uses:
+            if batch.has_rows(use.opened):
+                uses.setdefault(use.node.id, []).append(use)
+        return {
+            node: TableRows(batch, found, partial(self._prepared, batch, found))
+            for node, found in uses.items()
+        }
+
+    def _prepared(self, batch: StreamBatch, uses: Sequence[TableUse]) -> DataFrame:
+        """Return the rows of an operator in a batch as a DataFrame."""
+        tags = dict.fromkeys(use.tag for use in uses if not use.whole)
+        frames = [batch.frame(tag) for tag in tags]
+        for use in uses:
+            if use.whole:
+                rows = self._of_branch(batch.frame(use.tag), use.origin)
+                stepped = apply_steps(rows, use.branch.steps)
+                frames.append(prepare(stepped, use.node, port=use.branch.port))
+        return union_all(frames)
+
+    @contextmanager
+    def _observed_batch(
+        self, frame: DataFrame, state: EventState, instant: int
+    ) -> Iterator[tuple[Frames, BatchTimes[DataFrame]]]:
+        """Yield the rows of a micro-batch whose rows have to be looked at."""
         events = tuple(self._events.values())
         sets = len(self._operators) + len(self._tables)
         again = len(self._uses) > len(self._tables) or any(e.reads_twice for e in events)
@@ -212,10 +296,21 @@ class Inputs:
         return frame.select(*chosen)
 
 
-def whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Table, TableOrigin]:
-    """Return all columns that the flow and the watermarks read, per table."""
+def whole_origins(
+    flow: Flow, events: Mapping[Table, EventSource], *, every: bool = True
+) -> dict[Table, TableOrigin]:
+    """Return all columns that the flow and the watermarks read, per table.
+
+    Args:
+        flow: the flow.
+        events: the tables with a watermark.
+        every: whether tables with only one reader are included.
+    """
+    readers = Counter(origin.table for origin in table_origins(flow))
     whole: dict[Table, TableOrigin] = {}
     for origin in table_origins(flow):
+        if readers[origin.table] == 1 and not every:
+            continue
         held = whole.get(origin.table, replace(origin, names=(), types=()))
         typed = dict(zip(held.names, held.types, strict=True))
         typed |= dict(zip(origin.names, origin.types, strict=True))
@@ -244,7 +339,7 @@ def _tagged(streams: Sequence[DataFrame]) -> DataFrame | None:
             (own if i == tag else F.lit(None).cast(other.schema)).alias(f"o{i}")
             for i, other in enumerate(streams)
         ]
-        parts.append(frame.select(F.lit(tag).alias(_TAG), *columns))
+        parts.append(frame.select(F.lit(tag).alias(TAG), *columns))
     return reduce(DataFrame.unionAll, parts)
 
 
@@ -252,7 +347,7 @@ def _untagged(batch: DataFrame, streams: int) -> list[DataFrame]:
     """Return the rows of each stream in a batch of `Inputs.stream`."""
     if streams == 1:
         return [batch]
-    return [batch.where(F.col(_TAG) == i).select(f"o{i}.*") for i in range(streams)]
+    return [batch.where(F.col(TAG) == i).select(f"o{i}.*") for i in range(streams)]
 
 
 def written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:

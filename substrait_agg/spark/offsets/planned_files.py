@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from substrait_agg.commit.log.query_logs import (
     COMPACT,
+    Offsets,
     batches,
     children,
     lists_files,
@@ -57,6 +59,40 @@ def planned_files(folder: Path, batch: int) -> Iterator[str]:
     for source, end in enumerate(ends):
         start = starts[source] if source < len(starts) else -1
         yield from _files_between(folder / "sources" / str(source), start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSource:
+    """What Spark has planned to read from a source in a micro-batch.
+
+    Attributes:
+        empty: whether it is nothing.
+        files: URIs of the files; None if the source is not one of files.
+    """
+
+    empty: bool
+    files: tuple[str, ...] | None
+
+
+def planned_sources(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
+    """Return what Spark has planned for a micro-batch, by source; nothing if the logs are damaged."""
+    try:
+        now, before = read_offsets(folder, batch), read_offsets(folder, batch - 1)
+        return () if now is None else tuple(_planned_sources(folder, now, before))
+    except (OSError, ValueError, KeyError):
+        return ()
+
+
+def _planned_sources(folder: Path, now: Offsets, before: Offsets | None) -> Iterator[PlannedSource]:
+    starts = () if before is None else before.sources
+    for source, end in enumerate(now.sources):
+        empty = end == (starts[source] if source < len(starts) else None)
+        last = now.log_entry(source)
+        first = -1 if before is None else before.log_entry(source)
+        files = None
+        if not empty and first is not None and last is not None:
+            files = tuple(_files_between(folder / "sources" / str(source), first, last))
+        yield PlannedSource(empty, files)
 
 
 def offsets_of(folder: Path, batch: int) -> list[int]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,8 +29,13 @@ from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
-from substrait_agg.spark.offsets.planned_files import check_planned_files, planned_at
+from substrait_agg.spark.offsets.planned_files import (
+    check_planned_files,
+    planned_at,
+    planned_sources,
+)
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
+from substrait_agg.spark.query.input_rows import add_input_rows
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.static_tables import difference, stored_inputs
 from substrait_agg.spark.query.timer import Timer
@@ -207,9 +213,12 @@ class Run:
         self._batches.logs = self._logs.record_logs(batch)
         planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
-        with self._inputs.batch(frame, self._batches.event_state, instant) as (rows, times):
+        sources = planned_sources(self._logs.folder, batch)
+        count = partial(add_input_rows, self._spark, query)
+        state = self._batches.event_state
+        with self._inputs.batch(frame, state, instant, sources, count) as inputs:
             self._executor.session = session
-            self._batches.run(rows, query, batch, times)
+            self._batches.run(inputs.frames, query, batch, inputs.times, inputs.tables)
         if self._endless and first:
             self._batch_timer.set(self._batches.due())
         elif self._endless:

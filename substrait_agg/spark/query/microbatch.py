@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import (
@@ -33,7 +34,7 @@ from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of, counters_of
-from substrait_agg.spark.executors.executor import Executor, Rows
+from substrait_agg.spark.executors.executor import BranchInput, Executor, Rows
 from substrait_agg.spark.inputs.event_state import (
     AdvancedEventState,
     BatchTimes,
@@ -167,6 +168,7 @@ class MicroBatches(Generic[Rows]):
         query: str | None,
         batch: int,
         times: BatchTimes[Rows] | None = None,
+        tables: Mapping[int, BranchInput[Rows]] = MappingProxyType({}),
     ) -> None:
         """Compute a batch and commit it.
 
@@ -176,6 +178,7 @@ class MicroBatches(Generic[Rows]):
             batch: id of the micro-batch.
             times: the event times observed, available once the batch has been read; None for the
                 first version.
+            tables: rows of tables by operator id that the executor prepares.
 
         Raises:
             RunFailed: nothing was committed.
@@ -186,7 +189,8 @@ class MicroBatches(Generic[Rows]):
         instant = self.event_state.instant(now if times is None else times.instant)
         emission = ALL if self._last is None else self._policy.at(now)
         self._tally = BatchStats()
-        results = self._run_operators(rows, self._rules(replace(emission, instant=instant)))
+        rules = self._rules(replace(emission, instant=instant))
+        results = self._run_operators(rows, rules, tables=tables)
         before = self.event_state
         after = before if times is None else before.after(times.observed(), instant)
         parts = [p for p in (*(times.late_rows if times else ()), *self._parts) if p.count()]
@@ -336,6 +340,7 @@ class MicroBatches(Generic[Rows]):
         rows: Mapping[int, Rows],
         rules: Sequence[Emission],
         passed: Sequence[JobResult] | None = None,
+        tables: Mapping[int, BranchInput[Rows]] = MappingProxyType({}),
     ) -> list[JobResult]:
         """Run all operators.
 
@@ -343,6 +348,7 @@ class MicroBatches(Generic[Rows]):
             rows: prepared rows by operator id.
             rules: the emission of each operator.
             passed: results of the first pass by operator; None in the first pass.
+            tables: rows of tables by operator id that the executor prepares.
         """
         results: list[JobResult] = []
         self._lateness = self.event_state.lateness(self._flow)
@@ -350,7 +356,8 @@ class MicroBatches(Generic[Rows]):
         for node in self._flow.operators:
             job = self._job(node, rules[node.id], passed)
             with self._tally.job(node.id):
-                result = self._run_operator(job, rows, results)
+                table = [tables[node.id]] if node.id in tables else []
+                result = self._run_operator(job, rows, table, results)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
             results.append(result)
         return results
@@ -402,11 +409,14 @@ class MicroBatches(Generic[Rows]):
         return consolidated
 
     def _run_operator(
-        self, job: OperatorJob, rows: Mapping[int, Rows], results: list[JobResult]
+        self,
+        job: OperatorJob,
+        rows: Mapping[int, Rows],
+        branches: list[BranchInput[Rows]],
+        results: list[JobResult],
     ) -> JobResult:
         node = job.node
         inputs = [rows[node.id]] if node.id in rows else []
-        changes = []
         for branch in node.branches:
             if isinstance(branch.origin, OperatorOrigin):
                 files = changes_of([results[branch.origin.operator]])
@@ -416,10 +426,10 @@ class MicroBatches(Generic[Rows]):
                     late = self._lateness[node.id]
                     part = self._executor.changes(below, node, branch, paths, late)
                     self._parts.append(part)
-                    changes.append(part)
+                    branches.append(part)
         if job.version == 0 and not job.watermark_pass:
             job = replace(job, initial_groups=self._executor.initial_groups(job.spec))
-        return self._executor.run(job, inputs, changes)
+        return self._executor.run(job, inputs, branches)
 
     def _job(
         self, node: Node, emission: Emission, passed: Sequence[JobResult] | None

@@ -20,6 +20,7 @@ from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.session.errors import reason_of
 from substrait_agg.spark.sources import specs
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
+from substrait_agg.spark.sources.parquet_reader import ParquetReader, parquet_reader
 from substrait_agg.spark.sources.parse_faults import (
     TextColumn,
     parse_faults,
@@ -88,11 +89,13 @@ class SourceFrame:
             `BAD` comes last.
         weight: which weights are possible.
         streaming: False for a static source, which is one batch.
+        reader: reads files of the source without Spark; None if Spark has to.
     """
 
     frame: DataFrame
     weight: WeightKind
     streaming: bool
+    reader: ParquetReader | None = None
 
 
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
@@ -155,7 +158,8 @@ def open_source(
             frame = change_rows(frame, origin, spec)
             spec = replace(spec, change="weight", change_column=WEIGHT)
     shaped = _shaped(frame, spec, origin, table)
-    return SourceFrame(shaped, weight_kind(source), frame.isStreaming)
+    reader = parquet_reader(spec, frame.schema, origin, OPERATIONS)
+    return SourceFrame(shaped, weight_kind(source), frame.isStreaming, reader)
 
 
 def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:

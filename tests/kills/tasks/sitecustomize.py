@@ -49,10 +49,10 @@ if any("pyspark.daemon" in word for word in sys.orig_argv):
         """Where files are created, it happens."""
 
         @contextmanager
-        def create(self, path: Location, opened: Any) -> Iterator[Any]:
+        def create(self, path: Location, opened: Any, *, durable: bool = True) -> Iterator[Any]:
             if SLEEPS and random.Random(os.urandom(8)).random() < 1 / 16:
                 time.sleep(SLEEPS)
-            block: AbstractContextManager[Any] = super().create(path, opened)
+            block: AbstractContextManager[Any] = super().create(path, opened, durable=durable)
             with block as sink:
                 if KILLS:
                     kill_executor(Path(KILLS), path.name)

@@ -1,0 +1,262 @@
+"""Read a micro-batch once for all operators: on the driver where it is small, else as DataFrames.
+
+The driver reads local Parquet files itself. It collects other small batches by one Spark job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.graph import Branch, TableOrigin
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.spark.inputs.arrow_inputs import can_exchange, can_prepare, prepared_rows
+from substrait_agg.spark.offsets.planned_files import PlannedSource
+from substrait_agg.spark.session.errors import SPARK_ERRORS
+from substrait_agg.spark.sources.parquet_reader import ParquetReader, PlannedFiles
+from substrait_agg.spark.types.schema import column_name
+
+Collect = Callable[[DataFrame], pa.Table | None]
+"""Returns the rows of a DataFrame; None if they are too large."""
+
+TAG = "__stream"
+"""Column of a tagged stream: the ordinal of the set of columns that a row has."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableUse:
+    """A branch from a streaming table to an operator.
+
+    Attributes:
+        node: the operator.
+        branch: the branch.
+        origin: the columns that the branch reads.
+        opened: the columns that are read from the source; the branches of a table may share them.
+        tag: the set of columns in the stream.
+        whole: whether the stream has the rows of the table; otherwise it has prepared rows of the
+            operator.
+    """
+
+    node: Node
+    branch: Branch
+    origin: TableOrigin
+    opened: TableOrigin
+    tag: int
+    whole: bool
+
+
+class StreamBatch:
+    """A micro-batch of the stream of a run.
+
+    Args:
+        frame: the rows of the batch, tagged if there are several sets of columns.
+        sets: number of sets of columns.
+        readers: the tables in the order of Spark's sources, with the readers of their files.
+        planned: what Spark has planned to read from each source; empty if that is not known.
+    """
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        sets: int,
+        readers: Mapping[TableOrigin, ParquetReader | None],
+        planned: Sequence[PlannedSource],
+    ) -> None:
+        self._frame, self._sets, self._readers = frame, sets, readers
+        known = len(planned) == len(readers)
+        self._planned = dict(zip(readers, planned, strict=True)) if known else {}
+        self._collected: pa.Table | None = None
+        self._unreadable = False
+        self._shared: DataFrame | None = None
+        self._read: dict[TableOrigin, pa.Table] = {}
+
+    def has_rows(self, origin: TableOrigin) -> bool:
+        """Return whether a table may have rows in the batch."""
+        return origin not in self._planned or not self._planned[origin].empty
+
+    @cached_property
+    def files(self) -> Mapping[TableOrigin, PlannedFiles] | None:
+        """Return the files of all tables that have rows; None if Spark has to read the batch."""
+        if not self._planned:
+            return None
+        found = {}
+        for origin, planned in self._planned.items():
+            reader = self._readers[origin]
+            if planned.empty:
+                continue
+            opened = reader.open(planned.files) if reader and planned.files else None
+            if opened is None:
+                return None
+            found[origin] = opened
+        return found
+
+    @property
+    def rows_without_spark(self) -> tuple[int, ...]:
+        """Return the number of rows of each source that has any; empty if Spark has read the batch."""
+        if self._shared is not None or self._collected is not None or not self._read:
+            return ()
+        return tuple(files.rows for files in (self.files or {}).values())
+
+    def table(self, origin: TableOrigin) -> pa.Table:
+        """Return the rows of a table: ``c0``, ``c1``, ... and the weight, read from `files`.
+
+        Raises:
+            RunFailed: Spark has to read them.
+        """
+        if origin not in self._read:
+            rows = (self.files or {})[origin].read()
+            if rows is None:
+                self._unreadable = True
+                raise RunFailed("BATCH_FAILED", "the files of a batch cannot be read")
+            self._read[origin] = rows
+        return self._read[origin]
+
+    @property
+    def on_driver(self) -> bool:
+        """Return whether the driver can have the rows of the batch as Arrow."""
+        return not self._unreadable
+
+    @cached_property
+    def bytes(self) -> int:
+        """Return the bytes of the batch, as Spark estimates them before reading."""
+        frame: Any = self._frame
+        return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
+
+    def collected(self, tag: int, collect: Collect) -> pa.Table:
+        """Return a set of columns of the batch, which one Spark job collects for all operators.
+
+        Raises:
+            RunFailed: Spark could not read the rows, or they are too many.
+        """
+        if self._collected is None:
+            self._unreadable = True
+            self._collected = collect(self._shared or self._frame)
+            if self._collected is None:
+                raise RunFailed("BATCH_FAILED", "the batch is too large for the driver")
+            self._unreadable = False
+        rows = self._collected
+        if self._sets == 1:
+            return rows
+        own = rows.filter(pc.equal(rows.column(TAG), tag)).column(f"o{tag}").combine_chunks()
+        arrays = own.chunks if isinstance(own, pa.ChunkedArray) else [own]
+        names = [field.name for field in own.type]
+        parts = [pa.table(array.flatten(), names=names) for array in arrays]
+        return pa.concat_tables(parts or [pa.schema(list(own.type)).empty_table()])
+
+    def frame(self, tag: int) -> DataFrame:
+        """Return a set of columns of the batch as a DataFrame."""
+        if self._shared is None:
+            self._shared = self._share()
+        if self._sets == 1:
+            return self._shared
+        return self._shared.where(F.col(TAG) == tag).select(f"o{tag}.*")
+
+    def _share(self) -> DataFrame:
+        """Return the batch as a DataFrame that may be read several times."""
+        if self._collected is not None:
+            session: SparkSession = self._frame.sparkSession
+            return session.createDataFrame(self._collected, self._frame.schema)
+        return self._frame.persist() if self._sets > 1 else self._frame
+
+    def close(self) -> None:
+        """Release what the batch keeps."""
+        if self._shared is not None and self._sets > 1:
+            with suppress(*SPARK_ERRORS):
+                self._shared.unpersist()
+
+
+class TableRows:
+    """The rows of tables for an operator in a micro-batch.
+
+    Args:
+        batch: the batch.
+        uses: the branches from tables that have rows in the batch.
+        prepared: returns the input rows of the operator as a DataFrame.
+    """
+
+    table = ""
+
+    def __init__(
+        self, batch: StreamBatch, uses: Sequence[TableUse], prepared: Callable[[], DataFrame]
+    ) -> None:
+        self._batch, self._uses, self._prepared = batch, uses, prepared
+        self._direct = False
+
+    @property
+    def prepared(self) -> DataFrame:
+        """Return the input rows of the operator as a DataFrame."""
+        return self._prepared()
+
+    def count(self) -> int:
+        """Return the number of late rows: no row is late without a watermark."""
+        return 0
+
+    def rows(self) -> DataFrame:
+        """Return the late rows."""
+        raise TypeError("no row is late")
+
+    def fits_arrow(self, spec: InputSpec) -> bool:
+        """Return whether `arrow_rows` gives the rows of `prepared`."""
+        batch = self._batch
+        if not batch.on_driver:
+            return False
+        steps = {
+            use: can_prepare(use.origin.types, use.node, use.branch, spec)
+            and use.origin.upsert is None
+            for use in self._uses
+        }
+        self._direct = batch.files is not None and all(steps.values())
+        return self._direct or all(
+            steps[use] if use.whole else can_exchange(use.node, use.branch, spec) for use in steps
+        )
+
+    @property
+    def needs_job(self) -> bool:
+        """Return whether `arrow_rows` needs a Spark job; call `fits_arrow` before."""
+        return not self._direct
+
+    def size(self, _written: Mapping[str, int]) -> int | None:
+        """Return the bytes of the rows; call `fits_arrow` before."""
+        files = self._batch.files
+        if files is None or not self._direct:
+            return self._batch.bytes
+        return sum(files[opened].bytes for opened in {use.opened for use in self._uses})
+
+    def arrow_rows(self, collect: Collect) -> pa.Table:
+        """Return the input rows of the operator as Arrow; call `fits_arrow` before.
+
+        Args:
+            collect: collects a DataFrame; None if it is too large.
+
+        Raises:
+            RunFailed: a value cannot be computed, or Spark has to read the rows.
+        """
+        whole = [use for use in self._uses if use.whole or self._direct]
+        parts = [prepared_rows(self._rows_of(use, collect), use.node, use.branch) for use in whole]
+        tags = {use.tag for use in self._uses if use not in whole}
+        parts += [self._batch.collected(tag, collect) for tag in tags]
+        return pa.concat_tables(parts, promote_options="default")
+
+    def _rows_of(self, use: TableUse, collect: Collect) -> pa.Table:
+        """Return the columns of a table that a branch reads, in its order, and the weight."""
+        opened, origin = use.opened, use.origin
+        batch = self._batch
+        rows = batch.table(opened) if self._direct else batch.collected(use.tag, collect)
+        places = [opened.names.index(name) for name in origin.names]
+        names = [column_name(i) for i in range(len(places))]
+        columns = [rows.column(column_name(place)) for place in places]
+        typed = zip(columns, origin.types, strict=True)
+        columns = [column.cast(to_arrow(type_)) for column, type_ in typed]
+        return pa.table([*columns, rows.column(WEIGHT)], names=[*names, WEIGHT])

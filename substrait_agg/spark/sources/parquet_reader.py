@@ -1,0 +1,259 @@
+"""Read Parquet files of a source on the driver, without a Spark job.
+
+A `ParquetReader` gives the rows that `open_source` gives with Spark, or None where it is not certain
+of that: Spark then reads the files, and reports what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import types as st
+
+from substrait_agg.evaluation.steps import whole
+from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.sources.specs import SourceSpec
+from substrait_agg.spark.types.schema import column_name, to_spark
+
+UNREADABLE = (OSError, pa.ArrowException, KeyError, ValueError)
+"""Exceptions for files that Spark has to read, or to complain about."""
+
+_PLAIN_OPTIONS = frozenset(
+    {"latestfirst", "maxfileage", "maxfilespertrigger", "maxbytespertrigger", "recursivefilelookup",
+     "pathglobfilter", "filenameonly", "mergeschema"}
+)  # fmt: skip
+"""Options that choose files, but do not change what is read from them."""
+_INTEGERS: Mapping[str, pa.DataType] = {
+    "i8": pa.int8(), "i16": pa.int16(), "i32": pa.int32(), "i64": pa.int64(),
+}  # fmt: skip
+_SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_TEXTS = (pa.string(), pa.large_string())
+_PLAIN: Mapping[str, st.DataType] = {
+    "bool": st.BooleanType(),
+    "fp32": st.FloatType(),
+    "fp64": st.DoubleType(),
+    "string": st.StringType(),
+    "varchar": st.StringType(),
+    "fixedchar": st.StringType(),
+    "binary": st.BinaryType(),
+    "date": st.DateType(),
+    "precision_timestamp": st.TimestampNTZType(),
+    "precision_timestamp_tz": st.TimestampType(),
+}
+"""Kind -> the type that Spark must have found in the files, so that values stay as they are."""
+_FIRST_DATE = pa.scalar(date(1582, 10, 15))
+_FIRST_INSTANT = pa.scalar(datetime(1900, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
+"""Spark may shift earlier values: old releases wrote them in another calendar."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column to read.
+
+    Attributes:
+        name: its name in the files.
+        types: the Arrow types of a file that are read.
+        target: the type of the values.
+        required: whether no value may be null.
+    """
+
+    name: str
+    types: tuple[pa.DataType, ...]
+    target: pa.DataType
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFiles:
+    """Files of a batch that a `ParquetReader` has opened.
+
+    Attributes:
+        rows: number of rows.
+        bytes: bytes of the columns that are read, decompressed.
+    """
+
+    rows: int
+    bytes: int
+    _reader: ParquetReader
+    _paths: tuple[str, ...]
+
+    def read(self) -> pa.Table | None:
+        """Return the columns ``c0``, ``c1``, ... in the plan's types, and the weight (int64).
+
+        Returns:
+            None if Spark has to read the files.
+        """
+        try:
+            tables = [self._reader.rows_of(path) for path in self._paths]
+        except UNREADABLE:
+            return None
+        return pa.concat_tables(tables).combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetReader:
+    """A source of local Parquet files with plain types.
+
+    Attributes:
+        columns: the columns of the table.
+        change: the column of weights or operations; None if every row is an insert.
+        signs: operation -> weight; None if the column has weights.
+    """
+
+    columns: tuple[_Column, ...]
+    change: _Column | None
+    signs: Mapping[str, int] | None
+
+    def open(self, uris: Sequence[str]) -> PlannedFiles | None:
+        """Look at the files of a batch; None if Spark has to read them.
+
+        Args:
+            uris: the files, as Spark's log names them.
+        """
+        paths, rows, size = [], 0, 0
+        try:
+            for uri in uris:
+                paths.append(_local_path(uri))
+                with pq.ParquetFile(paths[-1]) as file:
+                    rows += file.metadata.num_rows
+                    size += sum(_bytes(file, c.name) for c in self._found(file))
+        except UNREADABLE:
+            return None
+        return PlannedFiles(rows, size, self, tuple(paths))
+
+    def rows_of(self, path: str) -> pa.Table:
+        """Read a file; one of `UNREADABLE` means that Spark has to read it."""
+        with pq.ParquetFile(path) as file:
+            found = self._found(file)
+            read = file.read(columns=[column.name for column in found], use_threads=False)
+            rows = file.metadata.num_rows
+        made = {}
+        for i, column in enumerate(self.columns):
+            known = column in found
+            values = whole(read.column(column.name)) if known else pa.nulls(rows, column.target)
+            made[column_name(i)] = _converted(values, column)
+        made[WEIGHT] = self._weights(read, rows)
+        return pa.table(made)
+
+    def _found(self, file: pq.ParquetFile) -> list[_Column]:
+        """Return the columns that a file has, each once."""
+        schema = file.schema_arrow
+        folded = [name.lower() for name in schema.names]
+        found = []
+        for column in (*self.columns, *([self.change] if self.change else [])):
+            times = folded.count(column.name.lower())
+            if not times and column is not self.change:
+                continue  # Spark reads nulls
+            # Spark compares names without regard to case.
+            if times != 1 or column.name not in schema.names:
+                raise KeyError(column.name)
+            if schema.field(column.name).type not in column.types:
+                raise KeyError(column.name)
+            found.append(column)
+        return list(dict.fromkeys(found))
+
+    def _weights(self, read: pa.Table, rows: int) -> pa.Array:
+        if self.change is None:
+            return pa.array(np.ones(rows, np.int64))
+        values = _converted(whole(read.column(self.change.name)), self.change)
+        if self.signs is None:
+            return values
+        words = pa.array(self.signs, pa.string())
+        places = pc.index_in(values, words)
+        if places.null_count:
+            raise ValueError(self.change.name)
+        return pa.array(list(self.signs.values()), pa.int64()).take(places)
+
+
+def parquet_reader(
+    spec: SourceSpec, schema: st.StructType, origin: TableOrigin, signs: Mapping[str, int]
+) -> ParquetReader | None:
+    """Return a reader of the files of a source; None if Spark has to read them all.
+
+    Args:
+        spec: the source.
+        schema: what Spark reads from the files.
+        origin: the columns of the plan, in whose order the reader gives them.
+        signs: operation -> weight.
+    """
+    plain = all(key.lower() in _PLAIN_OPTIONS for key, _ in spec.options)
+    if spec.format != "parquet" or spec.bad_rows != "fail" or not plain:
+        return None
+    if spec.change == "debezium" or origin.upsert is not None:
+        return None
+    columns = [_column(n, t, schema) for n, t in zip(origin.names, origin.types, strict=True)]
+    kinds = {"weight": Type("i64", nullable=False), "op": Type("string", nullable=False)}
+    kind = kinds.get(spec.change)
+    change = None if kind is None else _column(spec.change_column, kind, schema)
+    known = tuple(column for column in columns if column is not None)
+    if len(known) < len(columns) or (kind is not None and change is None):
+        return None
+    return ParquetReader(known, change, signs if spec.change == "op" else None)
+
+
+def _column(name: str, type_: Type, schema: st.StructType) -> _Column | None:
+    """Return how a column is read; None if Spark has to."""
+    matching = [f for f in schema.fields if f.name.lower() == name.lower()]
+    if len(matching) != 1 or "." in matching[0].name:
+        return None
+    field, required = matching[0], not type_.nullable
+    if type_.kind in _INTEGERS:
+        fits = field.dataType == st.LongType()
+        return _Column(field.name, _SIGNED, _INTEGERS[type_.kind], required) if fits else None
+    expected = to_spark(type_) if type_.kind == "decimal" else _PLAIN.get(type_.kind)
+    if field.dataType != expected:
+        return None
+    target = to_arrow(type_)
+    return _Column(field.name, _TEXTS if target == pa.string() else (target,), target, required)
+
+
+def _local_path(uri: str) -> str:
+    """Return the path of a URI of Spark's log.
+
+    Raises:
+        ValueError: the file is not local, or its folders may have values of columns in their names.
+    """
+    scheme, _, rest = uri.partition(":")
+    path = unquote(rest.removeprefix("//"))
+    if scheme != "file" or not path.startswith("/") or "=" in path:
+        raise ValueError(uri)
+    return path
+
+
+def _bytes(file: pq.ParquetFile, name: str) -> int:
+    """Return the decompressed bytes of a column in a file."""
+    place, metadata = file.schema.names.index(name), file.metadata
+    groups = (metadata.row_group(g).column(place) for g in range(metadata.num_row_groups))
+    return sum(int(chunk.total_uncompressed_size) for chunk in groups)
+
+
+def _converted(values: pa.Array, column: _Column) -> pa.Array:
+    """Return values in the type of the plan.
+
+    Raises:
+        ArrowInvalid: a value is out of range, or a text is not UTF-8.
+        ValueError: a value is null that must not be, or Spark may shift it.
+    """
+    if column.required and values.null_count:
+        raise ValueError(column.name)
+    if column.target == pa.string():
+        values.validate(full=True)
+    made = values.cast(column.target)
+    first = None
+    if pa.types.is_date(column.target):
+        first = _FIRST_DATE
+    elif pa.types.is_timestamp(column.target) and column.target.tz is not None:
+        made, first = made.view(pa.timestamp("us")), _FIRST_INSTANT
+    if first is not None and pc.any(pc.less(made, first)).as_py():
+        raise ValueError(column.name)
+    return made if made.type == column.target else made.view(column.target)

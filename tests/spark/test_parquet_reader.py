@@ -1,0 +1,150 @@
+"""The driver reads Parquet files as Spark does, or leaves them to Spark."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.plan.types import Type
+from substrait_agg.spark.session.errors import SPARK_ERRORS
+from substrait_agg.spark.sources.open import OPERATIONS, _shaped
+from substrait_agg.spark.sources.parquet_reader import ParquetReader, parquet_reader
+from substrait_agg.spark.sources.readers import read_source
+from substrait_agg.spark.sources.specs import SourceSpec, as_spec
+from tests.sampling import seeds
+
+KINDS: dict[str, tuple[Type, list[tuple[pa.DataType, list[Any]]]]] = {
+    "i8": (Type("i8"), [(pa.int8(), [-128, 127]), (pa.int32(), [5, 300]), (pa.int64(), [1])]),
+    "i32": (Type("i32"), [(pa.int32(), [-(2**31), 7]), (pa.int16(), [9]), (pa.int64(), [2**31])]),
+    "i64": (Type("i64"), [(pa.int64(), [-(2**63), 2**63 - 1]), (pa.int32(), [3])]),
+    "bool": (Type("bool"), [(pa.bool_(), [True, False])]),
+    "fp32": (Type("fp32"), [(pa.float32(), [1.5, -0.0, float("nan")])]),
+    "fp64": (Type("fp64"), [(pa.float64(), [0.1, float("inf")]), (pa.float32(), [0.5])]),
+    "string": (Type("string"), [(pa.string(), ["", "a", "\u00e4\U0001f600"]), (pa.large_string(), ["b"])]),
+    "fixedchar": (Type("fixedchar", params=(3,)), [(pa.string(), ["abc", "x"])]),
+    "binary": (Type("binary"), [(pa.binary(), [b"", b"\xff"])]),
+    "date": (Type("date"), [(pa.date32(), [date(1970, 1, 1), date(9999, 12, 31), date(1200, 2, 3)])]),
+    "decimal": (
+        Type("decimal", params=(15, 2)),
+        [(pa.decimal128(15, 2), [Decimal("1.25"), Decimal("-9999999999999.99")]), (pa.decimal128(9, 1), [Decimal("2.5")])],
+    ),
+    "timestamp": (
+        Type("precision_timestamp", params=(6,)),
+        [(pa.timestamp("us"), [datetime(2020, 1, 1, 1, 2, 3, 456789), datetime(1300, 1, 1)]), (pa.timestamp("ms"), [datetime(2020, 1, 1)])],
+    ),
+    "timestamp_tz": (
+        Type("precision_timestamp_tz", params=(6,)),
+        [(pa.timestamp("us", "UTC"), [datetime(2020, 1, 1, 1, 2, 3, 4, UTC), datetime(1800, 1, 1, tzinfo=UTC)])],
+    ),
+}  # fmt: skip
+"""Kind -> its type in the plan, and types in files with some of their values."""
+
+
+def source(folder: Path, name: str, rng: random.Random) -> tuple[SourceSpec, TableOrigin]:
+    """Write two files of random columns, and return how they are read."""
+    kinds = rng.sample(sorted(KINDS), rng.randint(1, 5))
+    how = rng.choice(["none", "op", "weight"])
+    place = folder / name
+    place.mkdir()
+    for file in range(2):
+        rows = rng.randint(0, 6)
+        columns = {}
+        for kind in kinds:
+            type_, values = rng.choice(KINDS[kind][1][: 1 if file == 0 else None])
+            few = [rng.choice([*values, None]) for _ in range(rows)]
+            if file == 0 or rng.random() < 0.9:
+                named = kind if rng.random() < 0.95 or file == 0 else kind.upper()
+                columns[named] = pa.array(few, type_)
+        words = [*OPERATIONS, *(["?"] if rng.random() < 0.1 else [])]
+        if how == "op":
+            columns["change"] = pa.array([rng.choice(words) for _ in range(rows)], pa.string())
+        elif how == "weight":
+            columns["change"] = pa.array([rng.randint(-2, 2) for _ in range(rows)], pa.int64())
+        columns["unread"] = pa.array([[1]] * rows, pa.list_(pa.int32()))
+        pq.write_table(pa.table(columns), place / f"{file}.parquet", row_group_size=3)
+    types = tuple(KINDS[kind][0].as_nullable(rng.random() < 0.9) for kind in kinds)
+    spec = as_spec(f"parquet:{place}" + (f"?{how}=change" if how != "none" else ""))
+    return spec, TableOrigin(("t",), tuple(kinds), types)
+
+
+def by_spark(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) -> Any:
+    """Return what Spark reads, None if it refuses, and the reader of the source."""
+    from substrait_agg.spark.sources.open import columns_to_read
+
+    stream = read_source(spark, spec, columns_to_read(spec, origin), "t")
+    rows = spark.read.schema(stream.schema).parquet(spec.location)
+    reader = parquet_reader(spec, stream.schema, origin, OPERATIONS)
+    try:
+        return _shaped(rows, spec, origin, "t").toArrow(), reader
+    except SPARK_ERRORS:
+        return None, reader
+
+
+def by_reader(reader: ParquetReader, spec: SourceSpec) -> pa.Table | None:
+    """Return what the driver reads; None if it does not."""
+    uris = [f"file://{path}" for path in sorted(Path(spec.location).iterdir())]
+    planned = reader.open(uris)
+    return None if planned is None else planned.read()
+
+
+def bag(rows: pa.Table) -> Counter[str]:
+    """Return rows as text with their number."""
+    columns = [column.to_pylist() for column in rows.columns]
+    return Counter(map(repr, zip(*columns, strict=True)))
+
+
+@pytest.mark.parametrize("block", seeds(1, 16))
+def test_the_driver_reads_what_spark_reads(spark: SparkSession, tmp_path: Path, block: int) -> None:
+    """Random columns: the same rows, or none where Spark finds an error."""
+    from substrait_agg.spark.session.session import isolated
+
+    session, read, left = isolated(spark), 0, 0
+    for seed in range(25 * block, 25 * block + 25):
+        spec, origin = source(tmp_path, str(seed), random.Random(seed))
+        theirs, reader = by_spark(session, spec, origin)
+        ours = None if reader is None else by_reader(reader, spec)
+        if ours is None:
+            left += 1
+            continue
+        read += 1
+        assert theirs is not None, f"{seed}: Spark refuses what the driver reads"
+        assert ours.column_names[-1] == WEIGHT
+        assert [f.type for f in ours.schema] == [f.type for f in theirs.schema], seed
+        assert bag(ours) == bag(theirs), seed
+    assert read >= 5
+    assert left
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://bucket/a.parquet", "file:///data/day=1/a.parquet", "file:///missing.parquet"]
+)
+def test_files_that_spark_has_to_read(uri: str) -> None:
+    """Files in a store, folders with values in their names, files that are gone."""
+    from pyspark.sql import types as st
+
+    schema = st.StructType([st.StructField("a", st.LongType())])
+    origin = TableOrigin(("t",), ("a",), (Type("i64"),))
+    reader = parquet_reader(as_spec("parquet:/data"), schema, origin, OPERATIONS)
+    assert reader is not None
+    assert reader.open([uri]) is None
+
+
+@pytest.mark.parametrize("text", ["csv:/data", "parquet:/data?datetimeRebaseMode=LEGACY", "parquet:/data?bad-rows=quarantine"])  # fmt: skip
+def test_sources_that_spark_has_to_read(text: str) -> None:
+    """Other formats, options that change values, rows that are set aside."""
+    from pyspark.sql import types as st
+
+    schema = st.StructType([st.StructField("a", st.LongType())])
+    origin = TableOrigin(("t",), ("a",), (Type("i64"),))
+    assert parquet_reader(as_spec(text), schema, origin, OPERATIONS) is None
