@@ -159,6 +159,21 @@ class LambdaParameter:
         return ("Parameter", self.type, self.steps_out, self.ordinal)
 
 
+@dataclass(frozen=True, slots=True)
+class OuterColumn:
+    """A column of the row of the query around a subquery.
+
+    `bind.subqueries` writes subqueries as joins, so bound plans have none.
+    """
+
+    type: Type
+    ordinal: int
+
+    def identity(self) -> tuple[object, ...]:
+        """See `bind.plan.fingerprint.Identified`."""
+        return ("OuterColumn", self.type, self.ordinal)
+
+
 Expr = (
     Constant
     | Column
@@ -170,6 +185,7 @@ Expr = (
     | BoundNestedValue
     | BoundLambda
     | LambdaParameter
+    | OuterColumn
 )
 
 Argument = Expr | EnumArgument | TypeArgument

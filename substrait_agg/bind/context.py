@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -103,6 +103,10 @@ class BindContext:
             is found to be one.
         moved: whether a window was moved up from a projection.
         parameters: types of the parameters of the enclosing lambdas, the innermost last.
+        outer: columns of the rows around the enclosing subqueries, the innermost last.
+        subqueries: collects the subqueries of the expressions of the relation that is bound; None
+            where no subquery can be computed.
+        bind_input: binds a relation within an expression.
     """
 
     problems: Problems
@@ -121,6 +125,9 @@ class BindContext:
     windows: dict[str, Expr] = field(default_factory=dict)
     moved: bool = False
     parameters: list[Schema] = field(default_factory=list)
+    outer: list[Schema | None] = field(default_factory=list)
+    subqueries: list[Any] | None = None
+    bind_input: Callable[[Any, BindContext], Bound] | None = None
 
     def report(self, code: str, path: str, **params: object) -> None:
         """Report a problem. Add what the producer means, if the problem is a habit of the producer.

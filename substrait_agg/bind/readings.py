@@ -114,7 +114,7 @@ def relations_of(plan: model.DecodedPlan) -> Iterator[Any]:
             continue
         seen.add(id(node))
         yield node
-        waiting.extend(reversed(inputs_of(node)))
+        waiting.extend(reversed((*inputs_of(node), *_subqueries(node))))
 
 
 def inputs_of(node: Any) -> tuple[Any, ...]:
@@ -124,6 +124,39 @@ def inputs_of(node: Any) -> tuple[Any, ...]:
     if isinstance(node, model.JoinRel):
         return (node.left, node.right)
     return (node.input,) if hasattr(node, "input") else ()
+
+
+def _subqueries(node: Any) -> Iterator[Any]:
+    """Yield the relations of the subqueries in the expressions of a filter or projection."""
+    waiting: list[Any] = []
+    if isinstance(node, model.FilterRel):
+        waiting = [node.condition]
+    elif isinstance(node, model.ProjectRel):
+        waiting = [*reversed(node.expressions)]
+    while waiting:
+        expression = waiting.pop()
+        if isinstance(expression, model.Subquery):
+            yield expression.relation
+        waiting.extend(reversed(_parts(expression)))
+
+
+def _parts(expression: Any) -> tuple[Any, ...]:
+    """Return the expressions directly inside a decoded expression."""
+    match expression:
+        case model.Subquery(values=parts) | model.ScalarCall(arguments=parts):
+            return parts
+        case model.NestedExpression(parts=parts):
+            return parts
+        case model.Cast(input=source):
+            return (source,)
+        case model.IfThen(clauses=clauses, otherwise=otherwise):
+            return (*(e for clause in clauses for e in clause), otherwise)
+        case model.Switch(match=value, cases=cases, otherwise=otherwise):
+            return (value, *(e for _, e in cases), otherwise)
+        case model.SingularOrList(value=value, options=options):
+            return (value, *options)
+        case _:
+            return ()
 
 
 def _aggregates(plan: model.DecodedPlan) -> Iterator[model.AggregateRel]:

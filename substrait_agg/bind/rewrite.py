@@ -27,6 +27,7 @@ from substrait_agg.bind.bound import (
     InList,
     LambdaParameter,
     NestedPart,
+    OuterColumn,
 )
 from substrait_agg.functions.windows import durations_of
 
@@ -48,7 +49,7 @@ def parts(expression: Expr) -> tuple[Expr, ...]:
             return inner_parts
         case BoundLambda(body=body):
             return (body,)
-        case LambdaParameter() | Column() | Constant():
+        case LambdaParameter() | Column() | OuterColumn() | Constant():
             return ()
 
 
@@ -76,28 +77,31 @@ def columns_in(expression: Expr) -> Iterator[Column]:
 
 def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
     """Replace every column reference by what `column` returns for it."""
+    return rewrite_leaves(expression, lambda e: column(e) if isinstance(e, Column) else e)
+
+
+def rewrite_leaves(expression: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
+    """Replace every expression without parts by what `leaf` returns for it."""
     match expression:
-        case Column():
-            return column(expression)
-        case Constant() | LambdaParameter():
-            return expression
+        case Column() | OuterColumn() | Constant() | LambdaParameter():
+            return leaf(expression)
         case BoundLambda(body=body):
-            return replace(expression, body=rewrite(body, column))
+            return replace(expression, body=rewrite_leaves(body, leaf))
         case Call(arguments=arguments):
-            return replace(expression, arguments=tuple(rewrite(a, column) for a in arguments))
+            return replace(expression, arguments=tuple(rewrite_leaves(a, leaf) for a in arguments))
         case Conversion(input=inner):
-            return replace(expression, input=rewrite(inner, column))
+            return replace(expression, input=rewrite_leaves(inner, leaf))
         case NestedPart(input=inner, step=step):
-            moved = step if isinstance(step, int) else rewrite(step, column)
-            return replace(expression, input=rewrite(inner, column), step=moved)
+            moved = step if isinstance(step, int) else rewrite_leaves(step, leaf)
+            return replace(expression, input=rewrite_leaves(inner, leaf), step=moved)
         case Conditional(clauses=clauses, otherwise=otherwise):
-            pairs = tuple((rewrite(c, column), rewrite(v, column)) for c, v in clauses)
-            return replace(expression, clauses=pairs, otherwise=rewrite(otherwise, column))
+            pairs = tuple((rewrite_leaves(c, leaf), rewrite_leaves(v, leaf)) for c, v in clauses)
+            return replace(expression, clauses=pairs, otherwise=rewrite_leaves(otherwise, leaf))
         case InList(value=value, options=options):
-            moved_options = tuple(rewrite(o, column) for o in options)
-            return replace(expression, value=rewrite(value, column), options=moved_options)
+            moved_options = tuple(rewrite_leaves(o, leaf) for o in options)
+            return replace(expression, value=rewrite_leaves(value, leaf), options=moved_options)
         case BoundNestedValue(parts=inner_parts):
-            return replace(expression, parts=tuple(rewrite(p, column) for p in inner_parts))
+            return replace(expression, parts=tuple(rewrite_leaves(p, leaf) for p in inner_parts))
 
 
 def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:

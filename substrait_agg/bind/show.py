@@ -18,6 +18,7 @@ from substrait_agg.bind.bound import (
     InList,
     LambdaParameter,
     NestedPart,
+    OuterColumn,
 )
 
 INFIX: dict[str, str] = {
@@ -71,6 +72,8 @@ def show(expression: Expr, names: Sequence[str] = ()) -> str:
         case InList(value=value, options=options):
             inside = ", ".join(show(o, names) for o in options)
             return f"{show(value, names)} IN ({inside})"
+        case OuterColumn(ordinal=ordinal):
+            return f"outer.{ordinal}"
         case BoundNestedValue() | BoundLambda() | LambdaParameter():
             return _value(expression, names)
 

@@ -191,6 +191,42 @@ class ParameterRef:
 
 
 @dataclass(frozen=True, slots=True)
+class OuterRef:
+    """A reference, within a subquery, to a column of an enclosing query.
+
+    Attributes:
+        steps_out: number of subqueries between the column and the reference; 1 for the nearest.
+        steps: as in `FieldRef`, over the row of the expression that contains the subquery.
+        path: path of its message.
+    """
+
+    steps_out: int
+    steps: tuple[Any, ...]
+    path: str
+
+
+SubqueryKind = OneOf["scalar", "in", "not_in", "exists"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """A value that is computed from the rows of a relation.
+
+    Attributes:
+        kind: ``scalar``: the only value; ``in``: whether the row of `values` is among the rows;
+            ``not_in``: the opposite; ``exists``: whether there are rows.
+        values: of ``in`` and ``not_in``.
+        relation: the relation; its expressions may have an `OuterRef`.
+        path: path of its message.
+    """
+
+    kind: SubqueryKind
+    values: tuple[Expression, ...]
+    relation: Relation
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Unsupported:
     """An expression or relation of a kind that is not supported; the problem has been reported.
 
@@ -218,6 +254,8 @@ Expression = (
     | NestedExpression
     | LambdaExpression
     | ParameterRef
+    | OuterRef
+    | Subquery
     | Unsupported
 )
 

@@ -293,4 +293,27 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "If Expression, Switch Expression, Or List Equality Expression). A consumer that uses the type of the first "
          "value turns the others into null, fails on them, or changes them."),
     ),
+    (
+        "SUBQUERY_NOT_SUPPORTED", "error", "error",
+        "the subquery cannot be written as a join: it is or reads an outer column {place}",
+        ("write the subquery as a join, or move it: subqueries are computed in filters and projections, and read outer "
+         "columns in filters; below an aggregate these are equalities"),
+        ("A limit of this program: subqueries become joins. An outer column of the next query around is read by the join, "
+         "so a condition on it can be moved up to there, but not out of a set operation, a fetch or the padded input of "
+         "an outer join."),
+    ),
+    (
+        "SUBQUERY_COLUMNS", "error", "error",
+        "the subquery has {count} columns instead of {wanted}",
+        "project the subquery to one column, or for IN to one per value",
+        ("A scalar subquery has one column, and IN compares each value with one (specification, Subqueries). A consumer "
+         "that takes the first column compares the wrong values."),
+    ),
+    (
+        "SUBQUERY_REFERENCE_INVALID", "error", "error",
+        "the reference {reason}",
+        "count the subqueries between the reference and the column, from 1",
+        ("An outer reference names the number of subquery boundaries up to the row that it reads (specification, Field "
+         "References). Outside of a subquery, and beyond the outermost one, there is no such row."),
+    ),
 )  # fmt: skip

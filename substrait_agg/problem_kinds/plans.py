@@ -131,7 +131,7 @@ PLANS: tuple[ProblemKind, ...] = kinds(
     (
         "EXPRESSION_NOT_SUPPORTED", "error", "error",
         "expression {kind} is not supported",
-        "use field references, literals, nested values, scalar functions, casts, if-then, switch and IN lists",
+        "use field references, literals, nested values, scalar functions, casts, if-then, switch, IN lists and subqueries",
         ("A limit of this program: only these kinds of expression are computed. An expression is never replaced by "
          "another one."),
     ),

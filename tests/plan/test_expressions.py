@@ -19,6 +19,7 @@ from tests.plan.helpers import (
     plan_of,
     project,
     read,
+    table,
     value,
 )
 
@@ -158,7 +159,8 @@ def test_column_0_is_not_on_the_wire() -> None:
     "written",
     [
         {"selection": {"masked_reference": {"select": {}}, "root_reference": {}}},
-        selection({"struct_field": {}}, outer_reference={"steps_out": 1}),
+        selection({"struct_field": {}}, outer_reference={"rel_reference": 1}),
+        selection({"struct_field": {}}, outer_reference={}),
         selection({"struct_field": {}}, expression=column(0)),
         selection({"map_key": {"map_key": {"string": "k"}}}),
         selection({}),
@@ -174,7 +176,7 @@ def test_other_references_are_refused(written: Json) -> None:
 
 READ = {
     "literal", "selection", "scalar_function", "if_then", "switch_expression", "singular_or_list",
-    "cast", "nested", "lambda", "detached_expression_ordinal",
+    "cast", "nested", "lambda", "subquery", "detached_expression_ordinal",
 }  # fmt: skip
 
 
@@ -204,3 +206,57 @@ def test_every_other_expression_is_refused_by_name(kind: str) -> None:
 )
 def test_missing_parts_are_reported(written: Json, path: str) -> None:
     assert codes(decoded_expression(written)[1]) == [("FIELD_MISSING", path)]
+
+
+# --- subqueries --------------------------------------------------------------------------------
+
+
+def outer_column(ordinal: int, steps_out: int = 1) -> Json:
+    return selection({"struct_field": {"field": ordinal}}, outer_reference={"steps_out": steps_out})
+
+
+def test_a_reference_to_an_outer_query() -> None:
+    found, problems = decoded_expression(outer_column(2, 3))
+    assert isinstance(found, m.OuterRef)
+    assert not problems
+    assert (found.steps_out, found.steps) == (3, (2,))
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "values"),
+    [
+        ({"scalar": {"input": table(I32)}}, "scalar", 0),
+        ({"in_predicate": {"needles": [column(0), column(1)], "haystack": table(I32)}}, "in", 2),
+        ({"set_predicate": {"predicate_op": 1, "tuples": table(I32)}}, "exists", 0),
+        ({"set_comparison": {"reduction_op": 1, "comparison_op": 1, "left": column(0), "right": table(I32)}}, "in", 1),
+        ({"set_comparison": {"reduction_op": 2, "comparison_op": 2, "left": column(0), "right": table(I32)}}, "not_in", 1),
+    ],
+)  # fmt: skip
+def test_subqueries(written: Json, kind: str, values: int) -> None:
+    found, problems = decoded_expression({"subquery": written})
+    assert isinstance(found, m.Subquery)
+    assert not problems
+    assert (found.kind, len(found.values)) == (kind, values)
+    assert isinstance(found.relation, m.ReadRel)
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ({}, "EXPRESSION_NOT_SUPPORTED"),
+        ({"scalar": {}}, "FIELD_MISSING"),
+        ({"in_predicate": {"needles": [column(0)]}}, "FIELD_MISSING"),
+        ({"in_predicate": {"haystack": table(I32)}}, "FIELD_MISSING"),
+        ({"set_predicate": {"tuples": table(I32)}}, "EXPRESSION_NOT_SUPPORTED"),
+        ({"set_predicate": {"predicate_op": 2, "tuples": table(I32)}}, "EXPRESSION_NOT_SUPPORTED"),
+        ({"set_predicate": {"predicate_op": 9, "tuples": table(I32)}}, "VALUE_INVALID"),
+        ({"set_predicate": {"predicate_op": 1}}, "FIELD_MISSING"),
+        ({"set_comparison": {"reduction_op": 2, "comparison_op": 1, "left": column(0), "right": table(I32)}},
+         "EXPRESSION_NOT_SUPPORTED"),
+        ({"set_comparison": {"reduction_op": 1, "comparison_op": 1, "right": table(I32)}}, "FIELD_MISSING"),
+    ],
+)  # fmt: skip
+def test_subqueries_that_are_refused(written: Json, code: str) -> None:
+    _, problems = decoded_expression({"subquery": written})
+    assert code in [p.code for p in problems]
+    assert all(p.path.startswith(f"{BASE}.subquery") for p in problems)

@@ -98,12 +98,12 @@ VALUES = (
             because="a literal of nanoseconds is of a type whose digits are not kept, and this one has such digits"),
     Mistake("a reference to a part of a value that has none", "NESTED_STEP_INVALID", REFERENCE,
             quietly("selection.direct_reference.struct_field.child.struct_field", becoming(field=1))),
-    Mistake("a reference to an outer query", "EXPRESSION_NOT_SUPPORTED", REFERENCE,
-            inside("selection", replacing("outer_reference", steps_out=1))),
+    Mistake("a reference to an outer query", "SUBQUERY_REFERENCE_INVALID", REFERENCE,
+            quietly("selection", replacing("outer_reference", steps_out=1))),
     Mistake("a reference without a target", "EXPRESSION_NOT_SUPPORTED", REFERENCE,
             inside("selection", clearing("direct_reference"))),
-    Mistake("a subquery", "EXPRESSION_NOT_SUPPORTED", first("FilterRel"),
-            inside("condition.subquery", replacing("scalar"))),
+    Mistake("a subquery without a relation", "FIELD_MISSING", first("FilterRel"),
+            inside("condition.subquery", replacing("scalar")), ".scalar"),
 )  # fmt: skip
 
 CONVERSIONS = (

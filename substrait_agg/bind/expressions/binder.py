@@ -36,6 +36,7 @@ from substrait_agg.bind.expressions.conversions import (
     unified_type,
     unify,
 )
+from substrait_agg.bind.expressions.subqueries import bind_outer_column, bind_subquery
 from substrait_agg.bind.expressions.time_texts import read_time_texts
 from substrait_agg.bind.rewrite import larger_than
 from substrait_agg.functions.signatures.derive import common_type
@@ -377,6 +378,18 @@ def constant_in(expression: Expr) -> Constant | None:
     return plain if plain is expression or plain.value is None else None
 
 
+def _outer(node: model.OuterRef, schema: Schema | None, context: BindContext) -> Expr:
+    bound = bind_outer_column(node, context)
+    for step in node.steps[1:]:
+        bound = _nested(bound, step, schema, node.path, context)
+    return bound
+
+
+def _subquery(node: model.Subquery, schema: Schema | None, context: BindContext) -> Expr:
+    values = tuple(bind_expression(value, schema, context) for value in node.values)
+    return bind_subquery(node, values, schema, context)
+
+
 def _unsupported(node: model.Unsupported, schema: Schema | None, context: BindContext) -> Expr:
     context.apart.extend(node.inputs)
     for inner in node.expressions:
@@ -401,6 +414,8 @@ _BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
     model.NestedExpression: _nested_value,
     model.LambdaExpression: _misplaced,
     model.ParameterRef: _parameter,
+    model.OuterRef: _outer,
+    model.Subquery: _subquery,
     model.Unsupported: _unsupported,
 }
 

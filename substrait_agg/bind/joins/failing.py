@@ -17,6 +17,7 @@ from substrait_agg.bind.bound import (
     InList,
     LambdaParameter,
     NestedPart,
+    OuterColumn,
 )
 from substrait_agg.bind.rewrite import parts
 from substrait_agg.functions.signatures.derive import FLOATS, TEXTS, as_decimal
@@ -56,7 +57,7 @@ def _fails(expression: Expr) -> bool:
             return type_.kind == "map"  # equal keys fail
         case BoundLambda() | LambdaParameter():
             return True
-        case Column() | Constant() | NestedPart() | Conditional() | InList():
+        case Column() | OuterColumn() | Constant() | NestedPart() | Conditional() | InList():
             return False
 
 

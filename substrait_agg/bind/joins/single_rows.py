@@ -51,9 +51,17 @@ def joins_without_key(root: BoundRelation) -> Iterator[BoundRelation]:
         seen.add((id(relation), doubtful))
         doubtful = _is_doubtful(relation, doubtful)
         keyless = isinstance(relation, BoundJoin) and not (relation.keys or doubtful)
+        # A single join fails for a second row, so without a condition its right input has one row.
+        keyless = keyless and not _is_plain_single(relation)
         if keyless and not any(map(has_one_row, inputs_of(relation))):
             yield relation
         waiting.extend((source, doubtful) for source in reversed(inputs_of(relation)))
+
+
+def _is_plain_single(relation: BoundRelation) -> bool:
+    return (
+        isinstance(relation, BoundJoin) and relation.kind == "single" and relation.residual is None
+    )
 
 
 def _is_doubtful(relation: BoundRelation, above: bool) -> bool:

@@ -26,7 +26,7 @@ from substrait_agg.bind.joins.single_rows import joins_without_key
 from substrait_agg.bind.plan.fingerprint import fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
 from substrait_agg.bind.plan.ordering import Ordered, OrderKey, RelationOrder, projected
-from substrait_agg.bind.plan.relations import bind_relation
+from substrait_agg.bind.plan.relations import bind_input, bind_relation
 from substrait_agg.bind.plan_size import PlanLimitExceeded
 from substrait_agg.bind.profiles import profile_of
 from substrait_agg.bind.readings import (
@@ -154,6 +154,7 @@ def _bound(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
 
 
 def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
+    context.bind_input = bind_input
     if not context.profile.grouping_bitmask:
         never = context.profile.index_never_counted
         context.uncounted = uncounted_index(relations_of(plan), never_counted=never)

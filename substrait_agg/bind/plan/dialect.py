@@ -91,6 +91,10 @@ EXPRESSIONS: dict[type, Entry] = {
     model.Switch: {"expression": "SWITCH"},
     model.SingularOrList: {"expression": "SINGULAR_OR_LIST"},
     model.LambdaExpression: {"expression": "LAMBDA"},
+    model.Subquery: {
+        "expression": "SUBQUERY",
+        "subquery_types": ["SCALAR", "IN_PREDICATE", "SET_PREDICATE", "SET_COMPARISON"],
+    },
     model.NestedExpression: {"expression": "NESTED", "nested_types": ["STRUCT", "LIST", "MAP"]},
 }
 """Expression of the decoded tree -> its entry in the dialect."""
@@ -134,8 +138,8 @@ def _relations() -> list[Entry]:
 
 
 def _members(union: Any) -> tuple[type, ...]:
-    # A parameter of a lambda is written as a selection.
-    left_out = (model.Unsupported, model.ParameterRef)
+    # A parameter of a lambda and a column of an outer query are written as selections.
+    left_out = (model.Unsupported, model.ParameterRef, model.OuterRef)
     return tuple(kind for kind in get_args(union) if kind not in left_out)
 
 

@@ -46,6 +46,8 @@ from substrait_agg.bind.plan.ordering import (
 from substrait_agg.bind.plan.virtual_tables import bind_rows
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
+from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
+from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins
 from substrait_agg.functions.signatures.derive import widened
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
@@ -202,7 +204,10 @@ def _filtered(
     ordered: Ordered, condition: model.Expression, path: str, context: BindContext
 ) -> Ordered:
     source = ordered.relation
+    subqueries: list[BoundSubquery] = []
+    context.subqueries = subqueries
     bound = bind_condition(condition, schema_of(source), context, "FILTER_NOT_BOOLEAN")
+    context.subqueries = None
     constant = constant_in(bound)
     if constant is not None:
         effect = "every row passes" if constant.value else "no row passes"
@@ -210,7 +215,14 @@ def _filtered(
         context.report("FILTER_CONSTANT", condition.path, value=value, effect=effect)
     if isinstance(source, Opaque):
         return ordered
-    return Ordered(BoundFilter(source, bound, source.types, path), ordered.order)
+    if not subqueries:
+        return Ordered(BoundFilter(source, bound, source.types, path), ordered.order)
+    try:
+        joins = SubqueryJoins(source, subqueries)
+        return Ordered(joins.filtered(bound, path), ordered.order)
+    except NotDecorrelatedError as error:
+        context.report("SUBQUERY_NOT_SUPPORTED", condition.path, place=str(error))
+        return Ordered(Opaque(path))
 
 
 def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
@@ -218,9 +230,20 @@ def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
     types = schema_of(source.relation)
     if not node.expressions:
         context.report("PROJECT_EXPRESSIONS_MISSING", node.path)
+    subqueries: list[BoundSubquery] = []
+    context.subqueries = subqueries
     expressions = tuple(bind_expression(e, types, context) for e in node.expressions)
-    if types is None:
+    context.subqueries = None
+    if types is None or isinstance(source.relation, Opaque):
         return source
+    if subqueries:
+        try:
+            joins = SubqueryJoins(source.relation, subqueries)
+            relation, expressions = joins.projected(expressions)
+        except NotDecorrelatedError as error:
+            context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=str(error))
+            return Ordered(Opaque(node.path))
+        source = replace(source, relation=relation)
     if node.emit is None:
         if context.reading.project_replaces:
             producer = context.profile.name
@@ -402,6 +425,11 @@ def _unsupported(node: model.Unsupported, context: BindContext) -> Ordered:
     for expression in node.expressions:
         bind_expression(expression, None, context)  # the columns of the input are unknown
     return Ordered(Opaque(node.path))
+
+
+def bind_input(node: model.Relation, context: BindContext) -> Bound:
+    """Bind a relation whose order has no effect, such as that of a subquery."""
+    return drop_order(bind_relation(node, context), context)
 
 
 _BINDERS: dict[type, Callable[[Any, BindContext], Ordered]] = {

@@ -19,11 +19,14 @@ from substrait_agg.plan.model import (
     Literal,
     NestedExpression,
     OptionPreferences,
+    OuterRef,
     ParameterRef,
     Relation,
     ScalarCall,
     SingularOrList,
     SortField,
+    Subquery,
+    SubqueryKind,
     Switch,
     TypeArgument,
     Unsupported,
@@ -64,9 +67,9 @@ def read_expression(node: MessageNode, context: DecodeContext) -> Expression | E
     return reader(node, body, context)
 
 
-def refused(node: MessageNode, kind: str, context: DecodeContext) -> Unsupported:
-    """Report an expression of a kind that is not supported."""
-    context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=kind)
+def refused(node: MessageNode, kind: str, context: DecodeContext, name: str = "") -> Unsupported:
+    """Report an expression of a kind that is not supported; `name` is more exact than `kind`."""
+    context.report("EXPRESSION_NOT_SUPPORTED", node.at(kind), kind=name or kind)
     node.taken.add(kind)
     body = node.values.get(kind)
     if not isinstance(body, MessageNode):
@@ -323,6 +326,64 @@ def _lambda(node: MessageNode, body: MessageNode, context: DecodeContext) -> Exp
     return LambdaExpression(parameters, expression(body, "body", context), node.path)
 
 
+def _subquery(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
+    kind = body.which("subquery_type")
+    inner = body.message(kind) if kind else None
+    reader = _SUBQUERIES.get(kind or "")
+    if kind is None or inner is None or reader is None:
+        return refused(node, "subquery", context)
+    relation_field, needles, read = reader
+    relation, read_kind = inner.message(relation_field), read(inner, context)
+    if read_kind is None:
+        return refused(node, "subquery", context, _UNSUPPORTED_SUBQUERIES[kind])
+    if relation is None:
+        context.missing(inner, relation_field)
+        return Unsupported("subquery", node.path)
+    if needles == "left":
+        values: tuple[Expression, ...] = (expression(inner, needles, context),)
+    else:
+        values = expressions(inner, needles, context) if needles else ()
+    if needles and not values:
+        context.missing(inner, needles)
+        return Unsupported("subquery", node.path, (relation.result,))
+    return Subquery(read_kind, values, relation.result, node.path)
+
+
+def _exists(node: MessageNode, context: DecodeContext) -> SubqueryKind | None:
+    return "exists" if word(node, "predicate_op", _PREDICATES, context) == "exists" else None
+
+
+def _compared_set(node: MessageNode, context: DecodeContext) -> SubqueryKind | None:
+    reduction = word(node, "reduction_op", _REDUCTIONS, context)
+    comparison = word(node, "comparison_op", _COMPARISONS, context)
+    return _SET_COMPARISONS.get((reduction, comparison))
+
+
+_PREDICATES = {0: "unspecified", 1: "exists", 2: "unique"}
+_REDUCTIONS = {0: "unspecified", 1: "any", 2: "all"}
+_COMPARISONS = {0: "unspecified", 1: "equal", 2: "not_equal", 3: "lt", 4: "gt", 5: "lte", 6: "gte"}
+_SET_COMPARISONS: dict[tuple[str, str], SubqueryKind] = {
+    ("any", "equal"): "in",
+    ("all", "not_equal"): "not_in",
+}
+"""Comparisons with all rows of a subquery that are IN or NOT IN."""
+
+_UNSUPPORTED_SUBQUERIES = {
+    "set_predicate": "subquery with a predicate other than EXISTS",
+    "set_comparison": "subquery compared with ANY or ALL other than = ANY and <> ALL",
+}
+
+_SUBQUERIES: dict[
+    str, tuple[str, str, Callable[[MessageNode, DecodeContext], SubqueryKind | None]]
+] = {
+    "scalar": ("input", "", lambda _node, _context: "scalar"),
+    "in_predicate": ("haystack", "needles", lambda _node, _context: "in"),
+    "set_predicate": ("tuples", "", _exists),
+    "set_comparison": ("right", "left", _compared_set),
+}
+"""Kind of a subquery -> the fields of its relation and of its values, and what it computes."""
+
+
 def _enum(node: MessageNode, body: MessageNode, context: DecodeContext) -> EnumArgument:
     context.removed(node, "enum", "0.93")
     unspecified = body.message("unspecified")
@@ -333,7 +394,10 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
     """Return the column of reference `body`, whose problems have the path of `node`."""
     root = body.which("root_type")
     parameter = body.message(root) if root == "lambda_parameter_reference" else None
-    if root not in (None, "root_reference") and parameter is None:
+    written = body.values.get("outer_reference")
+    by_steps = isinstance(written, MessageNode) and written.has("steps_out")
+    outer = body.message("outer_reference") if root == "outer_reference" and by_steps else None
+    if root not in (None, "root_reference") and parameter is None and outer is None:
         return _part_of_expression(node, body, root, context)
     kind = body.which("reference_type")
     segment = body.message("direct_reference") if kind == "direct_reference" else None
@@ -349,6 +413,8 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
         return Unsupported("selection", node.path)
     if parameter is not None:
         return ParameterRef(parameter.number("steps_out"), steps, node.path)
+    if outer is not None:
+        return OuterRef(outer.number("steps_out"), steps, node.path)
     if root is None:
         context.report_once("REFERENCE_ROOT_MISSING", body.path)
     return FieldRef(steps, node.path)
@@ -362,7 +428,7 @@ def field_reference(node: MessageNode, context: DecodeContext) -> Expression:
 def _part_of_expression(
     node: MessageNode, body: MessageNode, root: str | None, context: DecodeContext
 ) -> Expression:
-    """Report a reference whose root is not the input row: an outer query or an expression."""
+    """Report a reference whose root is neither the row of a query nor a parameter."""
     context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
     body.refuse()
     return Unsupported("selection", node.path, *inside(body))
@@ -399,5 +465,6 @@ _READERS: dict[
     "cast": _cast,
     "nested": _nested,
     "lambda": _lambda,
+    "subquery": _subquery,
     "enum": _enum,
 }

@@ -1,0 +1,124 @@
+"""Bind subqueries, and columns of the query around them."""
+
+from __future__ import annotations
+
+from substrait_agg.bind.bound import (
+    BoundFetch,
+    BoundProject,
+    BoundRelation,
+    Column,
+    Expr,
+    OuterColumn,
+)
+from substrait_agg.bind.context import BindContext, Bound, Opaque, Schema, is_unknown, unknown
+from substrait_agg.bind.expressions.conversions import unify
+from substrait_agg.bind.joins.keys import is_comparable
+from substrait_agg.bind.subqueries.decorrelate import (
+    Decorrelated,
+    NotDecorrelatedError,
+    decorrelated,
+    has_outer,
+)
+from substrait_agg.bind.subqueries.joins import BoundSubquery
+from substrait_agg.plan import model
+
+
+def bind_outer_column(node: model.OuterRef, context: BindContext) -> Expr:
+    """Return the column of the enclosing query that a reference in a subquery has."""
+    depth = len(context.outer)
+    if not 1 <= node.steps_out <= depth:
+        reason = f"refers to a query {node.steps_out} levels out, and is within {depth}"
+        context.report("SUBQUERY_REFERENCE_INVALID", node.path, reason=reason)
+        return unknown()
+    if node.steps_out > 1:
+        place = f"from a subquery {node.steps_out} levels further in"
+        context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=place)
+        return unknown()
+    schema, ordinal = context.outer[-1], node.steps[0]
+    if schema is None:
+        return unknown()
+    if not 0 <= ordinal < len(schema):
+        context.report(
+            "FIELD_OUT_OF_RANGE", node.path,
+            ordinal=ordinal, count=len(schema), last=max(len(schema) - 1, 0),
+        )  # fmt: skip
+        return unknown()
+    type_ = schema[ordinal]
+    if type_.kind == "unknown" or not context.check_column(type_, node.path):
+        return unknown()
+    return OuterColumn(type_, ordinal)
+
+
+def bind_subquery(
+    node: model.Subquery, values: tuple[Expr, ...], schema: Schema | None, context: BindContext
+) -> Expr:
+    """Return the value of a subquery: a column that a join below the relation adds.
+
+    Args:
+        node: the subquery.
+        values: its bound values.
+        schema: columns of the row that the expression is computed from; None if they are unknown.
+        context: collects the problems and the subqueries.
+    """
+    relation = _bound_within(node.relation, schema, context)
+    if isinstance(relation, Opaque) or schema is None or is_unknown(*values):
+        return unknown()
+    if context.subqueries is None or context.parameters:
+        place = "outside of filters and projections"
+        context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=place)
+        return unknown()
+    wanted = {"scalar": 1, "exists": len(relation.types)}.get(node.kind, len(values))
+    if len(relation.types) != wanted:
+        context.report("SUBQUERY_COLUMNS", node.path, count=len(relation.types), wanted=wanted)
+        return unknown()
+    try:
+        query = decorrelated(_without_limit(relation) if node.kind == "exists" else relation)
+    except NotDecorrelatedError as error:
+        context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=str(error))
+        return unknown()
+    if values:
+        unified = _unified(node, values, query, context)
+        if unified is None:
+            return unknown()
+        values, query = unified
+    bound = BoundSubquery(node.kind, values, query, node.path)
+    context.subqueries.append(bound)
+    return Column(bound.type, len(schema) + len(context.subqueries) - 1)
+
+
+def _bound_within(node: model.Relation, schema: Schema | None, context: BindContext) -> Bound:
+    """Bind the relation of a subquery, whose outer columns are those of `schema`."""
+    around = context.subqueries
+    context.subqueries = None
+    context.outer.append(schema)
+    try:
+        return (
+            Opaque(node.path) if context.bind_input is None else context.bind_input(node, context)
+        )
+    finally:
+        context.outer.pop()
+        context.subqueries = around
+
+
+def _without_limit(relation: BoundRelation) -> BoundRelation:
+    """Return a relation that has rows exactly if `relation` has: a limit makes no difference."""
+    while isinstance(relation, BoundProject) and not has_outer(*relation.expressions):
+        relation = relation.input
+    if isinstance(relation, BoundFetch) and not relation.offset and relation.count != 0:
+        return relation.input
+    return relation
+
+
+def _unified(
+    node: model.Subquery, values: tuple[Expr, ...], query: Decorrelated, context: BindContext
+) -> tuple[tuple[Expr, ...], Decorrelated] | None:
+    """Convert the values and the columns that they are compared with to common types."""
+    pairs = [unify(pair) for pair in zip(values, query.outputs, strict=True)]
+    for pair, value, output in zip(pairs, values, query.outputs, strict=True):
+        if pair is None or not is_comparable(pair[0].type):
+            context.report("JOIN_KEY_TYPES", node.path, left=value.type, right=output.type)
+            return None
+    made = [pair for pair in pairs if pair is not None]
+    outputs = tuple(output for _, output in made)
+    compared = Decorrelated(query.relation, outputs, query.conditions, query.for_none)
+    return tuple(value for value, _ in made), compared

@@ -1,0 +1,6 @@
+"""Subqueries, written as joins when a plan is bound.
+
+`bind.expressions.subqueries` binds the expression and collects what the relation around it has to
+join, `decorrelate` moves the conditions on outer columns out of the subquery, `joins` writes the
+joins.
+"""
