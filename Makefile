@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 
-.PHONY: install java browser demo docs test durations soak bench bench-large lint clean
+.PHONY: install java browser demo docs test soak bench bench-large lint clean
 .DEFAULT_GOAL := test
 
 install: $(READY)
@@ -34,10 +34,6 @@ docs: $(READY)
 
 test: $(READY) java browser
 	@.ci/test $(RUN)
-
-# How long each file of tests takes, by which `make test` shares them between its two processes.
-durations: $(READY) java browser
-	@.ci/test $(RUN) --record
 
 # Atheris has wheels for Linux and older Pythons only; without it the coverage-guided fuzzing is skipped.
 soak: $(READY) java

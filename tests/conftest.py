@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.durations"]
 register_profiles()
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Code that runs for seconds only costs more to compile well than it gains."""
+QUICK_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""Code that runs for seconds only costs more to compile well, and to verify, than it gains."""
 
 
 def pytest_configure() -> None:

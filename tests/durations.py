@@ -1,8 +1,8 @@
 """Share the tests between the two processes of `make test`, and show where the time goes.
 
-The tests that start a JVM run in the first process. The others fill both, by the seconds in ``durations.json``, which
-`make durations` records: processor time of the test process and of all that it starts, so that it does not matter what
-else the machine does.
+A part is the tests of one file that need the same kind of process. Each process takes a part, runs it and takes the
+next one, until none is left. A part is taken by creating a file for it in a shared folder, so that no durations have
+to be known and no process waits for the other while there are parts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,15 +20,24 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-RECORDED = Path(__file__).parent / "durations.json"
-UNKNOWN = 0.5
-"""Seconds of a file that is not recorded; shorter ones are not recorded."""
-JVM, OTHER = "jvm", "other"
-LISTED = 15
+SESSION, COMMAND, OTHER = "session", "command", "other"
+"""Tests that use the shared Spark session, that start a JVM of their own, and that need no JVM."""
+START = "start"
+"""The kind under which the time before the first test is shown."""
+LONG = (
+    "tests/crash/",
+    "tests/repo/test_checks.py",
+    "tests/packaging/",
+    "tests/commit/test_damage.py",
+    "tests/plan/test_fields.py",
+    "tests/joins/",
+)
+"""The second process begins with these, so that the parts at the end are short."""
+LISTED = 20
 
 
 class FilePart(NamedTuple):
-    """The tests of one file that start a JVM, or those that do not."""
+    """The tests of one file that are of one kind."""
 
     kind: str
     file: str
@@ -49,41 +58,53 @@ class Spent(NamedTuple):
 # --- sharing -------------------------------------------------------------------------------------
 
 
-def shares(
-    parts: Iterable[FilePart], recorded: dict[FilePart, float]
-) -> tuple[set[FilePart], set[FilePart]]:
-    """Share parts between two processes: all that start a JVM to the first, each other to the less busy one."""
-    ordered = sorted(set(parts), key=lambda part: (-recorded.get(part, UNKNOWN), part))
-    first, second = {part for part in ordered if part.kind == JVM}, set[FilePart]()
-    busy = [sum(recorded.get(part, UNKNOWN) for part in first), 0.0]
-    for part in ordered:
-        if part.kind == OTHER:
-            chosen = busy.index(min(busy))
-            (first, second)[chosen].add(part)
-            busy[chosen] += recorded.get(part, UNKNOWN)
-    return first, second
+def order_of(parts: Iterable[FilePart], process: int) -> list[FilePart]:
+    """Return the parts that a process may take, in the order in which it asks for them.
+
+    Only the first process has the Spark session. Two JVMs slow each other down, so commands that start one are run by
+    the first process too, unless the second has nothing else left to do.
+
+    Args:
+        parts: all parts.
+        process: 1 or 2.
+    """
+    every = sorted(set(parts), key=lambda part: (not part.file.startswith(LONG), part))
+    session, command, other = (
+        [part for part in every if part.kind == kind] for kind in (SESSION, COMMAND, OTHER)
+    )
+    # The two take from opposite ends.
+    return [*session, *command, *reversed(other)] if process == 1 else [*other, *reversed(command)]
 
 
-def read_recorded(path: Path = RECORDED) -> dict[FilePart, float]:
-    """Seconds of each part that is recorded."""
-    document = json.loads(path.read_text())
-    return {
-        FilePart(kind, file): s for kind, files in document.items() for file, s in files.items()
-    }
+class Queue:
+    """The parts that a process runs.
 
+    Args:
+        parts: in the order of `order_of`.
+        folder: has a file for each part that a process has taken.
+    """
 
-def write_recorded(spent: dict[FilePart, Spent], path: Path = RECORDED) -> None:
-    """Record the processor time of the longer parts."""
-    document: dict[str, dict[str, float]] = {JVM: {}, OTHER: {}}
-    for part, seconds in sorted(spent.items()):
-        if seconds.processor >= UNKNOWN:
-            document[part.kind][part.file] = round(seconds.processor, 1)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    def __init__(self, parts: Sequence[FilePart], folder: Path) -> None:
+        self._parts = iter(parts)
+        self._folder = folder
+
+    def take(self) -> FilePart | None:
+        """Take the next part that no process has; return None if there is none."""
+        return next(filter(self._taken, self._parts), None)
+
+    def _taken(self, part: FilePart) -> bool:
+        try:
+            (self._folder / "-".join(part).replace("/", "-")).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
 
 def part_of(item: pytest.Item) -> FilePart:
-    """The part that a test belongs to."""
-    kind = JVM if item.get_closest_marker("spark") else OTHER
+    """Return the part that a test belongs to."""
+    kind = OTHER
+    if item.get_closest_marker("spark"):
+        kind = SESSION if "spark" in getattr(item, "fixturenames", ()) else COMMAND
     return FilePart(kind, item.path.relative_to(item.config.rootpath).as_posix())
 
 
@@ -91,19 +112,44 @@ def part_of(item: pytest.Item) -> FilePart:
 
 
 class Share:
-    """Keep only the tests of one process."""
+    """Run the tests of the parts that this process takes.
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    Args:
+        process: its number.
+        folder: of the `Queue`.
+    """
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(
-        self, config: pytest.Config, items: list[pytest.Item]
-    ) -> None:
-        mine = shares(map(part_of, items), read_recorded())[self.number - 1]
-        left_out = [item for item in items if part_of(item) not in mine]
-        items[:] = [item for item in items if part_of(item) in mine]
-        config.hook.pytest_deselected(items=left_out)
+    def __init__(self, process: int, folder: Path) -> None:
+        self.process = process
+        self.folder = folder
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run tests in place of the loop of pytest; errors of the collection are left to that one."""
+        if session.testsfailed or session.config.option.collectonly:
+            return None
+        left: dict[FilePart, list[pytest.Item]] = defaultdict(list)
+        for item in session.items:
+            left[part_of(item)].append(item)
+        queue = Queue(order_of(left, self.process), self.folder)
+        items, part = list[pytest.Item](), queue.take()
+        while part is not None or items:
+            if part is not None:
+                items += left.pop(part)
+            # The last test of a part is run when it is known which test follows.
+            part = queue.take()
+            last = 0 if part is None else 1
+            upcoming = [*items[1:], None]
+            for item, following in zip(items[: len(items) - last], upcoming, strict=False):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+                if session.shouldstop:
+                    raise session.Interrupted(session.shouldstop)
+            items = items[len(items) - last :]
+        others = [item for rest in left.values() for item in rest]
+        session.config.hook.pytest_deselected(items=others)
+        return True
 
 
 class Clock:
@@ -113,7 +159,7 @@ class Clock:
         self.path = path
         self.process = psutil.Process()
         self.spent: dict[FilePart, Spent] = defaultdict(lambda: Spent(0.0, 0.0))
-        self.since = self._now()
+        self.since = Spent(self.process.create_time() - time.time() + time.monotonic(), 0.0)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
@@ -126,7 +172,7 @@ class Clock:
         return result
 
     def pytest_collection_finish(self) -> None:
-        self.since = self._now()
+        self._add(FilePart(START, "start and collection"))
 
     def pytest_sessionfinish(self) -> None:
         rows = [[*part, *spent] for part, spent in self.spent.items()]
@@ -150,14 +196,16 @@ class Clock:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("durations", "sharing and measuring")
-    group.addoption("--share", type=int, choices=(1, 2), help="only the tests of this process")
+    group.addoption("--share", type=int, choices=(1, 2), help="the number of this process")
+    group.addoption("--queue", type=Path, metavar="FOLDER", help="the folder that they share")
     group.addoption("--spent", type=Path, metavar="FILE", help="where to write the time spent")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     number, path = config.getoption("--share"), config.getoption("--spent")
     if number:
-        config.pluginmanager.register(Share(number), "share")
+        share = Share(number, config.getoption("--queue"))
+        config.pluginmanager.register(share, "share")
     if path:
         config.pluginmanager.register(Clock(path), "clock")
 
@@ -181,9 +229,12 @@ def added(spent: Iterable[tuple[str, Spent]]) -> dict[str, Spent]:
 
 
 def summary(processes: Iterable[dict[FilePart, Spent]]) -> Iterator[str]:
-    """Lines that show the time per process, folder and file."""
+    """Give lines that show the time per process, folder and file.
+
+    What waits uses no processor: it sleeps, waits for a disk or for the other process.
+    """
     measured = list(processes)
-    yield "   wall  processor  where the time went (seconds)"
+    yield "   wall  processor  waiting  where the time went (seconds)"
     tables = [
         added(
             (f"process {i} of {len(measured)}", seconds)
@@ -195,29 +246,27 @@ def summary(processes: Iterable[dict[FilePart, Spent]]) -> Iterator[str]:
     ]
     for table in tables:
         yield from (
-            f"{s.wall:7.1f}  {s.processor:9.1f}  {n}" for n, s in list(table.items())[:LISTED]
+            f"{s.wall:7.1f}  {s.processor:9.1f}  {max(0.0, s.wall - s.processor):7.1f}  {n}"
+            for n, s in list(table.items())[:LISTED]
         )
         yield ""
 
 
 def _folder(part: FilePart) -> str:
-    return _name(FilePart(part.kind, Path(part.file).parent.as_posix() + "/"))
+    parent = part.file if part.kind == START else Path(part.file).parent.as_posix() + "/"
+    return _name(FilePart(part.kind, parent))
 
 
 def _name(part: FilePart) -> str:
-    return f"{part.file} (JVM)" if part.kind == JVM else part.file
+    return f"{part.file} (JVM)" if part.kind in (SESSION, COMMAND) else part.file
 
 
 def main() -> None:
-    """Show the time that the processes wrote down; record it with ``--record``."""
+    """Show the time that the processes wrote down."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    parser.add_argument("--record", action="store_true", help=f"write {RECORDED.name} again")
-    options = parser.parse_args()
-    processes = [read_spent(path) for path in options.files]
+    processes = [read_spent(path) for path in parser.parse_args().files]
     sys.stdout.writelines(f"{line}\n" for line in summary(processes))
-    if options.record:
-        write_recorded({part: s for spent in processes for part, s in spent.items()})
 
 
 if __name__ == "__main__":

@@ -1,79 +1,118 @@
-"""The two processes of `make test` share all tests, and neither has much more to do than the other."""
+"""The two processes of `make test` share all tests, and neither waits while there are some."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.durations import (
-    JVM,
+    COMMAND,
     OTHER,
-    UNKNOWN,
+    SESSION,
+    START,
     FilePart,
+    Queue,
     Spent,
-    read_recorded,
-    shares,
+    order_of,
     summary,
-    write_recorded,
 )
 
+PARTS = {FilePart(kind, f"{i}.py") for kind in (SESSION, COMMAND, OTHER) for i in range(4)}
 
-def seconds(parts: set[FilePart], recorded: dict[FilePart, float]) -> float:
-    return sum(recorded.get(part, UNKNOWN) for part in parts)
+SUITE = """
+import pytest
 
+@pytest.fixture(scope="module")
+def module():
+    yield
+    print("module torn down")
 
-def test_every_part_is_in_one_share() -> None:
-    parts = [FilePart(OTHER, f"{i}.py") for i in range(9)] + [
-        FilePart(JVM, "1.py"),
-        FilePart(JVM, "x.py"),
-    ]
-    first, second = shares(parts, {FilePart(OTHER, "3.py"): 9.0})
-    assert first | second == set(parts)
-    assert not first & second
-    assert {part for part in first if part.kind == JVM} == {
-        FilePart(JVM, "1.py"),
-        FilePart(JVM, "x.py"),
-    }
-    assert not any(part.kind == JVM for part in second)
+@pytest.mark.parametrize("number", range(3))
+def test_number(module, number):
+    print("ran", __name__, number)
+"""
 
 
-@pytest.mark.parametrize("jvm", [0.0, 5.0, 12.0])
-def test_shares_are_balanced(jvm: float) -> None:
-    recorded = {FilePart(JVM, "spark.py"): jvm}
-    recorded |= {FilePart(OTHER, f"{i}.py"): i / 4 for i in range(4, 16)}
-    first, second = shares(recorded, recorded)
-    longest = max(s for part, s in recorded.items() if part.kind == OTHER)
-    assert abs(seconds(first, recorded) - seconds(second, recorded)) <= longest
+def test_every_part_is_taken_once(tmp_path: Path) -> None:
+    """Also by two processes that take parts by turns."""
+    queues = [Queue(order_of(PARTS, process), tmp_path) for process in (1, 2)]
+    parts = [queue.take() for _ in PARTS for queue in queues]
+    assert sorted(part for part in parts if part) == sorted(PARTS)
 
 
-def test_where_one_process_is_busy_throughout_the_other_has_the_rest() -> None:
-    recorded = {
-        FilePart(JVM, "spark.py"): 100.0,
-        FilePart(OTHER, "a.py"): 3.0,
-        FilePart(OTHER, "b.py"): 1.0,
-    }
-    first, second = shares(recorded, recorded)
-    assert (len(first), len(second)) == (1, 2)
+@pytest.mark.parametrize("process", [1, 2])
+def test_what_is_left_is_taken_by_the_other_process(process: int, tmp_path: Path) -> None:
+    """A process that is alone runs everything, but the second has no Spark session."""
+    queue = Queue(order_of(PARTS, process), tmp_path)
+    parts = set(iter(queue.take, None))
+    assert parts == {part for part in PARTS if process == 1 or part.kind != SESSION}
 
 
-def test_what_is_recorded_is_read(tmp_path: Path) -> None:
-    long, short, other = FilePart(JVM, "a.py"), FilePart(OTHER, "b.py"), FilePart(OTHER, "a.py")
-    spent = {long: Spent(9.0, 3.25), short: Spent(9.0, UNKNOWN / 2), other: Spent(1.0, 2.0)}
-    write_recorded(spent, tmp_path / "durations.json")
-    assert read_recorded(tmp_path / "durations.json") == {long: 3.2, other: 2.0}
+def test_each_process_begins_with_what_is_its_own() -> None:
+    first, second = (order_of(PARTS, process) for process in (1, 2))
+    assert [part.kind for part in first] == [SESSION] * 4 + [COMMAND] * 4 + [OTHER] * 4
+    assert [part.kind for part in second] == [OTHER] * 4 + [COMMAND] * 4
+    assert first[-4:] == second[3::-1]
+
+
+def test_long_parts_come_first() -> None:
+    parts = [FilePart(OTHER, file) for file in ("tests/a.py", "tests/crash/b.py", "tests/c.py")]
+    assert order_of(parts, 2) == [parts[1], parts[0], parts[2]]
+
+
+def test_two_processes_run_every_test_once(tmp_path: Path) -> None:
+    """Fixtures of a module end with its last test."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"test_{name}.py").write_text(SUITE)
+    queue = tmp_path / "queue"
+    queue.mkdir()
+    ran: list[str] = []
+    for process in (1, 2):
+        (queue / "other-test_b.py").touch() if process == 1 else (
+            queue / "other-test_b.py"
+        ).unlink()
+        output = run_share(tmp_path, process, queue)
+        ran += [line for line in output.splitlines() if line.startswith(("ran", "module"))]
+    each = [[*(f"ran test_{name} {i}" for i in range(3)), "module torn down"] for name in "cab"]
+    assert ran == [line for lines in each for line in lines]
+
+
+def run_share(folder: Path, process: int, queue: Path) -> str:
+    """Run the tests in a folder as one of the processes; return what they print."""
+    plugin = ["-p", "tests.durations", "--share", str(process), "--queue", str(queue)]
+    words = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *plugin]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [*words, "--rootdir", str(folder), "-c", os.devnull, "."],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return done.stdout.replace("\n.", "\n").replace("..", "")
 
 
 def test_the_summary_has_processes_folders_and_files() -> None:
-    first = {FilePart(JVM, "tests/x/a.py"): Spent(2.0, 3.0)}
+    first = {
+        FilePart(START, "start and collection"): Spent(1.0, 1.0),
+        FilePart(SESSION, "tests/x/a.py"): Spent(2.0, 3.0),
+    }
     second = {
         FilePart(OTHER, "tests/y/b.py"): Spent(1.0, 1.0),
         FilePart(OTHER, "tests/y/c.py"): Spent(4.0, 1.0),
     }
-    assert [line.split() for line in summary([first, second])][1:4] == [
-        ["5.0", "2.0", "process", "2", "of", "2"],
-        ["2.0", "3.0", "process", "1", "of", "2"],
+    lines = list(summary([first, second]))
+    assert [line.split() for line in lines[1:4]] == [
+        ["5.0", "2.0", "3.0", "process", "2", "of", "2"],
+        ["3.0", "4.0", "0.0", "process", "1", "of", "2"],
         [],
     ]
-    assert "    5.0        2.0  tests/y/" in summary([first, second])
-    assert "    2.0        3.0  tests/x/a.py (JVM)" in summary([first, second])
+    assert "    5.0        2.0      3.0  tests/y/" in lines
+    assert "    2.0        3.0      0.0  tests/x/a.py (JVM)" in lines
+    assert lines.count("    1.0        1.0      0.0  start and collection") == 2
