@@ -153,7 +153,7 @@ def explain(
     checked_choice(format, EXPLAIN_FORMATS, "format")
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
     plans = _named(plan)
-    bound = _views({name: given.bound(mode) for name, given in plans.items()})
+    bound = _views({name: given.bound(mode) for name, given in plans.items()}, _temporary(plan))
     from substrait_agg.report.explained import explained
 
     name = plans[""].name if "" in plans else ""
@@ -302,7 +302,9 @@ def run(
     timer = StartTimer()
     plans = _named(plan)
     bound = _views(
-        {name: _bound_to_run(given, sources, options) for name, given in plans.items()}, sources
+        {name: _bound_to_run(given, sources, options) for name, given in plans.items()},
+        _temporary(plan),
+        sources,
     )
     from substrait_agg.optional_packages import require
 
@@ -320,10 +322,17 @@ def _named(plan: Plans) -> dict[str, Plan]:
     return {"": as_plan(plan)}
 
 
-def _views(plans: Mapping[str, BoundPlan], sources: Iterable[str] = ()) -> BoundViews:
+def _temporary(plan: Plans) -> frozenset[str]:
+    """Return the names of the views that are not stored; only a pipeline of SQL has some."""
+    return getattr(plan, "temporary", frozenset())
+
+
+def _views(
+    plans: Mapping[str, BoundPlan], temporary: frozenset[str], sources: Iterable[str] = ()
+) -> BoundViews:
     from substrait_agg.bind.plan.views import bound_views, one_view
 
-    return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, sources=sources)
+    return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, temporary, sources)
 
 
 def _bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -> BoundPlan:

@@ -23,6 +23,7 @@ from substrait_agg.bind.bound import Column
 from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.outputs.sinks import Sink
+from substrait_agg.changes.outputs.view_outputs import outputs_by_view
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.view.view import View
@@ -224,8 +225,15 @@ def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
     store = Checkpoint(world.checkpoint)
     document = plan_document(plan, world.setting.events)
     found = store.check(document, evolve=world.setting.other is not None)
-    check_outputs(outputs, world.checkpoint)
-    check_outputs_go_on(outputs, store.folder, evolutions(store, document, found), _no_writer)
+    *_, newest_view = outputs_by_view(
+        [(view, output) for output in outputs] if (view := plan.views[-1].name) else outputs,
+        None,
+        [v.name for v in plan.views],
+    )
+    specs = newest_view.outputs
+    check_outputs(specs, world.checkpoint)
+    known = evolutions(store, document, found, newest_view.view)
+    check_outputs_go_on(specs, store.folder, known, _no_writer, newest_view.view)
     store.create(document, evolve=world.setting.other is not None)
     store.claim()
     newest = store.versions()
@@ -239,12 +247,13 @@ def _run(world: World, plan: Flow, until: int, name: str, pause: Any) -> None:
         calls.append((version, changes.to_pylist()))
 
     delivery = Delivery(
-        outputs,
+        specs,
         checkpoint=world.checkpoint,
         since=newest[-1] if newest else None,
         on_changes=called,
         stdout=StringIO(),
         fence=store.fence,
+        view=newest_view.view,
     )
     try:
         _batches(world, plan, store, delivery, until, pause)
@@ -327,11 +336,13 @@ class Ending:
     lines: str
     files: dict[str, list[dict[str, Any]]]
     shown: list[dict[str, Any]]
+    others: list[tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]]
 
 
 def ending(world: World) -> Ending:
     """Read everything that is left."""
-    view = sa.open_view(str(world.checkpoint))
+    views = [view.name or None for view in world.setting.flow.views]
+    *others, view = (sa.open_view(str(world.checkpoint), name) for name in views)
     versions = view.versions()
     assert versions == list(range(len(versions)))
     begun = {evolved.version for evolved in view.evolutions()}
@@ -340,7 +351,11 @@ def ending(world: World) -> Ending:
     lines = (world.folder / "out.jsonl").read_text()
     shown = _sorted(pq.read_table(world.folder / "view" / "view.parquet"))
     back = {version: _sorted(view.retractions(version)) for version in begun}
-    return Ending(_sorted(view.to_arrow()), changes, back, lines, files, shown)
+    more = [
+        (_sorted(other.to_arrow()), [_sorted(other.changes(v - 1, v)) for v in versions])
+        for other in others
+    ]
+    return Ending(_sorted(view.to_arrow()), changes, back, lines, files, shown, more)
 
 
 def _in_order(row: dict[str, Any]) -> str:
@@ -385,7 +400,7 @@ def check_left(world: World, *, slept: bool = False) -> None:
     kept = [store.snapshot(v) for v in store.versions()]
     named = {r.name for s in kept[-KEPT:] for o in s.operators for r in o.runs}
     assert set(store.state.names()) == named, "state that no version names"
-    changes = {c.name for s in kept for c in (*s.changes, *s.retractions)}
+    changes = {c.name for s in kept for c in (*s.view_changes, *s.view_retractions)}
     assert slept or set(store.changes.names()) == changes, "change files that no version names"
     hidden = [
         p for p in world.folder.rglob("*") if p.name.startswith("draft-") or p.suffix == ".tmp"

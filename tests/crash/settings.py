@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import substrait_agg as sa
-from substrait_agg.bind.plan.views import one_view
+from substrait_agg.bind.plan.views import bound_views, one_view
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import PORT, WEIGHT
@@ -88,6 +88,26 @@ def chained() -> Setting:
     text = b.plan(whole, "k", "groups", "total", "greatest", "middle")
     flow = lower(sa.load(text.encode()).bound(), {("t",): "changelog"})
     return Setting(flow, EmitPolicy(rows=6), EventOptions(), _chained_rows())
+
+
+@cache
+def two_views() -> Setting:
+    """A view by (k, g), and a view by k that reads it: both have the changes of every version."""
+    b, c = plans.Builder(), plans.Builder()
+    table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})
+    x, y = (plans.column(2), "i64"), (plans.column(3), "fp64")
+    measures = [b.measure("sum", x, output="i64"), b.measure("median", y, output="fp64")]
+    groups = plans.aggregate(table, [plans.column(0), plans.column(1)], measures)
+    read = plans.read("groups", {"k": "i64", "g": "i64", "total": "i64", "middle": "fp64"})
+    above = [c.measure("count", output="i64!"), c.measure("max", x, output="i64")]
+    texts = {
+        "groups": b.plan(groups, "k", "g", "total", "middle"),
+        "tops": c.plan(plans.aggregate(read, [plans.column(0)], above), "k", "groups", "top"),
+    }
+    views = bound_views({name: sa.load(text.encode()).bound() for name, text in texts.items()})
+    flow = lower(views, {("t",): "changelog"})
+    assert [view.shared for view in flow.views] == [True, False]
+    return Setting(flow, EVERY_BATCH, EventOptions(), _chained_rows())
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A fetch, joins, one with a static table, and a set operation are struck at any file: the next run ends like an undisturbed one."""
+"""Fetches, joins, set operations and runs of two views are struck at any file: the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import pytest
 from tests.crash.cases import Undisturbed, cases, run_all, undisturbed
 from tests.crash.faulty_disk import READS
 from tests.crash.scenario import quick_batches
-from tests.crash.settings import looking_up, matching, ranked, subtracting
+from tests.crash.settings import looking_up, matching, ranked, subtracting, two_views
 from tests.crash.test_matrix import OPERATIONS, check_codes
 
 WRITES = [operation for operation in OPERATIONS if operation not in READS]
 
 
 @pytest.fixture(
-    scope="module", params=[ranked, matching, looking_up, subtracting], ids=lambda f: f.__name__
+    scope="module",
+    params=[ranked, matching, looking_up, subtracting, two_views],
+    ids=lambda f: f.__name__,
 )
 def whole(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

@@ -79,7 +79,11 @@ class LocalRun:
         options.pop("spark", None)
         given = RunOptions(**options)
         views = (
-            bound_views({name: _loaded(one).bound() for name, one in plan.items()}, sources=sources)
+            bound_views(
+                {name: _loaded(one).bound() for name, one in plan.items()},
+                getattr(plan, "temporary", ()),
+                sources,
+            )
             if isinstance(plan, Mapping)
             else one_view(_loaded(plan).bound())
         )
