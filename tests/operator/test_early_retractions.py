@@ -18,9 +18,11 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Port
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
+from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.plan.types import FP64
 from substrait_agg.required import required
-from tests.operator.measures_build import measure
+from tests.operator.measures_build import gone, measure
 from tests.operator.measures_build import row as some_row
 from tests.operator.measures_draw import DRAWS, KEYS, DrawnMeasures, Stream, node_of
 from tests.operator.measures_reference import Row, Values, canonical, evaluate, value_of
@@ -305,3 +307,20 @@ def test_a_policy_changes_no_arrival(kind: str, early: EarlyRetraction, tmp_path
         for world in worlds:
             world.batch(rows)
         assert worlds[0].view() == worlds[1].view()
+
+
+@pytest.mark.parametrize("early", ["carry", "refuse"])
+@pytest.mark.parametrize("kind", ["first", "last"])
+def test_rows_that_come_and_go_in_a_batch_count_for_arrivals(
+    tmp_path: Path, early: EarlyRetraction, kind: MeasureKind
+) -> None:
+    """A value arrives with the newest (oldest) row that has it, also if that very row goes again."""
+    measures = (measure(kind, "double", type_=FP64, keep_nulls=True), measure("max", "long"))
+    node = node_of((), measures, "changelog", ())
+    world = World(node if early == "carry" else guarded(node, early), tmp_path)
+    kept, passing, other = some_row(double=1.5, long=7), some_row(double=1.5, long=9), some_row(double=2.5, long=7)  # fmt: skip
+    came = [passing, other, kept] if kind == "first" else [kept, other, passing]
+    world.batch([*came, *gone(passing)], 1)
+    world.check()
+    ((values, _),) = world.log.items()
+    assert values[:2] == (1.5, 7)

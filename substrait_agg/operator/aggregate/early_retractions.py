@@ -23,10 +23,10 @@ from substrait_agg.operator.aggregate.arrivals import positions
 from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds, RowGroups
 from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, tree_delta
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
-from substrait_agg.operator.common.spec import OperatorSpec
+from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.finalize import GroupState, row_counts
 from substrait_agg.operator.measures.row_partials import split_rows
-from substrait_agg.state.keys.rows import Indices, Mask, take
+from substrait_agg.state.keys.rows import Indices, Mask, take, whole
 
 Int64s = npt.NDArray[np.int64]
 
@@ -72,6 +72,9 @@ def hold_early_retractions(
     if spec.early == "refuse":
         early = np.flatnonzero(_early(delta.entries.weights, delta.weights_after))
         _refuse(early, take(groups.keys, delta.groups[early[:1]]), delta.entries.payload)
+        if spec.by_arrival:
+            # All rows count, also those that cancel: the newest of them decides when a value arrived.
+            return AcceptedRows(_split(slice_, guard, spec), groups.of_row, groups.rows, delta)
     else:
         weights = np.maximum(delta.weights_after, 0) - np.maximum(delta.weights_before, 0)
     moved = np.flatnonzero(weights)
@@ -89,6 +92,14 @@ def hold_early_retractions(
     waiting = _below(delta.weights_after) - _below(delta.weights_before)
     aside = newly_below_zero(delta.weights_before, delta.weights_after)
     return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
+
+
+def _split(slice_: pa.Table, guard: TreeSpec, spec: OperatorSpec) -> pa.Table:
+    """Return the rows of a slice as delta rows."""
+    columns = {f"x{a}": whole(slice_, f"x{a}") for a in guard.arguments}
+    # The row that creates the group of an aggregate without grouping has neither.
+    columns |= {name: whole(slice_, name).fill_null(0) for name in (POSITION, WEIGHT)}
+    return pa.Table.from_batches([split_rows(pa.RecordBatch.from_pydict(columns), spec)])
 
 
 def _below(weights: Int64s) -> int:
