@@ -31,10 +31,22 @@ from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
-from substrait_agg.spark.inputs.stream_batch import TAG, StreamBatch, TableRows, TableUse
+from substrait_agg.spark.inputs.stream_batch import (
+    TAG,
+    StreamBatch,
+    TableRows,
+    TableUse,
+    tagged,
+)
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.sources.files import escaped
-from substrait_agg.spark.sources.open import SourceFrame, open_source, sets_aside
+from substrait_agg.spark.sources.open import (
+    SourceFrame,
+    has_files,
+    is_static,
+    open_source,
+    sets_aside,
+)
 from substrait_agg.spark.sources.specs import SourceSpec, Table
 from substrait_agg.spark.types.bad_rows import BAD, BadRows
 from substrait_agg.spark.types.literals import literal
@@ -110,8 +122,9 @@ class Inputs:
         self._spark, self._flow, self._sources = spark, flow, sources
         self._events = {event.table: event for event in events}
         self._looked_at = bool(events) or any(map(sets_aside, sources.values()))
-        self._whole = whole_origins(flow, self._events, every=self._looked_at)
         self._opened: dict[TableOrigin, SourceFrame] = {}
+        self._of_files = not self._looked_at and self._has_files()
+        self._whole = whole_origins(flow, self._events, every=self._looked_at or self._of_files)
         self._uses: list[tuple[Node, Branch, TableOrigin]] = []
         self._first: list[tuple[Node, Branch, DataFrame]] = []
         prepared: dict[int, list[DataFrame]] = {}
@@ -124,8 +137,8 @@ class Inputs:
         }
         self._operators = tuple(prepared)
         self._tables = tuple(dict.fromkeys(origin.table for _, _, origin in self._uses))
-        whole = (self._source(self._whole[table]).frame for table in self._tables)
-        self.stream = _tagged([*map(union_all, prepared.values()), *whole])
+        whole = [self._source(self._whole[table]) for table in self._tables]
+        self.stream = self._stream(list(map(union_all, prepared.values())), whole)
         self._table_uses = self._ordered_uses()
 
     def _open(
@@ -156,6 +169,23 @@ class Inputs:
     def first_rows(self, node: Node, port: int) -> DataFrame:
         """Return the rows of the first version that come in through a port."""
         return union_all([r for n, b, r in self._first if n.id == node.id and b.port == port])
+
+    def _has_files(self) -> bool:
+        """Return whether batches are read from the files that Spark plans, for several tables.
+
+        The stream has no columns then, so that Spark plans a batch quickly.
+        """
+        origins = whole_origins(self._flow, self._events).values()
+        streams = [o for o in origins if not is_static(self._sources[o.table])]
+        return len(streams) > 1 and all(has_files(self._sources[o.table], o) for o in streams)
+
+    def _stream(self, prepared: list[DataFrame], whole: list[SourceFrame]) -> DataFrame | None:
+        """Return prepared rows and the rows of tables as one stream; None if nothing streams."""
+        if self._of_files:
+            read = [source.stream for source in whole if source.stream is not None]
+            return reduce(DataFrame.unionAll, (rows.select(F.lit(True)) for rows in read))
+        frames = [*prepared, *(source.frame for source in whole)]
+        return tagged(frames, range(len(frames))) if frames else None
 
     def _ordered_uses(self) -> tuple[TableUse, ...]:
         """Return the branches from streaming tables in the order of the sources of the stream."""
@@ -210,8 +240,8 @@ class Inputs:
                 yield BatchInputs(rows, {}, times)
             return
         sets = len(self._operators) + len(self._tables)
-        readers = {use.opened: self._source(use.opened).reader for use in self._table_uses}
-        batch = StreamBatch(frame, sets, readers, planned)
+        opened = {use.opened: self._source(use.opened) for use in self._table_uses}
+        batch = StreamBatch(frame, sets, opened, planned, of_files=self._of_files)
         try:
             yield BatchInputs({}, self._table_rows(batch), BatchTimes(instant))
             count(batch.rows_without_spark)
@@ -323,24 +353,6 @@ def whole_origins(
         )
         whole[origin.table] = TableOrigin(origin.table, names, tuple(typed.values()), keyed)
     return whole
-
-
-def _tagged(streams: Sequence[DataFrame]) -> DataFrame | None:
-    """Return several streams as one: a tag, and the columns of each as a struct ``o{tag}``.
-
-    A single stream is returned unchanged, no stream as None.
-    """
-    if len(streams) < 2:
-        return next(iter(streams), None)
-    parts = []
-    for tag, frame in enumerate(streams):
-        own = F.struct(*(F.col(name) for name in frame.columns))
-        columns = [
-            (own if i == tag else F.lit(None).cast(other.schema)).alias(f"o{i}")
-            for i, other in enumerate(streams)
-        ]
-        parts.append(frame.select(F.lit(tag).alias(TAG), *columns))
-    return reduce(DataFrame.unionAll, parts)
 
 
 def _untagged(batch: DataFrame, streams: int) -> list[DataFrame]:

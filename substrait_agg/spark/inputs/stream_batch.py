@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.spark.inputs.arrow_inputs import can_exchange, can_prepare, prepared_rows
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.session.errors import SPARK_ERRORS
-from substrait_agg.spark.sources.parquet_reader import ParquetReader, PlannedFiles
+from substrait_agg.spark.sources.open import SourceFrame
+from substrait_agg.spark.sources.parquet_reader import PlannedFiles, count_rows
 from substrait_agg.spark.types.schema import column_name
 
 Collect = Callable[[DataFrame], pa.Table | None]
@@ -63,20 +64,35 @@ class StreamBatch:
     Args:
         frame: the rows of the batch, tagged if there are several sets of columns.
         sets: number of sets of columns.
-        readers: the tables in the order of Spark's sources, with the readers of their files.
+        sources: the tables in the order of Spark's sources.
         planned: what Spark has planned to read from each source; empty if that is not known.
+        of_files: whether `frame` has no columns, and the rows are read from the planned files. There
+            is a set of columns for each table then.
     """
 
     def __init__(
         self,
         frame: DataFrame,
         sets: int,
-        readers: Mapping[TableOrigin, ParquetReader | None],
+        sources: Mapping[TableOrigin, SourceFrame],
         planned: Sequence[PlannedSource],
+        *,
+        of_files: bool,
     ) -> None:
-        self._frame, self._sets, self._readers = frame, sets, readers
-        known = len(planned) == len(readers)
-        self._planned = dict(zip(readers, planned, strict=True)) if known else {}
+        self._stream, self._sources, self._of_files = frame, sources, of_files
+        known = len(planned) == len(sources)
+        self._planned = dict(zip(sources, planned, strict=True)) if known else {}
+        if of_files and not all(source.empty or source.files for source in self._planned.values()):
+            self._planned = {}
+        if of_files and not self._planned:
+            raise RunFailed(
+                "BATCH_FAILED",
+                "the files of the batch are not in the log of Spark",
+                help="restore the whole checkpoint folder from one copy",
+            )
+        tags = enumerate(sources) if of_files else ()
+        self._origins = {tag: origin for tag, origin in tags if self.has_rows(origin)}
+        self._tags = tuple(self._origins) if of_files else tuple(range(sets))
         self._collected: pa.Table | None = None
         self._unreadable = False
         self._shared: DataFrame | None = None
@@ -93,7 +109,7 @@ class StreamBatch:
             return None
         found = {}
         for origin, planned in self._planned.items():
-            reader = self._readers[origin]
+            reader = self._sources[origin].reader
             if planned.empty:
                 continue
             opened = reader.open(planned.files) if reader and planned.files else None
@@ -104,10 +120,13 @@ class StreamBatch:
 
     @property
     def rows_without_spark(self) -> tuple[int, ...]:
-        """Return the number of rows of each source that has any; empty if Spark has read the batch."""
-        if self._shared is not None or self._collected is not None or not self._read:
+        """Return the number of rows of each source that has any; empty if Spark's stream read them."""
+        streamed = self._shared is not None or self._collected is not None or not self._read
+        if streamed and not self._of_files:
             return ()
-        return tuple(files.rows for files in (self.files or {}).values())
+        if self.files is not None:
+            return tuple(files.rows for files in self.files.values())
+        return tuple(count_rows(p.files) for p in self._planned.values() if p.files)
 
     def table(self, origin: TableOrigin) -> pa.Table:
         """Return the rows of a table: ``c0``, ``c1``, ... and the weight, read from `files`.
@@ -129,6 +148,13 @@ class StreamBatch:
         return not self._unreadable
 
     @cached_property
+    def _frame(self) -> DataFrame:
+        """Return the rows of the batch, tagged if there are several sets of columns."""
+        if not self._of_files:
+            return self._stream
+        return tagged([self.frame(tag) for tag in self._tags], self._tags)
+
+    @cached_property
     def bytes(self) -> int:
         """Return the bytes of the batch, as Spark estimates them before reading."""
         frame: Any = self._frame
@@ -147,7 +173,7 @@ class StreamBatch:
                 raise RunFailed("BATCH_FAILED", "the batch is too large for the driver")
             self._unreadable = False
         rows = self._collected
-        if self._sets == 1:
+        if len(self._tags) == 1:
             return rows
         own = rows.filter(pc.equal(rows.column(TAG), tag)).column(f"o{tag}").combine_chunks()
         arrays = own.chunks if isinstance(own, pa.ChunkedArray) else [own]
@@ -157,24 +183,50 @@ class StreamBatch:
 
     def frame(self, tag: int) -> DataFrame:
         """Return a set of columns of the batch as a DataFrame."""
+        if self._of_files:
+            return self._frame_of_files(self._origins[tag])
         if self._shared is None:
             self._shared = self._share()
-        if self._sets == 1:
+        if len(self._tags) == 1:
             return self._shared
         return self._shared.where(F.col(TAG) == tag).select(f"o{tag}.*")
+
+    def _frame_of_files(self, origin: TableOrigin) -> DataFrame:
+        read, files = self._sources[origin].of_files, self._planned[origin].files
+        if read is None or files is None:
+            raise TypeError(origin)
+        return read(self._stream.sparkSession, files)
 
     def _share(self) -> DataFrame:
         """Return the batch as a DataFrame that may be read several times."""
         if self._collected is not None:
             session: SparkSession = self._frame.sparkSession
             return session.createDataFrame(self._collected, self._frame.schema)
-        return self._frame.persist() if self._sets > 1 else self._frame
+        return self._frame.persist() if len(self._tags) > 1 else self._frame
 
     def close(self) -> None:
         """Release what the batch keeps."""
-        if self._shared is not None and self._sets > 1:
+        if self._shared is not None and len(self._tags) > 1:
             with suppress(*SPARK_ERRORS):
                 self._shared.unpersist()
+
+
+def tagged(frames: Sequence[DataFrame], tags: Sequence[int]) -> DataFrame:
+    """Return several sets of columns as one: a tag, and the columns of each as a struct ``o{tag}``.
+
+    A single set is returned unchanged.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    parts = []
+    for tag, frame in zip(tags, frames, strict=True):
+        own = F.struct(*(F.col(name) for name in frame.columns))
+        columns = [
+            (own if other == tag else F.lit(None).cast(schema.schema)).alias(f"o{other}")
+            for other, schema in zip(tags, frames, strict=True)
+        ]
+        parts.append(frame.select(F.lit(tag).alias(TAG), *columns))
+    return reduce(DataFrame.unionAll, parts)
 
 
 class TableRows:

@@ -67,6 +67,14 @@ def escaped(name: str) -> str:
     return "".join(f"\\{c}" if c in _GLOB else c for c in name)
 
 
+def is_plain_folder(location: str) -> bool:
+    """Return whether a location is the path of a local folder, without wildcards."""
+    try:
+        return not _GLOB & set(location) and Path(location).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _is_shown(name: str) -> bool:
     """Return whether Spark reads files and folders of this name.
 

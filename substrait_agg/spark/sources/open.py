@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -20,6 +21,7 @@ from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.session.errors import reason_of
 from substrait_agg.spark.sources import specs
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
+from substrait_agg.spark.sources.files import escaped, is_plain_folder
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, parquet_reader
 from substrait_agg.spark.sources.parse_faults import (
     TextColumn,
@@ -90,12 +92,17 @@ class SourceFrame:
         weight: which weights are possible.
         streaming: False for a static source, which is one batch.
         reader: reads files of the source without Spark; None if Spark has to.
+        stream: the rows as they are in the source.
+        of_files: returns the rows of some files of the source, as `frame` has them; None if that is
+            not known to be the same.
     """
 
     frame: DataFrame
     weight: WeightKind
     streaming: bool
     reader: ParquetReader | None = None
+    stream: DataFrame | None = None
+    of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
 
 
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
@@ -159,7 +166,30 @@ def open_source(
             spec = replace(spec, change="weight", change_column=WEIGHT)
     shaped = _shaped(frame, spec, origin, table)
     reader = parquet_reader(spec, frame.schema, origin, OPERATIONS)
-    return SourceFrame(shaped, weight_kind(source), frame.isStreaming, reader)
+
+    def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
+        # As Spark's stream of files does: folders below the location may have values in their names.
+        options = {**dict(spec.options), "basePath": spec.location}
+        batch = session.read.schema(frame.schema).options(**options)
+        return _shaped(batch.parquet(*(escaped(unquote(u)) for u in uris)), spec, origin, table)
+
+    return SourceFrame(
+        shaped,
+        weight_kind(source),
+        frame.isStreaming,
+        reader,
+        frame,
+        of_files if has_files(source, origin) else None,
+    )
+
+
+def has_files(source: str | SourceSpec | DataFrame, origin: TableOrigin) -> bool:
+    """Return whether rows of a source are known from the names of its files alone."""
+    if isinstance(source, DataFrame):
+        return False
+    spec = as_spec(source)
+    plain = spec.format == "parquet" and spec.bad_rows == "fail" and spec.change != "debezium"
+    return plain and origin.upsert is None and is_plain_folder(spec.location)
 
 
 def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:

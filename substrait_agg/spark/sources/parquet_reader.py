@@ -7,6 +7,7 @@ of that: Spark then reads the files, and reports what is wrong with them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from urllib.parse import unquote
@@ -173,6 +174,15 @@ class ParquetReader:
         if places.null_count:
             raise ValueError(self.change.name)
         return pa.array(list(self.signs.values()), pa.int64()).take(places)
+
+
+def count_rows(uris: Sequence[str]) -> int:
+    """Return the number of rows of files; a file that cannot be opened has none."""
+    rows = 0
+    for uri in uris:
+        with suppress(*UNREADABLE):
+            rows += pq.read_metadata(_local_path(uri)).num_rows
+    return rows
 
 
 def parquet_reader(
