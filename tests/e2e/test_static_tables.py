@@ -11,9 +11,11 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused
 from substrait_agg.spark.execution.job import JobResult, OperatorJob
+from tests.e2e.event_model import Rule, Table, drawn
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, read
 from tests.e2e.running import check_versions, maintain
 from tests.executors import ON_SPARK, drivers, watched
+from tests.joins import test_static_event_time as event_time
 from tests.joins.test_static_sources import (
     CITIES,
     FEED,
@@ -24,6 +26,7 @@ from tests.joins.test_static_sources import (
     wanted,
     write_cities,
 )
+from tests.windowed import Windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,3 +95,24 @@ def test_a_stream_joined_with_a_dataframe(spark: SparkSession, tmp_path: Path) -
         with pytest.raises(StateRefused) as raised:
             maintain(spark, enriched(), sources, checkpoint)
         assert raised.value.code == "STATIC_TABLE_CHANGED"
+
+
+def test_late_rows_are_found_behind_a_lookup_join(spark: SparkSession, tmp_path: Path) -> None:
+    """Groups above the join close as those over the table do."""
+    table = Table("goals", drawn(3, batches=4), Rule(behind=10))
+    given = event_time.sources(tmp_path, table)
+    watermark = {"goals.t": "max-diff:10s"}
+    goals = {"goals": given["goals"]}
+    wanted = maintain(
+        None, event_time.without_teams(Windows()), goals, tmp_path / "plain", watermark=watermark
+    )
+    checkpoint = tmp_path / "checkpoint"
+    plan = event_time.with_teams(Windows(), "left")
+    assert maintain(spark, plan, given, checkpoint, watermark=watermark) == wanted
+    states = [sa.open_state(folder) for folder in (tmp_path / "plain", checkpoint)]
+    closed = [
+        state.show(operator=number, tree="closed", limit=None)["closed"].num_rows
+        for number, state in enumerate(states)
+    ]
+    assert closed[0] == closed[1] > 0
+    assert sum(states[1].at(version).counters["late"] for version in wanted)

@@ -209,8 +209,10 @@ class ArrowSteps:
         if below.time is not None:
             times, valid = instants(whole(rows, f"c{below.time}"))
             rows = rows.append_column(TIME, pa.array(times, mask=~valid))
-        if not below.is_source:
+        if not below.passes_late:
             return branch_rows(node, branch, rows, Lateness())
+        if not below.is_source:
+            return branch_rows(node, branch, rows, lateness)
         origin = below.branches[0].origin
         table = ".".join(origin.table) if isinstance(origin, TableOrigin) else ""
         return branch_rows(node, branch, rows, lateness, table, tuple(output_names(below)))

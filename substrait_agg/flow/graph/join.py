@@ -81,8 +81,8 @@ class Join(Node):
 
     @property
     def emits_together(self) -> bool:
-        """See `Node`: a row with a match replaces the row without one."""
-        return True
+        """See `Node`: a row with a match replaces the row without one, if matches come later."""
+        return self.lookup_port is None
 
     @property
     def timed_by(self) -> tuple[Expr, ...]:
@@ -103,6 +103,12 @@ class Join(Node):
             right or (left and follows_matches(self.kind, 1)),
             left or (right and follows_matches(self.kind, 0)),
         )
+
+    @property
+    def lookup_port(self) -> int | None:
+        """See `Node`: the rows of a side that is not stored find all their matches at once."""
+        sides = enumerate(zip(self.static_ports, self.stored_ports, strict=True))
+        return next((i for i, (static, stored) in sides if not static and not stored), None)
 
     @property
     def port_columns(self) -> tuple[tuple[int, Expr | None], ...]:

@@ -90,6 +90,8 @@ class Node:
         events: the keys that follow event time (`flow.passes.event_time`).
         forget: what happens to the rows in the view of idle groups that are evicted; empty if none
             are evicted.
+        passes_late: whether its output may have rows that are late for the operators above, because
+            it passes rows of a table on.
         timed: whether rows carry event time, which determines
             idle groups; otherwise processing time
             does.
@@ -104,6 +106,7 @@ class Node:
     events: tuple[EventKey, ...] = ()
     forget: Forget = ""
     timed: bool = False
+    passes_late: bool = False
 
     # --- input ---------------------------------------------------------------------------------
 
@@ -240,6 +243,14 @@ class Node:
     def output_weight(self) -> WeightKind:
         """Return what is known about the weights of its changes."""
         return "changelog"
+
+    @property
+    def lookup_port(self) -> int | None:
+        """Return the port whose rows alone decide when the output changes, if others are static.
+
+        Each of its rows is looked up in the static rows. None if there is no such port.
+        """
+        return None
 
     @property
     def is_source(self) -> bool:

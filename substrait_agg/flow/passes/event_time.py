@@ -55,10 +55,17 @@ _Rule = Callable[[Call, Sequence[EventTimeColumn]], EventTimeColumn]
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """The watermark column of each table, and the tables that are read before any watermark."""
+    """The columns with a watermark.
+
+    Attributes:
+        columns: the watermark column of each table.
+        fixed: the tables that are read before any watermark.
+        through_lookups: whether event time passes through joins with static rows.
+    """
 
     columns: Mapping[Table, str]
     fixed: Collection[Table] = ()
+    through_lookups: bool = True
 
 
 def with_event_keys(flow: Flow, events: EventColumns) -> Flow:
@@ -66,7 +73,8 @@ def with_event_keys(flow: Flow, events: EventColumns) -> Flow:
     done: list[Node] = []
     for node in flow.operators:
         timed = node.with_time(_time_of(node, events)) if node.is_source else node
-        done.append(replace(timed, events=_event_keys(timed, done, events)))
+        late = _passes_late(node, done, events)
+        done.append(replace(timed, events=_event_keys(timed, done, events), passes_late=late))
     return replace(flow, operators=tuple(done))
 
 
@@ -84,6 +92,23 @@ def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple
     return tuple(key for key in keys if key is not None)
 
 
+def _passes_late(node: Node, done: Sequence[Node], events: EventColumns) -> bool:
+    """Return whether the output of an operator may have late rows.
+
+    Upserts, and joins that look up rows of tables, pass rows on; other operators drop late ones.
+    """
+    if node.is_source:
+        return True
+    if node.lookup_port is None or not events.through_lookups:
+        return False
+    return any(
+        done[branch.origin.operator].passes_late
+        if isinstance(branch.origin, OperatorOrigin)
+        else isinstance(branch.origin, TableOrigin)
+        for branch in node.inputs[node.lookup_port].branches
+    )
+
+
 def _time_of(node: Node, events: EventColumns) -> int | None:
     """Return the output column of an upsert operator that is the event time of its table."""
     origin = node.branches[0].origin
@@ -95,19 +120,48 @@ def _time_of(node: Node, events: EventColumns) -> int | None:
 
 def _is_fixed(branch: Branch, events: EventColumns) -> bool:
     origin = branch.origin
-    return isinstance(origin, RowsOrigin) or (
-        isinstance(origin, TableOrigin) and origin.table in events.fixed
+    return (
+        branch.static
+        or isinstance(origin, RowsOrigin)
+        or (isinstance(origin, TableOrigin) and origin.table in events.fixed)
     )
 
 
 def _event_time_columns(
     branch: Branch, node: Node, done: Sequence[Node], events: EventColumns
 ) -> list[EventTimeColumn]:
+    columns = _branch_columns(branch, done, events)
+    return [time_of_expression(expression, columns) for expression in node.timed_by]
+
+
+def _branch_columns(
+    branch: Branch, done: Sequence[Node], events: EventColumns
+) -> list[EventTimeColumn]:
     columns = _origin_columns(branch, done, events)
     for step in branch.steps:
         if isinstance(step, ProjectStep):
             columns = [time_of_expression(e, columns) for e in step.expressions]
-    return [time_of_expression(expression, columns) for expression in node.timed_by]
+    return columns
+
+
+def _looked_up_columns(
+    node: Node, done: Sequence[Node], events: EventColumns
+) -> list[EventTimeColumn]:
+    """Return how the output of a join with static rows follows event time.
+
+    A row of its output comes and goes with one row of the other input.
+    """
+    columns: list[EventTimeColumn] = [None] * len(node.types)
+    if node.lookup_port is None or not events.through_lookups:
+        return columns
+    branches = node.inputs[node.lookup_port].branches
+    inputs = [_branch_columns(b, done, events) for b in branches if not _is_fixed(b, events)]
+    for ordinal, (port, expression) in enumerate(node.port_columns or ()):
+        if port == node.lookup_port and expression is not None:
+            found = [time_of_expression(expression, into) for into in inputs]
+            if found and all(other == found[0] for other in found):
+                columns[ordinal] = found[0]
+    return columns
 
 
 def _origin_columns(
@@ -120,6 +174,8 @@ def _origin_columns(
     columns: list[EventTimeColumn] = [None] * len(origin.types)
     if isinstance(origin, OperatorOrigin):
         below = done[origin.operator]
+        if below.lookup_port is not None:
+            return _looked_up_columns(below, done, events)
         if below.time is not None:
             columns[below.time] = EventTimePoint()
         for event in below.events:

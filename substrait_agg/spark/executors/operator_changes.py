@@ -83,8 +83,7 @@ class OperatorChanges:
 
     def fits_arrow(self, spec: InputSpec) -> bool:
         """Return whether `arrow_rows` gives the rows of `prepared`."""
-        # Only changes of upserts can be late.
-        late = self._below.is_source and self._lateness != Lateness()
+        late = self._below.passes_late and self._lateness != Lateness()
         return not late and can_prepare(self._below.types, self._node, self._branch, spec)
 
     def arrow_rows(self, _collect: Collect) -> pa.Table:

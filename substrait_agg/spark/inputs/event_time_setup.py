@@ -57,7 +57,12 @@ def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> Eve
     for source in options.sources:
         if source.table in fixed:
             raise _no_stream(source)
-    return EventColumns({source.table: source.column for source in options.sources}, fixed)
+    return EventColumns(
+        {source.table: source.column for source in options.sources},
+        fixed,
+        # The late rows of a join are not those of a table, so they cannot be written as such.
+        through_lookups=not options.keep_late,
+    )
 
 
 def forgetting(options: EventOptions) -> Forget:

@@ -394,15 +394,18 @@ def operator_changes(
         node: the operator that reads the changes.
         branch: the branch from `below` to `node`.
         paths: the change files.
-        lateness: the tests for rows that are late for `node`. Only changes of upserts can be late.
-            Other operators change no closed group, because they drop late rows themselves.
+        lateness: the tests for rows that are late for `node`. Only changes of upserts, and of joins
+            that pass rows of tables on, can be late. Other operators change no closed group,
+            because they drop late rows themselves.
     """
     frame = read_changes(spark, below, paths)
     if below.time is not None:
         time = micros(F.col(column_name(below.time)), below.types[below.time])
         frame = frame.withColumn(TIME, time)
-    if not below.is_source:
+    if not below.passes_late:
         return BranchRows(node, branch, frame, Lateness())
+    if not below.is_source:
+        return BranchRows(node, branch, frame, lateness)
     origin = below.branches[0].origin
     table = ".".join(origin.table) if isinstance(origin, TableOrigin) else ""
     return BranchRows(

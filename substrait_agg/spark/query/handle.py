@@ -130,7 +130,7 @@ class Run:
         """
         last = self._batches.last
         if last is None:
-            self._batches.run(self._inputs.first, None, FIRST_BATCH)
+            self._run_first()
         elif self._checked.changed:
             checked = self._checked
             stored = stored_inputs(checked.flow, last, str(checked.store.folder), checked.changed)
@@ -144,6 +144,16 @@ class Run:
         if self._inputs.stream is not None:
             self._query = self._start(self._options.trigger)
         self._batch_timer.set(due)
+
+    def _run_first(self) -> None:
+        """Commit the first version, with the rows of static tables."""
+        try:
+            self._batches.run(self._inputs.first, None, FIRST_BATCH)
+        except RunFailed as error:
+            failed = self._explained(self._spark, error)
+            if failed is error:
+                raise
+            raise failed from error
 
     def _is_planned(self) -> bool:
         """Return whether Spark has planned a batch that is not committed."""
