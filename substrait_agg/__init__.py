@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from substrait_agg.api import Plan, explain, load, open_state, open_view, run, validate
+from substrait_agg.api import Plan, explain, load, open_state, open_view, run, sql, validate
 from substrait_agg.errors import (
     CommitConflict,
     InputRefused,
@@ -67,6 +67,7 @@ __all__ = [
     "open_view",
     "register_measure",
     "run",
+    "sql",
     "unregister_measure",
     "validate",
 ]

@@ -7,6 +7,7 @@ and does not load Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ __all__ = [
     "open_state",
     "open_view",
     "run",
+    "sql",
     "validate",
 ]  # fmt: skip
 
@@ -71,6 +73,66 @@ def load(source: PlanSource) -> Plan:
     plan = as_plan(source)
     _ = plan.decoded
     return plan
+
+
+def sql(
+    text: str | Path,
+    sources: Mapping[str, Any] | None = None,
+    *,
+    spark: Any = None,
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    spark_log: IO[bytes] | None = None,
+) -> Plan:
+    """Plan SQL text: CREATE TABLE statements, and one query or CREATE VIEW.
+
+    The columns of a table are those of CREATE TABLE, or those of its source: of Parquet footers, of
+    the first rows of the oldest CSV or JSON file, or of a table of Spark. It needs Spark only for
+    sources that it cannot read without.
+
+    Args:
+        text: SQL text, or the `Path` of a file with it.
+        sources: as in `run`; an Arrow schema is possible as well. Tables that the text creates need
+            no source here.
+        spark: session to open sources with; None starts one where it is needed.
+        conf: as in `run`.
+        master: as in `run`.
+        spark_log: as in `run`.
+
+    Returns:
+        The plan, for `run`, `validate` and `explain`. Its producer is the release of DataFusion.
+
+    Raises:
+        SqlRefused: the text cannot be planned: SQL_SYNTAX, SQL_STATEMENTS, SQL_TABLE_UNKNOWN,
+            SQL_COLUMN_UNKNOWN, SQL_FUNCTION_UNKNOWN, SQL_TYPES, SQL_NOT_DETERMINISTIC, SQL_NOT_IN
+            or SQL_NOT_PLANNED; `line`, `column` and `excerpt` say where.
+        InputRefused: the columns of a source are not known, such as SOURCE_TYPES_UNKNOWN.
+        UsageError: DATAFUSION_MISSING; FILE_NOT_FOUND or FILE_NOT_READABLE for a path.
+
+    Example:
+        >>> plan = sql(
+        ...     "CREATE TABLE sales (region varchar, amount int);"
+        ...     "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
+        ... )
+        >>> plan.bound().names
+        ('region', 'total')
+    """
+    from substrait_agg.optional_packages import require
+
+    require("datafusion")
+    from substrait_agg.spark.sources.inferred_columns import columns_of_sources
+    from substrait_agg.sql_planner.planning import plan_script
+    from substrait_agg.sql_planner.script import script_text
+
+    def session() -> Any:
+        require("pyspark", "pandas")
+        from substrait_agg.spark.session.session import get_session
+
+        return get_session(master, conf, spark, spark_log)
+
+    file = str(text) if isinstance(text, Path) else ""
+    script = script_text(text) if isinstance(text, Path) else text
+    return plan_script(script, partial(columns_of_sources, sources or {}, session), file)
 
 
 def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:

@@ -21,6 +21,8 @@ class Problem:
         message: what is wrong.
         help: what to do about it.
         producer: the producer whose profile determines how the place is read; empty if none does.
+        excerpt: the lines of SQL text that the problem is about, with carets; empty for a plan that
+            does not come from SQL text.
     """
 
     code: str
@@ -29,6 +31,7 @@ class Problem:
     message: str
     help: str
     producer: str = ""
+    excerpt: str = ""
 
     def as_dict(self) -> Mapping[str, str]:
         """Return the problem as JSON-ready strings: code, level, path, message, help."""

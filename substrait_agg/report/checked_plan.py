@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from substrait_agg.errors import PlanRefused, PlanUnreadable, checked_choice
 from substrait_agg.problems import MODES, Mode, Problem, Problems
@@ -20,6 +20,14 @@ PlanSource = Any
 ``Plan`` message."""
 
 _WITH_SOURCES = "with the column types of its sources"
+
+
+class PlanOrigin(Protocol):
+    """The text that a plan was made from."""
+
+    def located(self, problem: Problem) -> Problem:
+        """Return a problem of the plan with its place in the text, if one is known."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,12 @@ class Plan:
     Attributes:
         name: the file it came from, or empty.
         content: protobuf or protobuf-JSON as bytes, JSON text, or a protobuf message.
+        origin: the text that the plan was made from; None if it was given as a plan.
     """
 
     name: str
     content: Any
+    origin: PlanOrigin | None = field(default=None, repr=False, compare=False)
     _checked: dict[tuple[Mode, object], Checked] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -76,7 +86,7 @@ class Plan:
 
         known = (mode, registered())
         if known not in self._checked:
-            self._checked[known] = _check(self.content, mode)
+            self._checked[known] = self._located(_check(self.content, mode))
         return self._checked[known]
 
     def check_with(self, source_schemas: SourceSchemas) -> Checked:
@@ -87,9 +97,14 @@ class Plan:
         Args:
             source_schemas: the columns of these tables, by table name.
         """
-        checked = _check(self.content, "lenient", source_schemas)
+        checked = self._located(_check(self.content, "lenient", source_schemas))
         self._checked["lenient", _WITH_SOURCES] = checked
         return checked
+
+    def _located(self, checked: Checked) -> Checked:
+        if self.origin is None:
+            return checked
+        return replace(checked, problems=tuple(map(self.origin.located, checked.problems)))
 
     def check_to_run(self, mode: Mode = "lenient") -> Checked:
         """Return the check that a run uses.

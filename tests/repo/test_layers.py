@@ -34,7 +34,7 @@ LAYERS = (
     {"evaluation"},
     {"explanation"},
     {"report"},
-    {"sql"},
+    {"sql_planner"},
     {"operator", "state"},
     {"commit"},
     {"metrics"},

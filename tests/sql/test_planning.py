@@ -8,8 +8,8 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.rewrite import table_reads
-from substrait_agg.sql.planning import plan_query, plan_statement
-from substrait_agg.sql.script import statements
+from substrait_agg.sql_planner.planning import plan_query, plan_statement
+from substrait_agg.sql_planner.script import statements
 
 COLUMNS = pa.schema(
     [

@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from substrait_agg.errors import InputRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _File = tuple[str, int, int]
 """A file: its URI, its modification time in milliseconds since 1970, its size in bytes."""
@@ -126,6 +127,26 @@ def _listed_here(root: str) -> Iterator[_File]:
             if status.st_size > 0:
                 milliseconds = status.st_mtime_ns // 1_000_000
                 yield f"file:{_readable(path)}", milliseconds, status.st_size
+
+
+def local_files(location: str) -> list[str] | None:
+    """Return the data files at a local path, oldest first.
+
+    Returns:
+        None for a glob or a URL. An empty list if there is nothing.
+
+    Raises:
+        InputRefused: SOURCE_UNREADABLE.
+    """
+    place = Path(location)
+    if "://" in location or (_GLOB & set(location) and not place.exists()):
+        return None
+    if place.is_file():
+        return [str(place)]
+    if not place.is_dir():
+        return []
+    found = sorted((at, uri.removeprefix("file:")) for uri, at, _ in _listed_here(str(place)))
+    return [name for _, name in found]
 
 
 def local_sizes(location: str) -> list[int] | None:

@@ -75,7 +75,7 @@ def source_schemas(
             ``COLUMN_AMBIGUOUS``.
     """
     found = {table: source_of(table, sources) for table, _ in tables}
-    schemas = {table: _schema(source, table, session) for table, source in found.items()}
+    schemas = {table: schema_of(source, table, session) for table, source in found.items()}
     return {key: columns_of(key, schemas[key[0]]) for key in tables}
 
 
@@ -126,9 +126,14 @@ def _type(actual: st.DataType, name: str, table: str) -> Type:
     )
 
 
-def _schema(
+def schema_of(
     source: Source, table: tuple[str, ...], session: Callable[[], SparkSession]
 ) -> st.StructType:
+    """Return the schema of a source as Spark has it.
+
+    Raises:
+        InputRefused: as `source_schemas`.
+    """
     if isinstance(source, DataFrame):
         return source.schema
     shown, spec = ".".join(table), as_spec(source)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from substrait_agg.sql.tokens import Token, refused_at
+from substrait_agg.sql_planner.tokens import Token, refused_at
 
 _HELP = "write NOT EXISTS (SELECT ... WHERE ...)"
 

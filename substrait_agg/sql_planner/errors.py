@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from substrait_agg.errors import SqlRefused
-from substrait_agg.sql.names import TableNames
-from substrait_agg.sql.tokens import Token, offset_of, refused_at
+from substrait_agg.sql_planner.names import TableNames
+from substrait_agg.sql_planner.tokens import Token, offset_of, refused_at
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Internal error: "

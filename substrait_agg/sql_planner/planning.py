@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import pyarrow as pa
 
-from substrait_agg.errors import SqlRefused
+from substrait_agg.errors import SqlRefused, SubstraitAggError
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.sql.corrections import corrected
-from substrait_agg.sql.errors import planning_error
-from substrait_agg.sql.names import TableNames, output_names
-from substrait_agg.sql.not_in import check_not_in
-from substrait_agg.sql.script import Statement, statements
-from substrait_agg.sql.session import new_session
-from substrait_agg.sql.tokens import Token, refused_at, tokens
-from substrait_agg.sql.windows import register_windows
+from substrait_agg.sql_planner.corrections import corrected
+from substrait_agg.sql_planner.errors import planning_error
+from substrait_agg.sql_planner.names import TableNames, output_names
+from substrait_agg.sql_planner.not_in import check_not_in
+from substrait_agg.sql_planner.places import SqlOrigin
+from substrait_agg.sql_planner.script import Statement, statements
+from substrait_agg.sql_planner.session import declared_schema, new_session
+from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
+from substrait_agg.sql_planner.windows import register_windows
 
 CHANGING_FUNCTIONS = ("now", "today", "random", "rand", "uuid", "current_timestamp", "current_date", "current_time")  # fmt: skip
 """Functions whose value changes although no table does. DataFusion replaces most by a constant."""
@@ -50,6 +51,63 @@ def plan_query(text: str, tables: Mapping[str, pa.Schema], file: str = "") -> Pl
     return plan_statement(found[0], tables)
 
 
+def plan_script(
+    text: str, columns_of: Callable[[Container[str]], Mapping[str, pa.Schema]], file: str = ""
+) -> Plan:
+    """Return the plan of a script: CREATE TABLE statements, and one query or CREATE VIEW.
+
+    Args:
+        text: the script.
+        columns_of: returns the columns of tables that the script does not create. Its argument has
+            the names in lower case that the script contains; other tables need no columns.
+        file: name of the file of the script, for errors.
+
+    Raises:
+        SqlRefused: as in `plan_query`.
+        UsageError: DATAFUSION_MISSING.
+    """
+    parts = statements(text, file)
+    tables = {".".join(s.name): _declared(s) for s in parts if s.kind == "create_table"}
+    others = [s for s in parts if s.kind != "create_table"]
+    for statement in others:
+        if not statement.query or statement is not others[0]:
+            raise _unexpected(statement)
+    if not others:
+        raise SqlRefused(
+            "SQL_STATEMENTS", "the text has no query", help="add a SELECT statement", path=file
+        )
+    written = frozenset(t.name.lower() for t in tokens(others[0].text, file))
+    given = columns_of(written)
+    declared = {name.lower() for name in tables}
+    tables |= {name: schema for name, schema in given.items() if name.lower() not in declared}
+    return plan_statement(others[0], tables)
+
+
+def _declared(statement: Statement) -> pa.Schema:
+    text = statement.padded(statement.text, statement.start)
+    try:
+        return declared_schema(text, statement.name)
+    except SubstraitAggError:
+        raise
+    except Exception as error:
+        found = tokens(text, statement.file)
+        raise planning_error(error, text, found, TableNames.of({}, ()), statement.file) from error
+
+
+def _unexpected(statement: Statement) -> SqlRefused:
+    first = tokens(statement.text)[0]
+    what = "a second query" if statement.query else f"a statement {first.text}"
+    return refused_at(
+        "SQL_STATEMENTS",
+        statement.script,
+        statement.start,
+        statement.start + len(first.text),
+        f"{what} is not expected here",
+        "give CREATE TABLE statements and one query",
+        statement.file,
+    )
+
+
 def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:
     """Return the plan of the query of a statement: of a query, or of CREATE VIEW.
 
@@ -68,7 +126,7 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
     _check_deterministic(query, found, statement.file)
     names = TableNames.of(tables, found)
     content = _planned(query, statement, found, names)
-    return Plan(statement.file, content)
+    return Plan(statement.file, content, SqlOrigin(query, content, statement.file))
 
 
 def _planned(

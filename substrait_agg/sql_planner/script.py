@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal as OneOf
 
-from substrait_agg.sql.tokens import Token, place_at, syntax_error, tokens
+from substrait_agg.errors import UsageError
+from substrait_agg.plan.messages.source import file_bytes
+from substrait_agg.sql_planner.tokens import Token, place_at, syntax_error, tokens
 
 StatementKind = OneOf["query", "create_table", "create_view", "other"]
 
@@ -57,6 +60,20 @@ class Statement:
         """
         before = self.script[:start]
         return "".join("\n" if c == "\n" else " " for c in before) + text
+
+
+def script_text(path: Path) -> str:
+    """Return the text of a file of SQL.
+
+    Raises:
+        UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE.
+    """
+    try:
+        return file_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"byte {error.start} is not UTF-8"
+        help = "save the file as UTF-8"
+        raise UsageError("FILE_NOT_READABLE", message, help=help, path=str(path)) from error
 
 
 def statements(script: str, file: str = "") -> tuple[Statement, ...]:

@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from substrait import algebra_pb2, plan_pb2
 
-from substrait_agg.sql.names import TableNames, column_name
+from substrait_agg.sql_planner.names import TableNames, column_name
 
 PRODUCER = "substrait-agg with datafusion"
 """Producer of the plans; the release of DataFusion follows. `bind.profiles` has its profile."""
