@@ -30,6 +30,9 @@ def corrected(content: bytes, names: TableNames, outputs: Sequence[str]) -> byte
     plan.version.producer = f"{PRODUCER} {datafusion.__version__}"
     for read in messages(plan, "substrait.ReadRel"):
         _name_source(read, names)
+    for grouping in messages(plan, "substrait.AggregateRel.Grouping"):
+        # The form of older releases, which repeats the expressions.
+        grouping.DiscardUnknownFields()
     for function in messages(plan, "substrait.AggregateFunction"):
         function.phase = algebra_pb2.AGGREGATION_PHASE_INITIAL_TO_RESULT
     _name_result(plan, names, outputs)

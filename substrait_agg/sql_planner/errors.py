@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.sql_planner.names import TableNames
-from substrait_agg.sql_planner.tokens import Token, offset_of, refused_at
+from substrait_agg.sql_planner.tokens import QueryText, Token, offset_of
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Internal error: "
@@ -77,52 +77,46 @@ _RULES = (
 )  # fmt: skip
 
 
-def planning_error(
-    error: Exception, query: str, found: Sequence[Token], names: TableNames, file: str
-) -> SqlRefused:
+def planning_error(error: Exception, query: QueryText, names: TableNames) -> SqlRefused:
     """Return the error of a query that DataFusion cannot plan.
 
     Args:
         error: the error of DataFusion.
-        query: the query, padded to its place in the script.
-        found: the tokens of the query.
+        query: the query.
         names: the tables.
-        file: name of the file of the script.
     """
     text = _REPORT.sub(" ", str(error)).strip()
     plain = _PREFIX.sub("", text)
     if "ParserError" in text or "TokenizerError" in text:
-        return _syntax_error(text, query, file)
+        return _syntax_error(text, query)
     for rule in _RULES:
         match = rule.pattern.search(plain)
         if match is not None:
-            return _by_rule(rule, match, plain, query, found, names, file)
+            return _by_rule(rule, match, plain, query, names)
     if plain.startswith("DDL not supported") or "not supported: " in plain:
         help = "give one query: SELECT, WITH or VALUES"
-        return _at_start("SQL_STATEMENTS", plain, help, query, found, file)
+        return _at_start("SQL_STATEMENTS", plain, help, query)
     help = "write the query in another way; docs/sql.md says what is supported"
-    return _at_start("SQL_NOT_PLANNED", _first_line(plain), help, query, found, file)
+    return _at_start("SQL_NOT_PLANNED", _first_line(plain), help, query)
 
 
-def _syntax_error(text: str, query: str, file: str) -> SqlRefused:
+def _syntax_error(text: str, query: QueryText) -> SqlRefused:
     place = _PLACE.search(text)
     said = re.search(r'Error\("(.*?)"\)', text, re.S)
     message = _PLACE.sub("", said[1] if said else text).replace('\\"', '"')
     message = message[:1].lower() + message[1:]
-    start = len(query.rstrip())
+    start = len(query.text.rstrip())
     if place is not None:
-        start = offset_of(query, int(place[1]), int(place[2]))
-    return refused_at("SQL_SYNTAX", query, start, None, message, "correct the SQL text", file)
+        start = offset_of(query.text, int(place[1]), int(place[2]))
+    return query.refused("SQL_SYNTAX", start, None, message, "correct the SQL text")
 
 
 def _by_rule(
     rule: _Rule,
     match: re.Match[str],
     plain: str,
-    query: str,
-    found: Sequence[Token],
+    query: QueryText,
     names: TableNames,
-    file: str,
 ) -> SqlRefused:
     groups = match.groupdict()
     name = _short(groups.get("name") or "")
@@ -139,8 +133,8 @@ def _by_rule(
     help = rule.help.format(**words)
     if near is not None:
         help = f"did you mean {near[1]}? {help}"
-    start, end = _place_of(name, found)
-    return refused_at(rule.code, query, start, end, rule.message.format(**words), help, file)
+    start, end = _place_of(name, query.tokens)
+    return query.refused(rule.code, start, end, rule.message.format(**words), help)
 
 
 def _short(name: str) -> str:
@@ -160,11 +154,9 @@ def _place_of(name: str, found: Sequence[Token]) -> tuple[int, int | None]:
     return (found[0].start, found[0].end) if found else (0, None)
 
 
-def _at_start(
-    code: str, message: str, help: str, query: str, found: Sequence[Token], file: str
-) -> SqlRefused:
-    start, end = _place_of("", found)
-    return refused_at(code, query, start, end, message, help, file)
+def _at_start(code: str, message: str, help: str, query: QueryText) -> SqlRefused:
+    start, end = _place_of("", query.tokens)
+    return query.refused(code, start, end, message, help)
 
 
 def _first_line(text: str) -> str:

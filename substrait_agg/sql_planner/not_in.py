@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from substrait_agg.sql_planner.tokens import Token, refused_at
+from substrait_agg.sql_planner.tokens import QueryText, Token
 
 _HELP = "write NOT EXISTS (SELECT ... WHERE ...)"
 
 
-def check_not_in(optimized: Any, query: str, found: Sequence[Token], file: str) -> None:
+def check_not_in(optimized: Any, query: QueryText) -> None:
     """Refuse a plan with a NOT IN over values that can be null.
 
     Raises:
         SqlRefused: SQL_NOT_IN.
     """
     if any(map(is_null_aware, anti_joins(optimized))):
-        token = _not_in(found)
+        token = _not_in(query.tokens)
         message = "NOT IN is used with a subquery over columns that can be null"
-        raise refused_at("SQL_NOT_IN", query, token.start, token.end, message, _HELP, file)
+        raise query.refused_token("SQL_NOT_IN", token, message, _HELP)
 
 
 def anti_joins(plan: Any) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from substrait import plan_pb2
 
 from substrait_agg.problems import Problem
-from substrait_agg.sql_planner.tokens import Token, place_at, tokens
+from substrait_agg.sql_planner.tokens import QueryText, Token, place_at
 
 _STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
@@ -41,14 +41,12 @@ class SqlOrigin:
     """The SQL text that a plan comes from.
 
     Attributes:
-        query: the query, padded to its place in the script.
+        query: the query.
         content: the plan.
-        file: name of the file of the script.
     """
 
-    query: str
+    query: QueryText
     content: bytes
-    file: str
 
     def located(self, problem: Problem) -> Problem:
         """Return a problem with a place in the SQL text, if one is known.
@@ -58,18 +56,14 @@ class SqlOrigin:
         token = self._token(problem.path)
         if token is None:
             return problem
-        place = place_at(self.query, token.start, token.end)
+        place = place_at(self.query.script, token.start, token.end)
         message = f"{problem.message} (at {problem.path} of the plan)"
-        path = place.path(self.file)
+        path = place.path(self.query.file)
         return replace(problem, path=path, message=message, excerpt=place.excerpt)
 
     @cached_property
     def _plan(self) -> Any:
         return plan_pb2.Plan.FromString(self.content)
-
-    @cached_property
-    def _tokens(self) -> tuple[Token, ...]:
-        return tokens(self.query, self.file)
 
     @cached_property
     def _functions(self) -> dict[int, str]:
@@ -80,7 +74,7 @@ class SqlOrigin:
         """Return the token that the innermost message of a path comes from."""
         for message in reversed(list(self._messages(path))):
             for word in self._words(message):
-                for token in self._tokens:
+                for token in self.query.tokens:
                     if token.kind != "string" and token.name == word:
                         return token
         return None
@@ -98,6 +92,8 @@ class SqlOrigin:
                 message = message[int(number)]
             if hasattr(message, "DESCRIPTOR"):
                 yield message
+        if message.DESCRIPTOR.full_name == "substrait.Expression":
+            yield getattr(message, message.WhichOneof("rex_type"))
 
     def _words(self, message: Any) -> tuple[str, ...]:
         name = message.DESCRIPTOR.full_name.removeprefix("substrait.")

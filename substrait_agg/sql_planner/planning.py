@@ -15,7 +15,7 @@ from substrait_agg.sql_planner.not_in import check_not_in
 from substrait_agg.sql_planner.places import SqlOrigin
 from substrait_agg.sql_planner.script import Statement, statements
 from substrait_agg.sql_planner.session import declared_schema, new_session
-from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
+from substrait_agg.sql_planner.tokens import QueryText, refused_at, tokens
 from substrait_agg.sql_planner.windows import register_windows
 
 CHANGING_FUNCTIONS = ("now", "today", "random", "rand", "uuid", "current_timestamp", "current_date", "current_time")  # fmt: skip
@@ -84,14 +84,14 @@ def plan_script(
 
 
 def _declared(statement: Statement) -> pa.Schema:
-    text = statement.padded(statement.text, statement.start)
+    padded = statement.padded(statement.text, statement.start)
     try:
-        return declared_schema(text, statement.name)
+        return declared_schema(padded, statement.name)
     except SubstraitAggError:
         raise
     except Exception as error:
-        found = tokens(text, statement.file)
-        raise planning_error(error, text, found, TableNames.of({}, ()), statement.file) from error
+        text = QueryText.of(padded, statement.script, statement.file)
+        raise planning_error(error, text, TableNames.of({}, ())) from error
 
 
 def _unexpected(statement: Statement) -> SqlRefused:
@@ -121,35 +121,32 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
         SqlRefused: as in `plan_query`.
         UsageError: DATAFUSION_MISSING.
     """
-    query = statement.padded(statement.query, statement.query_start)
-    found = tokens(query, statement.file)
-    _check_deterministic(query, found, statement.file)
-    names = TableNames.of(tables, found)
-    content = _planned(query, statement, found, names)
-    return Plan(statement.file, content, SqlOrigin(query, content, statement.file))
+    padded = statement.padded(statement.query, statement.query_start)
+    query = QueryText.of(padded, statement.script, statement.file)
+    _check_deterministic(query)
+    content = _planned(query, TableNames.of(tables, query.tokens), statement.columns)
+    return Plan(statement.file, content, SqlOrigin(query, content))
 
 
-def _planned(
-    query: str, statement: Statement, found: tuple[Token, ...], names: TableNames
-) -> bytes:
+def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> bytes:
     context = new_session(names.schemas)
-    register_windows(context, found, names.schemas, query, statement.file)
+    register_windows(context, query, names.schemas)
     from datafusion import SQLOptions
     from datafusion.substrait import Producer
 
     only_queries = SQLOptions().with_allow_ddl(False).with_allow_dml(False)
     try:
-        frame = context.sql_with_options(query, only_queries.with_allow_statements(False))
+        frame = context.sql_with_options(query.text, only_queries.with_allow_statements(False))
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
     except Exception as error:
-        raise planning_error(error, query, found, names, statement.file) from error
-    check_not_in(optimized, query, found, statement.file)
-    outputs = output_names(query, found, statement.columns)
-    return corrected(content, names, outputs)
+        raise planning_error(error, query, names) from error
+    check_not_in(optimized, query)
+    return corrected(content, names, output_names(query.text, query.tokens, columns))
 
 
-def _check_deterministic(query: str, found: Sequence[Token], file: str) -> None:
+def _check_deterministic(query: QueryText) -> None:
+    found = query.tokens
     for number, token in enumerate(found):
         called = found[number + 1 : number + 2]
         is_call = bool(called) and called[0].text == "("
@@ -158,6 +155,4 @@ def _check_deterministic(query: str, found: Sequence[Token], file: str) -> None:
         if token.is_word(*CHANGING_FUNCTIONS) and (is_call or token.is_word(*WITHOUT_CALL)):
             message = f"{token.text} changes although no table does, so no view of it can be kept"
             help = "compare with a literal, or add the value to the rows of a table"
-            raise refused_at(
-                "SQL_NOT_DETERMINISTIC", query, token.start, token.end, message, help, file
-            )
+            raise query.refused_token("SQL_NOT_DETERMINISTIC", token, message, help)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from substrait_agg.functions.windows import GROUPING_WINDOWS, WINDOWS
-from substrait_agg.sql_planner.tokens import Token, refused_at
+from substrait_agg.sql_planner.tokens import QueryText, Token
 
 if TYPE_CHECKING:
     from datafusion import SessionContext
@@ -27,11 +27,7 @@ _TIMES = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 
 
 def register_windows(
-    context: SessionContext,
-    found: Sequence[Token],
-    tables: Mapping[Any, pa.Schema],
-    query: str,
-    file: str,
+    context: SessionContext, query: QueryText, tables: Mapping[Any, pa.Schema]
 ) -> None:
     """Register the functions of windows that a query calls.
 
@@ -41,7 +37,7 @@ def register_windows(
     Raises:
         SqlRefused: SQL_TYPES: a window function is called with different numbers of arguments.
     """
-    calls = list(_calls(found))
+    calls = list(_calls(query.tokens))
     if not calls:
         return
     from datafusion import udf
@@ -56,7 +52,7 @@ def register_windows(
         if counts.setdefault(name, count) != count:
             message = f"{name} is called with {counts[name]} and with {count} arguments"
             help = "give the same number of arguments in each call; the offset is INTERVAL '0 seconds' by default"
-            raise refused_at("SQL_TYPES", query, token.start, token.end, message, help, file)
+            raise query.refused_token("SQL_TYPES", token, message, help)
     for name, count in counts.items():
         result = time if name.endswith(("_start", "_end")) else window
         kind = "volatile" if name in GROUPING_WINDOWS else "immutable"
