@@ -53,6 +53,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("NOT_A_FOLDER", "the path of a checkpoint is a file, not a folder", "give the folder that was given to run as --checkpoint"),
         ("NO_PLAN_IN_FOLDER", "no file in this folder is a plan with a known suffix", "name the files directly, or give another folder"),
         ("PLAN_SOURCE", "a plan was given as an object of an unsupported type", "give bytes, JSON text, a path or a Plan message"),
+        ("PLAN_NOT_CONVERTED", "a plan has a field that the newest release of Substrait does not have", "remove the field, or use the plan as it is"),
         ("OPTION_INVALID", "an argument or option has an invalid value", "use one of the values in the message"),
         ("WATERMARK_COLUMN", "a watermark names a column that the tables of the plan do not have, or whose type is not a time", "name TABLE.COLUMN, a column of timestamps or dates"),
         ("EVENT_TIME_MISSING", "emission by watermark is asked for, but no grouping key depends on event time", "set a watermark on a column that is a grouping key or that a window is computed from"),

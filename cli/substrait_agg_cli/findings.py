@@ -71,7 +71,9 @@ class ProblemWriter:
         located = LocatedProblems(report, (problem for problem, full in headlines if full))
         for problem, full in headlines:
             self._echo(self._headline(problem, report.plan if self.several else ""))
-            if full and self.excerpts:
+            if full and self.excerpts and problem.excerpt:
+                self._sql_excerpt(problem)
+            elif full and self.excerpts:
                 self._excerpt(located, problem)
             if full:
                 self._echo(f"{self._style('help:', fg='green')} {printable(problem.help)}")
@@ -125,6 +127,11 @@ class ProblemWriter:
             self._echo(self._style(f"  --> {name}{between}{region}", dim=True))
         for line in lines:
             self._line(line, _LEVEL_COLORS[problem.level])
+
+    def _sql_excerpt(self, problem: Problem) -> None:
+        text, carets = problem.excerpt.split("\n", 1)
+        self._echo(f"    {printable(text)}")
+        self._echo(f"    {self._style(carets, fg=_LEVEL_COLORS[problem.level], bold=True)}")
 
     def _line(self, line: Line, color: str) -> None:
         if not line.marked:

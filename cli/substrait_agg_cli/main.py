@@ -8,6 +8,7 @@ import substrait_agg
 from substrait_agg_cli.functions import functions
 from substrait_agg_cli.plans import explain
 from substrait_agg_cli.problems import problems
+from substrait_agg_cli.queries import convert, plan
 from substrait_agg_cli.reading import changes, view
 from substrait_agg_cli.running import run
 from substrait_agg_cli.state import state
@@ -16,6 +17,7 @@ from substrait_agg_cli.validating import validate
 
 EPILOG = """\b
 Examples:
+  substrait-agg run --sql totals.sql --source sales=csv:sales/ --checkpoint ckpt
   substrait-agg validate q01.bin
   substrait-agg run q01.bin --source lineitem=parquet:data/lineitem --checkpoint ckpt
   substrait-agg view ckpt
@@ -30,13 +32,13 @@ Examples:
 @click.version_option(substrait_agg.__version__, prog_name="substrait-agg")
 @debug_option
 def main() -> None:
-    """Maintain the result of Substrait aggregation plans on Spark, incrementally and exactly.
+    """Maintain the results of SQL queries and Substrait plans on Spark, incrementally and exactly.
 
     Exit status: 0 success; 1 the plan has errors, or the run failed; 2 wrong usage.
     """
 
 
-for command in (validate, explain, problems, functions, run, view, changes, state):
+for command in (validate, explain, plan, convert, problems, functions, run, view, changes, state):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -26,17 +26,26 @@ def read_plan(name: str) -> substrait_agg.Plan:
     Raises:
         UsageError: the file does not exist or cannot be read.
     """
-    from substrait_agg.plan.messages.source import MAX_PLAN_BYTES
-
     if name == STDIO:
-        if sys.stdin is None:
-            help = "pipe a plan to stdin, or give the path of a plan file"
-            raise UsageError("FILE_NOT_READABLE", "stdin is closed", help=help, path=name)
-        # Read one byte more than allowed, so that an endless input is refused.
-        return substrait_agg.Plan(STDIO, sys.stdin.buffer.read(MAX_PLAN_BYTES + 1))
+        return substrait_agg.Plan(STDIO, stdin_bytes())
     if not name:
         raise UsageError("FILE_NOT_FOUND", "the path is empty", help="give the path of a plan file")
     return substrait_agg.Plan.from_file(name)
+
+
+def stdin_bytes() -> bytes:
+    """Return the content of stdin, up to one byte more than the largest plan.
+
+    Raises:
+        UsageError: stdin is closed.
+    """
+    from substrait_agg.plan.messages.source import MAX_PLAN_BYTES
+
+    if sys.stdin is None:
+        help = "pipe a plan to stdin, or give the path of a plan file"
+        raise UsageError("FILE_NOT_READABLE", "stdin is closed", help=help, path=STDIO)
+    # Read one byte more than allowed, so that an endless input is refused.
+    return sys.stdin.buffer.read(MAX_PLAN_BYTES + 1)
 
 
 def each_plan(names: tuple[str, ...]) -> Iterator[substrait_agg.Plan | UsageError]:

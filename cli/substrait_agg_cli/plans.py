@@ -12,7 +12,12 @@ import substrait_agg
 from substrait_agg.files.atomic_files import write_text
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problems import MODES, Mode
-from substrait_agg_cli.plan_files import read_plan
+from substrait_agg_cli.queries import (
+    read_query_or_plan,
+    source_option,
+    sql_options,
+    tables_of,
+)
 from substrait_agg_cli.reading import to_option
 from substrait_agg_cli.terminal import STDIO, debug_option, show_warnings
 
@@ -33,7 +38,9 @@ mode_option = click.option(
 @click.command(
     epilog="Examples: substrait-agg explain q01.bin; substrait-agg explain q01.bin --to q01.html"
 )
-@click.argument("plan", metavar="PLAN")
+@click.argument("plan", metavar="[PLAN]", required=False)
+@sql_options
+@source_option
 @mode_option
 @click.option(
     "--format",
@@ -57,21 +64,25 @@ mode_option = click.option(
 @debug_option
 def explain(
     *,
-    plan: str,
+    plan: str | None,
+    sql: str | None,
+    query: str | None,
+    sources: tuple[str, ...],
     mode: Mode,
     format: str | None,
     early_retraction: str,
     static: tuple[str, ...],
     to: str,
 ) -> None:
-    """Describe how a plan runs: its operators, their state per group, and the steps on Spark.
+    """Describe how a plan or query runs: its operators, their state per group, and the steps on Spark.
 
-    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin.
+    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. --sql or --query gives SQL
+    instead.
     """
-    loaded = read_plan(plan)
+    loaded = read_query_or_plan(plan, sql, query, tables_of(sources))
     chosen = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
     text = substrait_agg.explain(loaded, chosen, mode, early_retraction, static)
-    show_warnings(substrait_agg.validate(loaded, mode).problems, plan)
+    show_warnings(substrait_agg.validate(loaded, mode).problems, loaded.name or "the query")
     if to == STDIO:
         click.echo(_on_screen(text) if chosen == "text" else text, nl=False)
         return

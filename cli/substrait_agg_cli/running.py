@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
 from typing import Any, NoReturn
 
@@ -18,9 +18,9 @@ from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
 from substrait_agg.run_options import RunOptions
 from substrait_agg_cli.notices import notices_shown
-from substrait_agg_cli.plan_files import read_plan
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.progress import ProgressMeter
+from substrait_agg_cli.queries import pairs, read_query_or_plan, sql_options, tables_of
 from substrait_agg_cli.sparklog import spark_log
 from substrait_agg_cli.terminal import (
     INTERRUPTED,
@@ -37,6 +37,8 @@ LIVE_OUTPUTS = ("live-table", "live-csv")
 
 EPILOG = """\b
 Examples:
+  substrait-agg run --query 'SELECT region, sum(amount) FROM sales GROUP BY region' \\
+      --source sales=csv:sales/ --checkpoint ckpt
   substrait-agg run q01.bin --source lineitem=parquet:data/lineitem --checkpoint ckpt
   substrait-agg run sales.json --source 'sales=csv:in/?op=kind&batch-files=1' \\
       --checkpoint ckpt --output stream-json
@@ -112,7 +114,8 @@ def run_options(command: Command) -> Command:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("plan", metavar="PLAN")
+@click.argument("plan", metavar="[PLAN]", required=False)
+@sql_options
 @click.option(
     "--source",
     "sources",
@@ -129,7 +132,9 @@ def run_options(command: Command) -> Command:
 @debug_option
 def run(
     *,
-    plan: str,
+    plan: str | None,
+    sql: str | None,
+    query: str | None,
     sources: tuple[str, ...],
     every: str | None,
     until: str | None,
@@ -138,22 +143,26 @@ def run(
     outputs: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Maintain the result of a plan while its inputs change.
+    """Maintain the result of a plan or a SQL query while its inputs change.
 
-    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. A batch is committed
+    PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. --sql or --query gives SQL
+    instead; the columns of its tables are those of CREATE TABLE or of the sources. A batch is committed
     as a whole or not at all. To continue a run that was killed, start it again with the same arguments.
     """
     from substrait_agg.changes import parse_output
 
     options["until"] = _until(until, every)
-    tables = pairs(sources, "--source", "NAME=SPEC")
+    tables = tables_of(sources)
     for name, form in PAIRS.items():
         options[name] = pairs(options[name], f"--{name}", form)
     sinks = [parse_output(text) for text in outputs or ("batch-table",)]
-    loaded = read_plan(plan)
+    with spark_log(debug=debug_wanted()) as log:
+        session = {"conf": options["conf"], "master": options["master"], "spark_log": log}
+        loaded = read_query_or_plan(plan, sql, query, tables, **session)
+    shown_name = loaded.name or "the query"
     checked = loaded.check(mode)
     if checked.bound is not None:
-        show_warnings(checked.problems, plan)
+        show_warnings(checked.problems, shown_name)
     meter = ProgressMeter(
         sys.stderr, live=sys.stderr.isatty(), loading=time.monotonic() - substrait_agg_cli.STARTED
     )
@@ -164,7 +173,7 @@ def run(
         started = substrait_agg.run(loaded, tables, **options)
         if checked.bound is None:
             # The sources have the column types, so the plan is fully checked only now.
-            show_warnings(loaded.check_to_run(mode).problems, plan)
+            show_warnings(loaded.check_to_run(mode).problems, shown_name)
         wait(started, meter)
 
 
@@ -223,22 +232,3 @@ def wait(started: Any, meter: ProgressMeter) -> None:
     finally:
         meter.end()
         signal.signal(signal.SIGTERM, before)
-
-
-def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
-    """Return the values of a repeated option ``NAME=VALUE`` by name.
-
-    Raises:
-        UsageError: a text has another form, or a name is repeated.
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not (name and equals and value):
-            message = f"{text!r} does not have the form {form}"
-            raise UsageError("OPTION_INVALID", message, help=f"write {option} {form}", path=option)
-        if name in found:
-            message = f"{name} is given twice"
-            raise UsageError("OPTION_INVALID", message, help="give it once", path=option)
-        found[name] = value
-    return found

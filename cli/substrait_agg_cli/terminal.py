@@ -11,7 +11,13 @@ from typing import Any, Literal, NoReturn
 
 import click
 
-from substrait_agg.errors import InputRefused, PlanRefused, SubstraitAggError, UsageError
+from substrait_agg.errors import (
+    InputRefused,
+    PlanRefused,
+    SqlRefused,
+    SubstraitAggError,
+    UsageError,
+)
 from substrait_agg.escape import printable
 from substrait_agg.problems import Problem
 
@@ -30,9 +36,11 @@ Color = Literal["auto", "always", "never"]
 COLORS: tuple[Color, ...] = ("auto", "always", "never")
 
 
-def show(level: str, code: str, path: str, message: str, help: str = "") -> None:
-    """Write ``level[CODE] at PATH: message`` and a ``help:`` line to stderr."""
+def show(level: str, code: str, path: str, message: str, help: str = "", excerpt: str = "") -> None:
+    """Write ``level[CODE] at PATH: message``, an excerpt and a ``help:`` line to stderr."""
     click.echo(_error_line(level, code, path, message), err=True)
+    for line in excerpt.splitlines():
+        click.echo(f"    {printable(line)}", err=True)
     if help:
         click.echo(f"help: {printable(help)}", err=True)
 
@@ -54,7 +62,14 @@ def problem_line(problem: Problem, plan: str = "") -> str:
 def show_problems(problems: Iterable[Problem]) -> None:
     """Write problems to stderr."""
     for problem in problems:
-        show(problem.level, problem.code, problem.path, problem.message, problem.help)
+        show(
+            problem.level,
+            problem.code,
+            problem.path,
+            problem.message,
+            problem.help,
+            problem.excerpt,
+        )
 
 
 def show_warnings(problems: Iterable[Problem], plan: str) -> None:
@@ -74,7 +89,8 @@ def show_error(error: SubstraitAggError) -> int:
     if isinstance(error, PlanRefused):
         show_problems(error.problems)
     else:
-        show("error", error.code, error.path, error.message, error.help)
+        excerpt = error.excerpt if isinstance(error, SqlRefused) else ""
+        show("error", error.code, error.path, error.message, error.help, excerpt)
     wrong_call = isinstance(error, UsageError | InputRefused) or error.code in WRONG_CALL_CODES
     return WRONG_CALL if wrong_call else FAILURE
 

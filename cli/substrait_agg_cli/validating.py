@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING
 import click
 
 import substrait_agg
-from substrait_agg.errors import UsageError
+from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.escape import printable
 from substrait_agg.files.atomic_files import write_text
 from substrait_agg.problem_kinds import LEVELS, Level
-from substrait_agg.problems import Mode
+from substrait_agg.problems import Mode, Problem
 from substrait_agg.report.report import Report, reports_json
 from substrait_agg.report.select import Selection, fails
 from substrait_agg_cli.plan_files import each_plan, is_folder
 from substrait_agg_cli.plans import mode_option
+from substrait_agg_cli.queries import (
+    is_sql,
+    read_query_or_plan,
+    source_option,
+    sql_options,
+    tables_of,
+)
 from substrait_agg_cli.terminal import (
     COLORS,
     FAILURE,
@@ -70,7 +77,9 @@ class _ValidationRun:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("plans", nargs=-1, required=True, metavar="PLAN...")
+@click.argument("plans", nargs=-1, metavar="[PLAN...]")
+@sql_options
+@source_option
 @mode_option
 @click.option(
     "--format",
@@ -135,6 +144,9 @@ class _ValidationRun:
 @debug_option
 def validate(
     plans: tuple[str, ...],
+    sql: str | None,
+    query: str | None,
+    sources: tuple[str, ...],
     mode: Mode,
     format: str | None,
     to: tuple[str, ...],
@@ -145,9 +157,10 @@ def validate(
     excerpt: bool,
     color: Color,
 ) -> None:
-    """Report all problems of plans, without running them.
+    """Report all problems of plans and queries, without running them.
 
-    PLAN is a file with protobuf or protobuf-JSON of any Substrait release, a folder with such files, or - for stdin.
+    PLAN is a file with protobuf or protobuf-JSON of any Substrait release, a folder with such files, a file of SQL
+    that ends in .sql, or - for stdin. --sql or --query gives a query instead.
     Exit status: 0 no plan has errors; 1 a plan has errors; 2 a file cannot be read, or wrong usage.
     """
     selection = Selection.of(select, ignore)
@@ -160,12 +173,48 @@ def validate(
         list_all = verbose or bool(select)
         findings = ProblemWriter(colored(color), excerpt, several, list_all, error_on)
     run = _ValidationRun(error_on)
-    _check_all(run, plans, mode, selection, findings, aloud=targets.get(STDIO) == "text")
+    given = _given_plans(plans, sql, query, tables_of(sources))
+    _check_all(run, given, mode, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)
     for name, form in targets.items():
         if (name, form) != (STDIO, "text"):  # verdicts on stdout are already written
             _write(_DOCUMENTS[form](run), name)
     click.get_current_context().exit(run.status)
+
+
+def _given_plans(
+    plans: tuple[str, ...], sql: str | None, query: str | None, sources: dict[str, str]
+) -> Iterator[substrait_agg.Plan | Report | UsageError]:
+    """Yield every plan; the report of a query that cannot be planned; the error of an unreadable file.
+
+    Raises:
+        UsageError: no plan is given, or a query besides plans.
+    """
+    if len(plans) != 1 and (sql is not None or query is not None or not plans):
+        read_query_or_plan(plans[0] if plans else None, sql, query, sources)
+    if not plans or sql is not None or query is not None:
+        yield _planned(plans[0] if plans else None, sql, query, sources)
+        return
+    files = tuple(name for name in plans if not is_sql(name) or is_folder(name))
+    yield from each_plan(files)
+    for name in plans:
+        if name not in files:
+            try:
+                yield _planned(name, None, None, sources)
+            except UsageError as error:
+                yield error
+
+
+def _planned(
+    plan: str | None, sql: str | None, query: str | None, sources: dict[str, str]
+) -> substrait_agg.Plan | Report:
+    try:
+        return read_query_or_plan(plan, sql, query, sources)
+    except SqlRefused as error:
+        problem = Problem(
+            error.code, "error", error.path, error.message, error.help, excerpt=error.excerpt
+        )
+        return Report(plan or sql or "the query", (problem,), b"")
 
 
 def _targets(to: Sequence[str], format: str | None) -> dict[str, str]:
@@ -195,7 +244,7 @@ def _refuse_plans_as_targets(run: _ValidationRun, targets: Iterable[str]) -> Non
 
 def _check_all(
     run: _ValidationRun,
-    plans: tuple[str, ...],
+    plans: Iterable[substrait_agg.Plan | Report | UsageError],
     mode: Mode,
     selection: Selection,
     findings: ProblemWriter | None,
@@ -209,12 +258,14 @@ def _check_all(
     """
     from substrait_agg_cli.findings import summary, verdict
 
-    for plan in each_plan(plans):
+    for plan in plans:
         if isinstance(plan, UsageError):
             run.unread.append(plan)
             show_error(plan)
             continue
-        report = selection.of_report(substrait_agg.validate(plan, mode))
+        report = selection.of_report(
+            plan if isinstance(plan, Report) else substrait_agg.validate(plan, mode)
+        )
         run.reports.append(report)
         if findings is not None:
             findings.show(report)

@@ -1,0 +1,196 @@
+"""Options of commands that take SQL text in place of a plan file, and the command plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+import substrait_agg
+from substrait_agg.errors import UsageError
+from substrait_agg.files.atomic_files import write_atomically
+from substrait_agg_cli.plan_files import read_plan, stdin_bytes
+from substrait_agg_cli.terminal import STDIO, debug_option
+
+Command = Callable[..., None]
+
+SQL_SUFFIX = ".sql"
+
+_SOURCE_HELP = "A table of the query; once per table. Its columns are read from the source (run --help describes SPEC)."
+
+
+def sql_options(command: Command) -> Command:
+    """Add the options that give SQL text in place of a plan."""
+    options = (
+        click.option(
+            "--sql",
+            metavar="FILE",
+            help="A file of SQL in place of PLAN: CREATE TABLE statements, and one query or CREATE VIEW; - is stdin. "
+            "A PLAN that ends in .sql means the same.",
+        ),
+        click.option(
+            "--query",
+            metavar="TEXT",
+            help="The same as text: --query 'SELECT region, sum(amount) FROM sales GROUP BY region'.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+source_option = click.option(
+    "--source", "sources", multiple=True, metavar="NAME=SPEC", help=_SOURCE_HELP
+)
+
+
+def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
+    """Return the values of a repeated option ``NAME=VALUE`` by name.
+
+    Raises:
+        UsageError: a text has another form, or a name is repeated.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            message = f"{text!r} does not have the form {form}"
+            raise UsageError("OPTION_INVALID", message, help=f"write {option} {form}", path=option)
+        if name in found:
+            message = f"{name} is given twice"
+            raise UsageError("OPTION_INVALID", message, help="give it once", path=option)
+        found[name] = value
+    return found
+
+
+def tables_of(sources: Iterable[str]) -> dict[str, str]:
+    """Return the sources of ``--source`` by the names of their tables."""
+    return pairs(sources, "--source", "NAME=SPEC")
+
+
+def read_query_or_plan(
+    plan: str | None,
+    sql: str | None,
+    query: str | None,
+    sources: dict[str, str],
+    **session: Any,
+) -> substrait_agg.Plan:
+    """Read the plan of a command line: a plan file, a file of SQL, or SQL text.
+
+    Args:
+        plan: the argument PLAN.
+        sql: the option ``--sql``.
+        query: the option ``--query``.
+        sources: the sources by the names of their tables.
+        session: options of the session that opens sources, as `substrait_agg.sql` takes them.
+
+    Raises:
+        UsageError: not exactly one of the three is given, or a file cannot be read.
+        SqlRefused: the SQL text cannot be planned.
+    """
+    given = [name for name, value in (("PLAN", plan), ("--sql", sql), ("--query", query)) if value is not None]  # fmt: skip
+    if len(given) != 1:
+        message = f"{' and '.join(given)} are given together" if given else "no plan is given"
+        help = "give a plan file, --sql FILE or --query TEXT"
+        raise UsageError("OPTION_INVALID", message, help=help, path="PLAN")
+    if plan is not None and not is_sql(plan):
+        return read_plan(plan)
+    if query is not None:
+        return substrait_agg.sql(query, sources, **session)
+    return plan_sql_file(sql or plan or "", sources, **session)
+
+
+def is_sql(name: str) -> bool:
+    """Return whether a file of the command line is SQL text, by its suffix."""
+    return name.lower().endswith(SQL_SUFFIX)
+
+
+def plan_sql_file(name: str, sources: dict[str, str], **session: Any) -> substrait_agg.Plan:
+    """Plan the SQL text in a file or on stdin."""
+    if name != STDIO:
+        return substrait_agg.sql(Path(name), sources, **session)
+    try:
+        text = stdin_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message, help = f"byte {error.start} of stdin is not UTF-8", "give UTF-8"
+        raise UsageError("FILE_NOT_READABLE", message, help=help, path=STDIO) from error
+    return substrait_agg.sql(text, sources, **session)
+
+
+@click.command(
+    epilog="Example: substrait-agg plan --sql query.sql --source sales=parquet:sales/ -o plan.json"
+)
+@click.argument("plan", metavar="[FILE.sql]", required=False)
+@sql_options
+@source_option
+@click.option(
+    "--output",
+    "-o",
+    "to",
+    metavar="FILE",
+    default=STDIO,
+    help="Write the plan to this file: as JSON if it ends in .json, else as protobuf. Default: JSON on stdout.",
+)
+@debug_option
+def plan(
+    plan: str | None, sql: str | None, query: str | None, sources: tuple[str, ...], to: str
+) -> None:
+    """Write the Substrait plan of a SQL query.
+
+    The columns of its tables come from CREATE TABLE statements in the text, or from --source.
+    """
+    made = read_query_or_plan(plan, sql, query, tables_of(sources))
+    write_plan(made, to)
+
+
+@click.command(epilog="Example: substrait-agg convert old.json new.bin")
+@click.argument("source", metavar="IN")
+@click.argument("to", metavar="OUT")
+@debug_option
+def convert(source: str, to: str) -> None:
+    """Convert a plan between protobuf and JSON, and upgrade it to the newest release of Substrait.
+
+    IN is a plan of any release, or - for stdin. OUT is JSON if it ends in .json, or - for JSON on stdout; any
+    other name is protobuf.
+    """
+    loaded = read_plan(source)
+    _ = loaded.decoded
+    write_plan(loaded, to)
+
+
+def write_plan(plan: substrait_agg.Plan, to: str) -> None:
+    """Write a plan to a file, or as JSON to stdout."""
+    from substrait_agg.plan.messages.convert import bytes_of, json_of
+
+    message = _newest(plan)
+    if to == STDIO:
+        click.echo(json_of(message))
+        return
+    is_json = Path(to).suffix.lower() == ".json"
+    content = f"{json_of(message)}\n".encode() if is_json else bytes_of(message)
+    with write_atomically(Path(to)) as file:
+        file.write(content)
+
+
+def _newest(plan: substrait_agg.Plan) -> Any:
+    """Return the message of a plan in the newest release.
+
+    It states that release, unless the plan of its producer would then mean something else.
+    """
+    from substrait_agg.plan.messages.convert import as_message, bytes_of
+
+    message = as_message(plan.content)
+    if _meaning(substrait_agg.Plan("", bytes_of(message))) == _meaning(plan):
+        return message
+    return as_message(plan.content, state_release=False)
+
+
+def _meaning(plan: substrait_agg.Plan) -> object:
+    from substrait_agg.bind.plan.fingerprint import fingerprint
+
+    bound = plan.check().bound
+    if bound is None:
+        return sorted(p.code for p in plan.check().problems if p.level == "error")
+    return fingerprint(bound.root, bound.names, bound.sorts)

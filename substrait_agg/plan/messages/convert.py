@@ -1,0 +1,277 @@
+"""Convert plans between protobuf and JSON, and from any release to the newest that is known.
+
+A plan is read with the fields of all releases, its old forms are replaced by the new ones, and the
+result is written with the messages of the newest release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from substrait import plan_pb2
+
+from substrait_agg.errors import UsageError
+from substrait_agg.plan.messages.message import parse_message
+from substrait_agg.plan.messages.node import MessageNode, preorder
+from substrait_agg.plan.messages.schema import MESSAGE, schema
+from substrait_agg.plan.messages.source import plan_bytes
+
+RELEASE = (0, 106, 0)
+"""The release of the messages that are written."""
+
+_STANDARD = re.compile(r"(?:^|.*/)(functions_\w+)\.yaml$")
+_MICROSECONDS = 6
+
+
+def json_of(message: Message) -> str:
+    """Return a message as JSON text."""
+    return str(json_format.MessageToJson(message, indent=2))
+
+
+def bytes_of(message: Message) -> bytes:
+    """Return a message as protobuf."""
+    return bytes(message.SerializeToString(deterministic=True))
+
+
+def as_message(content: Any, *, state_release: bool = True) -> Any:
+    """Return a plan as a message of the newest release.
+
+    Args:
+        content: the plan, in any form that `plan_bytes` takes.
+        state_release: whether the plan states the newest release; False keeps the release that it
+            states, for plans of producers whose meaning depends on it.
+
+    Raises:
+        UsageError: PLAN_SOURCE, PLAN_NOT_CONVERTED.
+        Unreadable: the content is not a plan.
+    """
+    root = parse_message(plan_bytes(content), _refuse)
+    for node in list(preorder(root)):
+        for upgrade in _UPGRADES.get(node.shape.name, ()):
+            upgrade(node)
+    plan = plan_pb2.Plan()
+    _fill(plan, root)
+    if state_release:
+        plan.version.major_number, plan.version.minor_number, plan.version.patch_number = RELEASE
+    return plan
+
+
+def _refuse(code: str, path: str, **params: object) -> None:
+    """Ignore what the newest release cannot express only if it says nothing."""
+    if code == "UNKNOWN_FIELD":
+        raise _not_converted(path, str(params.get("name", params.get("field", "a field"))))
+
+
+def _not_converted(path: str, name: str) -> UsageError:
+    return UsageError(
+        "PLAN_NOT_CONVERTED",
+        f"{name} is no field of release {'.'.join(map(str, RELEASE))} of Substrait",
+        help="remove the field, or use the plan as it is",
+        path=path,
+    )
+
+
+# --- old forms ----------------------------------------------------------------------------------
+
+
+def _upgrade_uris(plan: MessageNode) -> None:
+    """Replace the URIs of extensions by URNs."""
+    urns = plan.values.setdefault("extension_urns", [])
+    for uri in plan.values.pop("extension_uris", []):
+        urn = _made(plan, "extension_urns", "extensions.SimpleExtensionURN")
+        urn.values["extension_urn_anchor"] = uri.values.get("extension_uri_anchor", 0)
+        urn.values["urn"] = _urn(str(uri.values.get("uri", "")))
+        if not any(_same_anchor(known, urn) for known in urns):
+            urns.append(urn)
+    for extension in plan.values.get("extensions", []):
+        for declared in extension.values.values():
+            reference = declared.values.pop("extension_uri_reference", None)
+            if reference is not None:
+                declared.values.setdefault("extension_urn_reference", reference)
+
+
+def _same_anchor(one: MessageNode, other: MessageNode) -> bool:
+    return bool(one.values.get("extension_urn_anchor", 0) == other.values["extension_urn_anchor"])
+
+
+def _urn(uri: str) -> str:
+    standard = _STANDARD.match(uri)
+    return f"extension:io.substrait:{standard[1]}" if standard else uri
+
+
+def _upgrade_groupings(aggregate: MessageNode) -> None:
+    """Move grouping expressions from the grouping sets to the aggregate."""
+    expressions = aggregate.values.setdefault("grouping_expressions", [])
+    keys = [_key(e) for e in expressions]
+    for grouping in aggregate.values.get("groupings", []):
+        own = grouping.values.pop("grouping_expressions", [])
+        if grouping.values.get("expression_references"):
+            continue
+        references = []
+        for expression in own:
+            key = _key(expression)
+            if key not in keys:
+                keys.append(key)
+                expressions.append(expression)
+            references.append(keys.index(key))
+        if references:
+            grouping.values["expression_references"] = references
+
+
+def _key(node: Any) -> Any:
+    """Return a value that is equal for equal messages."""
+    if isinstance(node, MessageNode):
+        return node.shape.name, tuple(sorted((n, _key(v)) for n, v in node.values.items()))
+    return tuple(map(_key, node)) if isinstance(node, list) else node
+
+
+def _upgrade_arguments(call: MessageNode) -> None:
+    """Replace plain arguments by values, and enumerations among them by their names."""
+    arguments = call.values.setdefault("arguments", [])
+    for old in call.values.pop("args", []):
+        argument = _made(call, "arguments", "FunctionArgument")
+        enum = old.values.get("enum")
+        if enum is None:
+            argument.values["value"] = old
+        else:
+            argument.values["enum"] = enum.values.get("specified", "")
+        arguments.append(argument)
+
+
+_OLD_TYPES = {
+    "timestamp": "precision_timestamp",
+    "timestamp_tz": "precision_timestamp_tz",
+    "time": "precision_time",
+}
+_PRECISE = {"timestamp": "PrecisionTimestamp", "timestamp_tz": "PrecisionTimestampTZ", "time": "PrecisionTime"}  # fmt: skip
+
+
+def _upgrade_type(type_: MessageNode) -> None:
+    """Replace times of fixed precision by times of six digits."""
+    for old, new in _OLD_TYPES.items():
+        given = type_.values.pop(old, None)
+        if given is not None:
+            made = _made(type_, new, f"Type.{_PRECISE[old]}")
+            made.values = {**given.values, "precision": _MICROSECONDS}
+            type_.values[new] = made
+
+
+def _upgrade_literal(literal: MessageNode) -> None:
+    for old, new in _OLD_TYPES.items():
+        value = literal.values.pop(old, None)
+        if value is not None:
+            kind = "PrecisionTime" if old == "time" else "PrecisionTimestamp"
+            made = _made(literal, new, f"Expression.Literal.{kind}")
+            made.values = {"precision": _MICROSECONDS, "value": value}
+            literal.values[new] = made
+
+
+def _upgrade_interval(interval: MessageNode) -> None:
+    micros = interval.values.pop("microseconds", None)
+    if micros is not None:
+        interval.values |= {"precision": _MICROSECONDS, "subseconds": micros}
+
+
+def _upgrade_fetch(fetch: MessageNode) -> None:
+    """Replace whole numbers by expressions. A negative count means all rows."""
+    for old in ("offset", "count"):
+        value = fetch.values.pop(old, None)
+        if value is not None and value >= 0:
+            fetch.values[f"{old}_expr"] = _literal(fetch, f"{old}_expr", {"i64": value})
+
+
+def _upgrade_rows(table: MessageNode) -> None:
+    """Replace rows of literals by rows of expressions."""
+    rows = table.values.setdefault("expressions", [])
+    for old in table.values.pop("values", []):
+        row = _made(table, "expressions", "Expression.Nested.Struct")
+        row.values["fields"] = []
+        for value in old.values.get("fields", []):
+            expression = _made(row, "fields", "Expression")
+            expression.values["literal"] = value
+            row.values["fields"].append(expression)
+        rows.append(row)
+
+
+def _upgrade_keys(join: MessageNode) -> None:
+    """Replace two lists of keys by pairs that are compared by equality."""
+    left = join.values.pop("left_keys", [])
+    right = join.values.pop("right_keys", [])
+    keys = join.values.setdefault("keys", [])
+    for pair in zip(left, right, strict=False):
+        key = _made(join, "keys", "ComparisonJoinKey")
+        comparison = _made(key, "comparison", "ComparisonJoinKey.ComparisonType")
+        comparison.values["simple"] = 1  # SIMPLE_COMPARISON_TYPE_EQ
+        key.values |= {"left": pair[0], "right": pair[1], "comparison": comparison}
+        keys.append(key)
+
+
+def _made(parent: MessageNode, step: str, name: str) -> MessageNode:
+    return MessageNode(schema().messages[name], parent, step)
+
+
+def _literal(parent: MessageNode, step: str, values: dict[str, Any]) -> MessageNode:
+    expression = _made(parent, step, "Expression")
+    literal = _made(expression, "literal", "Expression.Literal")
+    literal.values = values
+    expression.values["literal"] = literal
+    return expression
+
+
+_UPGRADES: dict[str, tuple[Callable[[MessageNode], None], ...]] = {
+    "Plan": (_upgrade_uris,),
+    "AggregateRel": (_upgrade_groupings,),
+    "AggregateFunction": (_upgrade_arguments,),
+    "Expression.ScalarFunction": (_upgrade_arguments,),
+    "Expression.WindowFunction": (_upgrade_arguments,),
+    "Type": (_upgrade_type,),
+    "Expression.Literal": (_upgrade_literal,),
+    "Expression.Literal.IntervalDayToSecond": (_upgrade_interval,),
+    "FetchRel": (_upgrade_fetch,),
+    "ReadRel.VirtualTable": (_upgrade_rows,),
+    "HashJoinRel": (_upgrade_keys,),
+    "MergeJoinRel": (_upgrade_keys,),
+}
+"""Message -> what replaces the forms of older releases in it."""
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def _fill(message: Any, root: MessageNode) -> None:
+    """Copy the values of a node into a message."""
+    waiting = [(message, root)]
+    while waiting:
+        target, node = waiting.pop()
+        waiting.extend(_filled(target, node))
+
+
+def _filled(target: Any, node: MessageNode) -> Iterator[tuple[Any, MessageNode]]:
+    """Copy the scalars of a node; yield the messages in it with their targets."""
+    for name, value in node.values.items():
+        field = node.shape.by_json_name[name]
+        if field.name not in target.DESCRIPTOR.fields_by_name:
+            if value in ([], None):
+                continue
+            raise _not_converted(node.at(name), f"{node.shape.name}.{name}")
+        if field.kind != MESSAGE:
+            _set(target, field.name, value, repeated=field.repeated)
+        elif field.repeated:
+            container = getattr(target, field.name)
+            for part in value:
+                yield container.add(), part
+        else:
+            inner = getattr(target, field.name)
+            inner.SetInParent()
+            yield inner, value
+
+
+def _set(target: Any, name: str, value: Any, *, repeated: bool) -> None:
+    if repeated:
+        getattr(target, name).extend(value)
+    else:
+        setattr(target, name, value)
