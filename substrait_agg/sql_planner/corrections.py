@@ -6,23 +6,32 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
 from substrait import algebra_pb2, plan_pb2
 
+from substrait_agg.sql_planner.expressions import correct_expressions, struct_fields
+from substrait_agg.sql_planner.messages import messages
 from substrait_agg.sql_planner.names import TableNames, column_name
+from substrait_agg.sql_planner.not_in import rewrite_not_in
+from substrait_agg.sql_planner.tokens import QueryText
 
 PRODUCER = "substrait-agg with datafusion"
 """Producer of the plans; the release of DataFusion follows. `bind.profiles` has its profile."""
 
 
-def corrected(content: bytes, names: TableNames, outputs: Sequence[str]) -> bytes:
+def corrected(
+    content: bytes, optimized: Any, query: QueryText, names: TableNames, outputs: Sequence[str]
+) -> bytes:
     """Return a plan of DataFusion as the query means it.
 
     Args:
         content: the plan as DataFusion writes it.
+        optimized: the logical plan that it was made from.
+        query: the query.
         names: the tables of the query.
         outputs: what `output_names` returns for the query.
+
+    Raises:
+        SqlRefused: SQL_NOT_IN.
     """
     import datafusion
 
@@ -35,29 +44,13 @@ def corrected(content: bytes, names: TableNames, outputs: Sequence[str]) -> byte
         grouping.DiscardUnknownFields()
     for function in messages(plan, "substrait.AggregateFunction"):
         function.phase = algebra_pb2.AGGREGATION_PHASE_INITIAL_TO_RESULT
+    for type_ in messages(plan, "substrait.Type.String", "substrait.Type.Binary"):
+        type_.type_variation_reference = 0  # how Arrow stores the values
+    rewrite_not_in(plan, optimized, query)
+    correct_expressions(plan, struct_fields(names.schemas))
     _name_result(plan, names, outputs)
     _number_functions(plan)
     return bytes(plan.SerializeToString(deterministic=True))
-
-
-def messages(root: Message, *names: str) -> Iterator[Any]:
-    """Yield all messages of some types below a message, outer ones first."""
-    stack = [root]
-    while stack:
-        message = stack.pop()
-        if message.DESCRIPTOR.full_name in names:
-            yield message
-        stack.extend(reversed(list(_parts(message))))
-
-
-def _parts(message: Message) -> Iterator[Message]:
-    for field, value in message.ListFields():
-        if field.type != FieldDescriptor.TYPE_MESSAGE:
-            continue
-        if field.is_repeated:
-            yield from value
-        else:
-            yield value
 
 
 def _name_source(read: Any, names: TableNames) -> None:

@@ -1,34 +1,109 @@
-"""Find NOT IN with a subquery, whose value for nulls DataFusion loses when it writes a plan."""
+"""Write NOT IN with a subquery as what it means where values can be null.
+
+DataFusion marks the anti join of such a NOT IN as null-aware, and Substrait has no place for the
+mark. ``x NOT IN (SELECT y ...)`` is true for the rows without a match for which no y is null, and x
+is not null or there is no y. These are three plain anti joins.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from substrait_agg.sql_planner.tokens import QueryText, Token
+from substrait import algebra_pb2
+
+from substrait_agg.errors import SqlRefused
+from substrait_agg.sql_planner.messages import messages
+from substrait_agg.sql_planner.tokens import QueryText, Token, tokens
 
 _HELP = "write NOT EXISTS (SELECT ... WHERE ...)"
+_JOIN = algebra_pb2.JoinRel
 
 
-def check_not_in(optimized: Any, query: QueryText) -> None:
-    """Refuse a plan with a NOT IN over values that can be null.
+def rewrite_not_in(plan: Any, optimized: Any, query: QueryText) -> None:
+    """Rewrite the null-aware anti joins of a plan.
+
+    Args:
+        plan: the plan; it is changed.
+        optimized: the logical plan that it was made from.
+        query: the query, for errors.
+
+    Raises:
+        SqlRefused: SQL_NOT_IN: a subquery of NOT IN depends on the outer query in a way that hides
+            which comparison is that of NOT IN.
+    """
+    written = [r for r in messages(plan, "substrait.Rel") if _is_anti(r)]
+    logical = list(anti_joins(optimized))
+    aware = [number for number, join in enumerate(logical) if is_null_aware(join)]
+    if not aware:
+        return
+    functions = _Functions(plan)
+    for number in reversed(aware):
+        rewritten = _rewritten(written[number], functions) if len(written) == len(logical) else None
+        if rewritten is None:
+            token = _not_in(query.tokens)
+            message = "NOT IN with this subquery cannot be written as joins"
+            raise query.refused_token("SQL_NOT_IN", token, message, _HELP)
+        written[number].CopyFrom(rewritten)
+
+
+def check_marks(logical: Any, query: QueryText) -> None:
+    """Refuse IN with a subquery whose value for nulls matters inside of OR, NOT or CASE.
+
+    DataFusion computes such an IN as a mark that is false instead of null.
+
+    Args:
+        logical: the logical plan before it was optimized.
+        query: the query, for errors.
 
     Raises:
         SqlRefused: SQL_NOT_IN.
     """
-    if any(map(is_null_aware, anti_joins(optimized))):
-        token = _not_in(query.tokens)
-        message = "NOT IN is used with a subquery over columns that can be null"
-        raise query.refused_token("SQL_NOT_IN", token, message, _HELP)
+    for line in logical.display_indent().splitlines():
+        _, found, condition = line.partition("Filter: ")
+        if found and _IN_SUBQUERY in condition and any(map(_loses_null, _conjuncts(condition))):
+            message = "IN with a subquery is negated inside of OR, NOT or CASE, where its value for nulls matters"
+            raise query.refused_token("SQL_NOT_IN", _not_in(query.tokens), message, _HELP)
+
+
+_IN_SUBQUERY = "IN (<subquery>)"
+_HARMLESS = ("exists", "like", "ilike", "null", "between")
+"""Words after NOT that do not negate what a subquery gives."""
+
+
+def _conjuncts(condition: str) -> Iterator[Sequence[Token]]:
+    """Yield the parts of a condition, as DataFusion shows it, that AND connects."""
+    try:
+        found = tokens(condition)
+    except SqlRefused:  # a literal with a quote inside, which is shown as it is
+        found = tokens(re.sub(r"[\"'`]", " ", condition))
+    depth, begin = 0, 0
+    for number, token in enumerate(found):
+        depth += (token.text == "(") - (token.text == ")")
+        if depth == 0 and token.is_word("and"):
+            yield found[begin:number]
+            begin = number + 1
+    yield found[begin:]
+
+
+def _loses_null(part: Sequence[Token]) -> bool:
+    has_subquery = any(t.is_word("subquery") for t in part)
+    if not has_subquery or not any(t.is_word("or", "and", "case") for t in part):
+        return False
+    pairs = pairwise(part)
+    return any(a.is_word("not") and not b.is_word(*_HARMLESS) for a, b in pairs)
 
 
 def anti_joins(plan: Any) -> Iterator[Any]:
     """Yield the left anti joins of a logical plan, outer ones first."""
-    if plan.display().startswith("LeftAnti Join"):
-        yield plan
-    for source in plan.inputs():
-        yield from anti_joins(source)
+    waiting = [plan]
+    while waiting:
+        found = waiting.pop()
+        if found.display().startswith("LeftAnti Join"):
+            yield found
+        waiting.extend(reversed(found.inputs()))
 
 
 def is_null_aware(join: Any) -> bool:
@@ -36,8 +111,139 @@ def is_null_aware(join: Any) -> bool:
     return bool(join.display().endswith(" null_aware"))
 
 
+def _is_anti(rel: Any) -> bool:
+    return bool(rel.HasField("join") and rel.join.type == _JOIN.JOIN_TYPE_LEFT_ANTI)
+
+
+def _rewritten(rel: Any, functions: _Functions) -> Any | None:
+    """Return the relation without the rows that NOT IN removes because of nulls.
+
+    None if the comparison of NOT IN cannot be told from the others.
+    """
+    parts = list(functions.conjuncts(rel.join.expression))
+    sides = functions.compared(parts[0]) if parts else None
+    if sides is None:
+        return None
+    value, other = sides
+    right_start = other.selection.direct_reference.struct_field.field
+    rest = parts[1:]
+    element = algebra_pb2.Expression()
+    element.selection.direct_reference.struct_field.SetInParent()
+    element.selection.root_reference.SetInParent()
+    if rest and (functions.left_width(rel) != right_start or not functions.has_key(rest)):
+        return None
+    nulls = functions.filtered(rel.join.right, functions.call("is_null", element))
+    without_nulls = functions.anti(rel, nulls, rest)
+    return functions.anti(without_nulls, rel.join.right, [functions.call("is_null", value), *rest])
+
+
+class _Functions:
+    """Builds relations and expressions of a plan, and declares the functions that they call."""
+
+    def __init__(self, plan: Any) -> None:
+        self.plan = plan
+        declared = [e.extension_function for e in plan.extensions]
+        self.names = {f.function_anchor: f.name for f in declared}
+        self.anchors = {f.name: f.function_anchor for f in declared}
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Return a call of a function."""
+        made = algebra_pb2.Expression()
+        made.scalar_function.function_reference = self._anchor(name)
+        for argument in arguments:
+            made.scalar_function.arguments.add().value.CopyFrom(argument)
+        return made
+
+    def _anchor(self, name: str) -> int:
+        if name not in self.anchors:
+            anchor = 1 + max(self.names, default=0)
+            declaration = self.plan.extensions.add().extension_function
+            declaration.function_anchor, declaration.name = anchor, name
+            declaration.extension_urn_reference = 2**32 - 1
+            self.names[anchor], self.anchors[name] = name, anchor
+        return int(self.anchors[name])
+
+    def conjuncts(self, condition: Any) -> Iterator[Any]:
+        """Yield the parts of a condition that AND connects, in their order."""
+        if self._name(condition) != "and":
+            yield condition
+            return
+        for argument in condition.scalar_function.arguments:
+            yield from self.conjuncts(argument.value)
+
+    def compared(self, condition: Any) -> tuple[Any, Any] | None:
+        """Return the sides of ``value = column``; None for any other condition."""
+        if self._name(condition) != "equal":
+            return None
+        left, right = (argument.value for argument in condition.scalar_function.arguments)
+        return (left, right) if right.HasField("selection") else None
+
+    def _name(self, expression: Any) -> str:
+        if not expression.HasField("scalar_function"):
+            return ""
+        return str(self.names.get(expression.scalar_function.function_reference, ""))
+
+    def filtered(self, rel: Any, condition: Any) -> Any:
+        """Return the rows of a relation that meet a condition."""
+        made = algebra_pb2.Rel()
+        made.filter.common.direct.SetInParent()
+        made.filter.input.CopyFrom(rel)
+        made.filter.condition.CopyFrom(condition)
+        return made
+
+    def anti(self, left: Any, right: Any, conditions: list[Any]) -> Any:
+        """Return the rows of the left relation for which no row of the right one meets conditions.
+
+        Without a comparison of both sides, whether the right relation has a row decides.
+        """
+        made = algebra_pb2.Rel()
+        made.join.common.direct.SetInParent()
+        made.join.left.CopyFrom(left)
+        made.join.type = _JOIN.JOIN_TYPE_LEFT_ANTI
+        made.join.right.CopyFrom(right if self.has_key(conditions) else self._any_row(right))
+        if not conditions:
+            made.join.expression.literal.boolean = True
+        elif len(conditions) == 1:
+            made.join.expression.CopyFrom(conditions[0])
+        else:
+            made.join.expression.CopyFrom(self.call("and", *conditions))
+        return made
+
+    def has_key(self, conditions: list[Any]) -> bool:
+        """Return whether a condition compares both sides of a join."""
+        return any(self._name(condition) == "equal" for condition in conditions)
+
+    def _any_row(self, rel: Any) -> Any:
+        """Return one row if a relation has rows: their number, if it is above zero."""
+        counted = algebra_pb2.Rel()
+        counted.aggregate.common.direct.SetInParent()
+        counted.aggregate.input.CopyFrom(rel)
+        measure = counted.aggregate.measures.add().measure
+        measure.function_reference = self._anchor("count")
+        measure.phase = algebra_pb2.AGGREGATION_PHASE_INITIAL_TO_RESULT
+        measure.output_type.i64.nullability = 2  # required
+        number = algebra_pb2.Expression()
+        number.selection.direct_reference.struct_field.SetInParent()
+        number.selection.root_reference.SetInParent()
+        zero = algebra_pb2.Expression()
+        zero.literal.i64 = 0
+        return self.filtered(counted, self.call("gt", number, zero))
+
+    def left_width(self, rel: Any) -> int:
+        """Return the position in the columns of a join at which those of the right input begin.
+
+        It is the least position that a comparison reads of the right input.
+        """
+        places = []
+        for part in self.conjuncts(rel.join.expression):
+            sides = self.compared(part)
+            if sides is not None:
+                places.append(sides[1].selection.direct_reference.struct_field.field)
+        return min(places, default=0)
+
+
 def _not_in(found: Sequence[Token]) -> Token:
-    for token, following in pairwise(found):
-        if token.is_word("not") and following.is_word("in"):
-            return token
-    return found[0]
+    for first, second in pairwise(found):
+        if first.is_word("not") and second.is_word("in"):
+            return first
+    return next((token for token in found if token.is_word("in")), found[0])

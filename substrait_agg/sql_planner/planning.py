@@ -11,7 +11,7 @@ from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.corrections import corrected
 from substrait_agg.sql_planner.errors import planning_error
 from substrait_agg.sql_planner.names import TableNames, output_names
-from substrait_agg.sql_planner.not_in import check_not_in
+from substrait_agg.sql_planner.not_in import check_marks
 from substrait_agg.sql_planner.places import SqlOrigin
 from substrait_agg.sql_planner.script import Statement, statements
 from substrait_agg.sql_planner.session import declared_schema, new_session
@@ -137,12 +137,13 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
     only_queries = SQLOptions().with_allow_ddl(False).with_allow_dml(False)
     try:
         frame = context.sql_with_options(query.text, only_queries.with_allow_statements(False))
+        check_marks(frame.logical_plan(), query)
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
     except Exception as error:
         raise planning_error(error, query, names) from error
-    check_not_in(optimized, query)
-    return corrected(content, names, output_names(query.text, query.tokens, columns))
+    outputs = output_names(query.text, query.tokens, columns)
+    return corrected(content, optimized, query, names, outputs)
 
 
 def _check_deterministic(query: QueryText) -> None:

@@ -75,8 +75,8 @@ def test_names_of_a_view_name_its_columns() -> None:
         ("DROP TABLE t", "SQL_STATEMENTS", (0, 0), "one query"),
         ("SELECT a FROM t; SELECT 1", "SQL_STATEMENTS", (0, 0), "2 statements"),
         (
-            "SELECT a FROM t WHERE a NOT IN (SELECT a FROM other)", "SQL_NOT_IN", (1, 25),
-            "can be null",
+            "SELECT a FROM t WHERE c = 1 OR a NOT IN (SELECT a FROM other)", "SQL_NOT_IN", (1, 34),
+            "value for nulls",
         ),
     ],
 )  # fmt: skip
