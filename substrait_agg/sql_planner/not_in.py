@@ -8,15 +8,15 @@ is not null or there is no y. These are three plain anti joins.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from substrait import algebra_pb2
 
-from substrait_agg.errors import SqlRefused
 from substrait_agg.sql_planner.messages import messages
-from substrait_agg.sql_planner.tokens import QueryText, Token, tokens
+from substrait_agg.sql_planner.tokens import QueryText, Token
 
 _HELP = "write NOT EXISTS (SELECT ... WHERE ...)"
 _JOIN = algebra_pb2.JoinRel
@@ -61,49 +61,59 @@ def check_marks(logical: Any, query: QueryText) -> None:
     Raises:
         SqlRefused: SQL_NOT_IN.
     """
-    for line in logical.display_indent().splitlines():
-        _, found, condition = line.partition("Filter: ")
-        if found and _IN_SUBQUERY in condition and any(map(_loses_null, _conjuncts(condition))):
-            message = "IN with a subquery is negated inside of OR, NOT or CASE, where its value for nulls matters"
-            raise query.refused_token("SQL_NOT_IN", _not_in(query.tokens), message, _HELP)
+    outer = [plan for plan in _below(logical) if plan.display().startswith(_FILTER)]
+    shown = Counter(line.strip() for line in logical.display_indent().splitlines())
+    inner = shown - Counter(plan.display() for plan in outer)
+    if any(_loses_null(plan.to_variant().predicate()) for plan in outer) or any(
+        line.startswith(_FILTER) and _may_lose_null(line) for line in inner
+    ):
+        message = "IN with a subquery is negated inside of OR, NOT or CASE, where its value for nulls matters"
+        raise query.refused_token("SQL_NOT_IN", _not_in(query.tokens), message, _HELP)
 
 
+_FILTER = "Filter: "
 _IN_SUBQUERY = "IN (<subquery>)"
-_HARMLESS = ("exists", "like", "ilike", "null", "between")
-"""Words after NOT that do not negate what a subquery gives."""
+_NEGATION = re.compile(r"\bNOT (?!EXISTS\b|LIKE\b|ILIKE\b|NULL\b|BETWEEN\b|IN \((?!<subquery>))")
 
 
-def _conjuncts(condition: str) -> Iterator[Sequence[Token]]:
-    """Yield the parts of a condition, as DataFusion shows it, that AND connects."""
-    try:
-        found = tokens(condition)
-    except SqlRefused:  # a literal with a quote inside, which is shown as it is
-        found = tokens(re.sub(r"[\"'`]", " ", condition))
-    depth, begin = 0, 0
-    for number, token in enumerate(found):
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 0 and token.is_word("and"):
-            yield found[begin:number]
-            begin = number + 1
-    yield found[begin:]
+def _below(plan: Any) -> Iterator[Any]:
+    """Yield the relations of a logical plan, outer ones first. Subqueries in expressions are not among them."""
+    waiting = [plan]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting.extend(reversed(found.inputs()))
 
 
-def _loses_null(part: Sequence[Token]) -> bool:
-    has_subquery = any(t.is_word("subquery") for t in part)
-    if not has_subquery or not any(t.is_word("or", "and", "case") for t in part):
-        return False
-    pairs = pairwise(part)
-    return any(a.is_word("not") and not b.is_word(*_HARMLESS) for a, b in pairs)
+def _loses_null(condition: Any) -> bool:
+    """Return whether a condition negates an IN inside of another operator."""
+    waiting = [(condition, False, False)]
+    while waiting:
+        part, negated, inside = waiting.pop()
+        kind = part.variant_name()
+        if kind == "InSubquery":
+            if inside and negated != part.to_variant().negated():
+                return True
+        elif kind == "Not":
+            inner = part.rex_call_operands()[0]
+            waiting.append((inner, not negated, inside or inner.variant_name() != "InSubquery"))
+        elif kind == "BinaryExpr" and part.rex_call_operator() in ("AND", "OR"):
+            deeper = inside or part.rex_call_operator() == "OR"
+            waiting.extend((side, negated, deeper) for side in part.rex_call_operands())
+        elif _IN_SUBQUERY in part.canonical_name():
+            return True
+    return False
+
+
+def _may_lose_null(line: str) -> bool:
+    """Return whether a condition, as DataFusion shows it without all parentheses, may negate an IN."""
+    several = re.search(r" (?:AND|OR) |\bCASE\b", line) is not None
+    return _IN_SUBQUERY in line and several and _NEGATION.search(line) is not None
 
 
 def anti_joins(plan: Any) -> Iterator[Any]:
     """Yield the left anti joins of a logical plan, outer ones first."""
-    waiting = [plan]
-    while waiting:
-        found = waiting.pop()
-        if found.display().startswith("LeftAnti Join"):
-            yield found
-        waiting.extend(reversed(found.inputs()))
+    return (found for found in _below(plan) if found.display().startswith("LeftAnti Join"))
 
 
 def is_null_aware(join: Any) -> bool:

@@ -140,6 +140,8 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
         check_marks(frame.logical_plan(), query)
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
+    except SqlRefused:
+        raise
     except Exception as error:
         raise planning_error(error, query, names) from error
     outputs = output_names(query.text, query.tokens, columns)

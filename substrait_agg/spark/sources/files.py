@@ -129,26 +129,6 @@ def _listed_here(root: str) -> Iterator[_File]:
                 yield f"file:{_readable(path)}", milliseconds, status.st_size
 
 
-def local_files(location: str) -> list[str] | None:
-    """Return the data files at a local path, oldest first.
-
-    Returns:
-        None for a glob or a URL. An empty list if there is nothing.
-
-    Raises:
-        InputRefused: SOURCE_UNREADABLE.
-    """
-    place = Path(location)
-    if "://" in location or (_GLOB & set(location) and not place.exists()):
-        return None
-    if place.is_file():
-        return [str(place)]
-    if not place.is_dir():
-        return []
-    found = sorted((at, uri.removeprefix("file:")) for uri, at, _ in _listed_here(str(place)))
-    return [name for _, name in found]
-
-
 def local_sizes(location: str) -> list[int] | None:
     """Return the sizes of the data files at a local path, oldest first.
 

@@ -10,7 +10,6 @@ Local files of these formats are read without Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -102,32 +101,31 @@ _FEED = {"changes": ("_change_type", "_commit_version", "_commit_timestamp")}
 def _of_files(spec: SourceSpec, table: str) -> pa.Schema | None:
     """Return the columns of local files; None if Spark has to look at them."""
     reader = _READERS.get(spec.format)
-    files = local_files(spec.location) if reader is not None else None
-    if reader is None or files is None:
+    if reader is None or ":" in spec.location:
+        return None
+    files = local_files(spec.location)
+    if files is None and set("*?[]{}") & set(spec.location):
         return None
     if not files:
-        exists = Path(spec.location).exists()
-        code, what = ("SOURCE_EMPTY", "has no file yet") if exists else ("SOURCE_NOT_FOUND", "does not exist")  # fmt: skip
+        code, what = ("SOURCE_NOT_FOUND", "does not exist")
+        if files is not None:
+            code, what = ("SOURCE_EMPTY", "has no file yet")
         raise InputRefused(
             code,
             f"the source of {table} ({spec.redacted()}) {what}, so its columns are not known",
             help=f"check the path; or {_HELP.format(table=table)}",
         )
-    if any("=" in part for part in Path(files[0]).relative_to(_root(spec)).parent.parts):
-        return None  # columns of partitioned folders
+    oldest = min(files, key=lambda file: (file.modified, file.name))
+    if "=" in oldest.name.rpartition("/")[0]:
+        return None  # the names of folders are columns, too
     try:
-        return reader(files[0], spec, table)
+        return reader(str(oldest.path), spec, table)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise InputRefused(
             "SOURCE_UNREADABLE",
-            f"the columns of {table} cannot be read from {files[0]}: {str(error).splitlines()[0]}",
+            f"the columns of {table} cannot be read from {oldest.path}: {str(error).splitlines()[0]}",
             help=f"correct the file; or {_HELP.format(table=table)}",
         ) from error
-
-
-def _root(spec: SourceSpec) -> Path:
-    place = Path(spec.location)
-    return place if place.is_dir() else place.parent
 
 
 def _parquet(file: str, _spec: SourceSpec, _table: str) -> pa.Schema:
