@@ -54,7 +54,8 @@ def load(source: PlanSource) -> Plan:
     the plan: use `validate` to find all problems.
 
     Args:
-        source: the plan, as a `Plan` or a `PlanSource`.
+        source: the plan, as a `Plan` or a `PlanSource`; or an ibis expression over tables without a
+            backend, a DataFrame or logical plan of DataFusion, or a plan of substrait-python.
 
     Returns:
         The decoded plan.
@@ -70,9 +71,18 @@ def load(source: PlanSource) -> Plan:
         >>> plan.bound().names
         ('team', 'minute', 'goals', 'sum')
     """
-    plan = as_plan(source)
+    plan = _plan(source)
     _ = plan.decoded
     return plan
+
+
+def _plan(source: PlanSource) -> Plan:
+    """Return a plan given in any accepted form, without decoding it."""
+    if type(source).__module__.partition(".")[0] in ("ibis", "datafusion"):
+        from substrait_agg.sql_planner.library_plans import plan_of
+
+        return plan_of(source)
+    return as_plan(source)
 
 
 def sql(
@@ -159,7 +169,7 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
         >>> [problem.code for problem in validate('{"relations": []}').problems]
         ['PLAN_UNREADABLE']
     """
-    given = as_plan(plan)
+    given = _plan(plan)
     problems = given.check(mode).problems
     return Report(given.name, problems, _content(given))
 
@@ -380,8 +390,8 @@ def run(
 def _named(plan: Plans) -> dict[str, Plan]:
     """Return plans by the names of their views. The name of a single plan is empty."""
     if isinstance(plan, Mapping):
-        return {name: as_plan(given) for name, given in plan.items()}
-    return {"": as_plan(plan)}
+        return {name: _plan(given) for name, given in plan.items()}
+    return {"": _plan(plan)}
 
 
 def _temporary(plan: Plans) -> frozenset[str]:

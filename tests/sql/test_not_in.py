@@ -9,7 +9,7 @@ import pytest
 
 import substrait_agg as sa
 from tests.sampling import sample
-from tests.sql.answers import kept, of_duckdb
+from tests.sql.results import kept, of_duckdb
 
 LEFT = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", "x", None]}, pa.schema([("a", pa.int64()), ("b", pa.string())]))  # fmt: skip
 RIGHT = {

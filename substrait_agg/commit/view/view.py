@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from substrait_agg.commit.view.scan import ViewScan
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.locations import Location
 from substrait_agg.operator.common.names import CLOSED, GROUP, VERSION, WEIGHT
+from substrait_agg.optional_packages import require
 from substrait_agg.state.keys.rows import nested_bytes
 from substrait_agg.state.run import RunFile, open_run
 from substrait_agg.state.tree import KeyedTree
@@ -211,6 +212,21 @@ class View:
             # A concurrent run may have swept the version in the meantime.
             self.check_retained(scan.version)
             raise
+
+    def to_ibis(self, version: int | None = None) -> Any:
+        """Return the rows of a version as a table of ibis, in memory.
+
+        Args:
+            version: the version; None means the newest.
+
+        Raises:
+            UsageError: IBIS_MISSING.
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        require("ibis")
+        import ibis
+
+        return ibis.memtable(self.to_arrow(version))
 
     def to_dataset(self, version: int | None = None) -> Dataset:
         """Return the rows of a version as a `pyarrow.dataset.Dataset`.

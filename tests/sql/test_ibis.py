@@ -1,0 +1,104 @@
+"""Expressions of ibis are kept up to date: equal to what ibis gives over all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from tests.sql.results import kept, of_duckdb, ordered
+
+SALES = pa.table(
+    {
+        "region": ["north", "south", "north", None, "east", "south"],
+        "customer": [1, 2, 2, 3, None, 1],
+        "amount": [10.0, 3.5, 1.25, None, 8.0, 3.5],
+        "at": pa.array([0, 61, 3600, 7200, 10, None], pa.timestamp("s")).cast(pa.timestamp("us")),
+    }
+)
+CUSTOMERS = pa.table({"customer": [1, 2, 3], "city": ["Rome", "Oslo", None]})
+sales = ibis.table(ibis.Schema.from_pyarrow(SALES.schema), name="sales")
+customers = ibis.table(ibis.Schema.from_pyarrow(CUSTOMERS.schema), name="customers")
+totals = sales.group_by("region").agg(n=sales.count(), total=sales.amount.sum())
+size = ibis.cases((sales.amount > 5, "large"), (sales.amount > 2, "middle"), else_="small")
+
+
+MICROS = dt.Timestamp(scale=6)
+
+
+@ibis.udf.scalar.builtin(signature=((MICROS, dt.Interval("h")), MICROS))
+def tumble_start(time: Any, size: Any) -> Any:
+    """Give the start of the window that contains a time."""
+
+
+EXPRESSIONS: dict[str, Any] = {
+    "group by": totals,
+    "distinct": sales.select("region").distinct(),
+    "number of distinct values": sales.agg(n=sales.customer.nunique(), all=sales.count()),
+    "join": sales.join(customers, "customer").group_by("city").agg(total=sales.amount.sum()),
+    "left join": sales.left_join(customers, "customer").select("region", "city", "amount"),
+    "top-k": totals.order_by(ibis.desc("total"), "region").limit(2),
+    "case": sales.group_by(size=size).agg(n=sales.count()),
+    "filter aggregate": sales.group_by("region").agg(
+        big=sales.amount.sum(where=sales.amount > 3), n=(sales.amount > 3).sum()
+    ),
+    "union": sales.select("customer").union(customers.select("customer"), distinct=True),
+    "having": totals.filter(totals.n > 1).mutate(mean=totals.total / totals.n),
+    "semi join": customers.semi_join(sales, "customer"),
+    "anti join": sales.anti_join(customers, "customer").select("region"),
+    "conditions": sales.select(
+        known=sales.region.isin(["north", "east"]), more=sales.amount * 2 + 1, none=sales.amount.isnull()
+    ),
+    "one value": sales.amount.mean(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_an_expression_equals_ibis(name: str, tmp_path: Path) -> None:
+    expression = EXPRESSIONS[name].as_table()
+    tables = {"sales": SALES, "customers": CUSTOMERS}
+    expected = of_duckdb(str(ibis.to_sql(expression, dialect="duckdb")), tables)
+    plan = sa.load(expression)
+    assert plan.bound().names == tuple(expression.columns)
+    halves = [
+        {"sales": SALES.slice(0, 3), "customers": CUSTOMERS.slice(1)},
+        {"sales": SALES.slice(3), "customers": CUSTOMERS.slice(0, 1)},
+    ]
+    assert kept(plan, halves, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("window", "shown"),
+    [
+        (sales["at"].truncate("h"), "date_trunc"),
+        (tumble_start(sales["at"], ibis.interval(hours=1)), "tumble_start(at, INTERVAL '1 HOUR')"),
+    ],
+)
+def test_windows_over_time_are_keys(window: Any, shown: str) -> None:
+    """Spark computes them; the local executor cannot."""
+    plan = sa.load(sales.group_by(hour=window).agg(n=sales.count()))
+    assert shown in sa.explain(plan)
+
+
+def test_a_table_in_memory_is_refused() -> None:
+    with pytest.raises(sa.UsageError) as caught:
+        sa.load(ibis.memtable({"a": [1]}).agg(n=ibis._.count()))
+    assert caught.value.code == "PLAN_SOURCE"
+
+
+@pytest.mark.parametrize("form", [lambda df: df, lambda df: df.optimized_logical_plan()])
+def test_datafusion_objects_are_plans(form: Callable[[Any], Any], tmp_path: Path) -> None:
+    import datafusion
+
+    context = datafusion.SessionContext()
+    context.register_record_batches("sales", [SALES.to_batches()])
+    frame = context.sql("SELECT region, count(*) AS n FROM sales GROUP BY region")
+    plan = sa.load(form(frame))
+    expected = ordered([("north", 2), ("south", 2), ("east", 1), (None, 1)])
+    assert kept(plan, [{"sales": SALES}], tmp_path) == expected
