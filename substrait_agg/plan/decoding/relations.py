@@ -172,10 +172,15 @@ def _nested_loop_join(node: MessageNode, context: DecodeContext) -> Relation:
     return _joined(node, "nested_loop_join", kind, condition, context)
 
 
+_BUILD_INPUTS = {0: "unspecified", 1: "left", 2: "right"}
+
+
 def _keyed_join(form: str, node: MessageNode, context: DecodeContext) -> Relation:
     """Read a hash or merge join."""
     kind = word(node, "type", _PHYSICAL_JOIN_TYPES, context)
     condition = optional(node, "residual_expression", context)
+    if form == "hash_join":
+        word(node, "build_input", _BUILD_INPUTS, context)  # it changes no rows
     keys = tuple(_comparison_key(item, context) for item in node.messages("keys"))
     old = _removed_keys(node, context)
     if keys and old and not _same_keys(keys, old):
