@@ -286,8 +286,8 @@ def _failing(
     columns share a counter of rows, which such a null would make wrong.
     """
     value = weight.value
-    for broken, text in weight.faults:
-        value = F.when(~broken, value).otherwise(F.raise_error(text).cast("bigint"))
+    for _, text in weight.faults:  # the weight of a bad row is null, so it is computed only once
+        value = F.coalesce(value, F.raise_error(text).cast("bigint"))
     shaped = plain.select(*_named(columns), value.cast("bigint").alias(WEIGHT))
     made = [F.col(column_name(i)) for i in range(len(columns))]
     faults = null_faults(origin, table, made, F.col(WEIGHT))
@@ -344,7 +344,7 @@ class _Weight:
     """The weight of a row.
 
     Attributes:
-        value: the weight.
+        value: the weight; null if it is invalid.
         faults: the conditions under which the weight is invalid.
         read: the column that the weight is computed from; None if every row has weight 1.
     """
@@ -383,4 +383,4 @@ def _signed(column: Column, what: str) -> tuple[Column, Fault]:
     plus = [word for word, sign in OPERATIONS.items() if sign > 0]
     minus = [word for word, sign in OPERATIONS.items() if sign < 0]
     value = F.when(column.isin(plus), F.lit(1)).when(column.isin(minus), F.lit(-1)).cast("bigint")
-    return value, (~F.coalesce(column.isin(plus + minus), F.lit(False)), text)
+    return value, (value.isNull(), text)
