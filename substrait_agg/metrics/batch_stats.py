@@ -28,6 +28,8 @@ TASK_COUNTS: dict[str, str] = {
     "retracted": "retracted",
     "inserted": "inserted",
     "early": "early_retractions",
+    "probes": "probes",
+    "matches": "matches",
     "merges": "merges",
     "merged_rows": "merged_rows",
     "merged_bytes": "merged_bytes",

@@ -25,6 +25,8 @@ class OperatorProgress:
         inserted: rows of the operator's changes that insert a new row.
         early_retractions: with ``carry``, how often the total weight of a group fell below zero;
             with ``quarantine``, the number of rows put into quarantine.
+        probes: keys of changed rows that a join looked up in the stored rows of its other side.
+        matches: stored rows that it found.
         merges: runs written by merges.
         merged_rows: rows written by merges.
         merged_bytes: bytes written by merges.
@@ -44,6 +46,8 @@ class OperatorProgress:
     retracted: int = 0
     inserted: int = 0
     early_retractions: int = 0
+    probes: int = 0
+    matches: int = 0
     merges: int = 0
     merged_rows: int = 0
     merged_bytes: int = 0

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.metrics import Progress
 from tests.e2e.feeds import Change, Feed, check
 from tests.e2e.plans import (
     COMPARISON,
@@ -37,6 +38,7 @@ from tests.e2e.plans import (
 from tests.e2e.random_rows import arrow_type
 from tests.e2e.rows import Bag, bag
 from tests.e2e.running import maintain
+from tests.local.run import run as start
 
 KINDS = ("inner", "left", "right", "outer", "left_semi", "left_anti")
 EQUAL, SAME = "equal", "is_not_distinct_from"
@@ -343,3 +345,17 @@ def test_keys_of_other_types(tmp_path: Path, key: str) -> None:
     for comparison in (EQUAL, SAME):
         folder = tmp_path / comparison
         run(folder, *_swap(join_of(Builder(), "outer", feeds, [comparison]), feeds))
+
+
+def test_progress_has_the_probes_and_the_matches_of_a_join(tmp_path: Path) -> None:
+    """Every changed row is looked up in the stored rows of the other side; rows of one batch find each other without."""
+    columns = {"k": "i64", "v": "i64"}
+    left: list[list[Change]] = [[((k, 0), 1) for k in (1, 2, 3)], []]
+    right: list[list[Change]] = [[((2, 5), 1)], [((k, v), 1) for k, v in ((1, 1), (1, 2), (9, 3))]]
+    feeds = [Feed("l", columns, "op", left), Feed("r", columns, "op", right)]
+    plan, _ = join_of(Builder(), "inner", feeds, [EQUAL])
+    sources = {feed.table: feed.write(tmp_path) for feed in feeds}
+    seen: list[Progress] = []
+    start(plan, sources, checkpoint=tmp_path / "checkpoint", progress=seen.append).wait()
+    joins = {progress.version: progress.operators[0] for progress in seen if progress.operators}
+    assert [(joins[v].probes, joins[v].matches) for v in (1, 2)] == [(4, 0), (7, 2)]

@@ -185,7 +185,6 @@ class _Task:
 
     def _write(self, result: OperatorResult, changes: ChangeWriter) -> None:
         """Write the rows that an operator adds to its trees, and its changes."""
-        self._counters.add(result.counters)
         with self._counters.timed("write_us"):
             for name, rows in result.trees.items():
                 if name in self._writers:
@@ -193,6 +192,8 @@ class _Task:
         for part in chain((result.changes,), result.more_changes):
             self._counters.changed(part)
             changes.write(part)
+        # A join counts matches while its changes are read.
+        self._counters.add(result.counters)
 
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
         held: list[pa.RecordBatch] = []

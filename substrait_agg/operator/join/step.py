@@ -79,14 +79,15 @@ class JoinOperator(StatefulOperator):
         names = [arrangement_tree(port) for port in range(2)]
         stored = list(zip(names, deltas, self.spec.stored, strict=True))
         old = [state.open_arranged(name) if kept else None for name, _, kept in stored]
-        step = _Step(self.spec, deltas, old)
+        counters = {"touched": sum(d.rows.num_rows for d in deltas), "probes": 0, "matches": 0}
+        step = _Step(self.spec, deltas, old, counters)
         trees = {
             name: pa.Table.from_batches([delta.stored]) for name, delta, kept in stored if kept
         }
         return OperatorResult(
             trees,
             self.spec.changes.empty_table(),
-            {"touched": sum(delta.rows.num_rows for delta in deltas)},
+            counters,
             step.changes(),
         )
 
@@ -151,11 +152,17 @@ class _Step:
         deltas: the changes of each side.
         old: the rows of each side before the batch; None for a side that is not stored, whose rows
             are never read again.
+        counters: counts the keys that are looked up in stored rows, and the rows found.
     """
 
     def __init__(
-        self, spec: JoinSpec, deltas: Sequence[_Delta], old: Sequence[Arrangement | None]
+        self,
+        spec: JoinSpec,
+        deltas: Sequence[_Delta],
+        old: Sequence[Arrangement | None],
+        counters: dict[str, int],
     ) -> None:
+        self._counters = counters
         self._spec = spec
         self._deltas = deltas
         self._old = old
@@ -203,7 +210,12 @@ class _Step:
     def _before(self, side: int, hashes: Hashes, keys: Sequence[pa.Array]) -> Iterator[Matches]:
         """Yield the rows of a side before the batch that have the keys."""
         old = self._old[side]
-        return iter(()) if old is None else old.probe(hashes, keys)
+        if old is None:
+            return
+        self._counters["probes"] += len(hashes)
+        for matches in old.probe(hashes, keys):
+            self._counters["matches"] += len(matches.probes)
+            yield matches
 
     def _new(self, hashes: Hashes, keys: Sequence[pa.Array], other: int) -> Iterator[Matches]:
         """Yield the changed rows of side `other` that have the keys."""
