@@ -49,6 +49,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"checkpoint/state/pending-.*", "a run of waiting groups"),
     (r"checkpoint/state/closed-.*", "a run of closed groups"),
     (r"checkpoint/state/tree.*", "a run of an ordered tree"),
+    (r"checkpoint/state/rows.*", "a run of an arrangement"),
     (r"checkpoint/changes/\d+-\d+-.*\.parquet", "a change file"),
     (r"checkpoint/owners/draft-\w+", "the draft of a claim"),
     (r"checkpoint/owners/\d+\.json", "a claim"),

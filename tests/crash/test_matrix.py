@@ -77,7 +77,8 @@ def test_every_crash_point_is_documented(both: Both) -> None:
     seen = both[0].points | both[1].points
     others = {what for _, what in set(DOCUMENTED) - seen}
     assert seen <= set(DOCUMENTED)
-    assert others == {"the document of another plan"}, "`test_evolving` has these"
+    # `test_evolving` and `test_operators` have these.
+    assert others == {"the document of another plan", "a run of an arrangement"}
     assert markdown(DOCUMENTED) in PAGE.read_text()
 
 

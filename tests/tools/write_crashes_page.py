@@ -9,14 +9,14 @@ from pathlib import Path
 from tests.crash.cases import cases, evolving_cases, run_case, undisturbed
 from tests.crash.page import NOTHING, PAGE, after_a_kill, written
 from tests.crash.scenario import quick_batches
-from tests.crash.settings import chained, evolving, timed
+from tests.crash.settings import chained, evolving, matching, timed
 from tests.crash.test_matrix import OPERATIONS
 
 
 def found() -> dict[tuple[str, str], frozenset[str]]:
     """Return the codes of runs after an error, by operation and file."""
     table: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for setting in (chained(), timed()):
+    for setting in (chained(), timed(), matching()):
         done = set(table)
         with quick_batches(), tempfile.TemporaryDirectory() as folder:
             whole = undisturbed(Path(folder), setting)
