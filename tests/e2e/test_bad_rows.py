@@ -14,6 +14,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import SubstraitAggError
+from substrait_agg.files.filesystem import using
+from tests.crash.faulty_disk import FaultyDisk, Point, Strike
 from tests.e2e.files import age, write_in_order
 from tests.e2e.killing import Command
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read, union_all
@@ -159,6 +161,7 @@ def test_a_bad_row_fails_the_batch_unless_it_is_set_aside(
     assert listed(checkpoint) == stream.listed()
 
 
+@pytest.mark.soak
 def test_a_killed_run_lists_bad_rows_once(tmp_path: Path) -> None:
     """Also after a rollback that a run follows, and after a vacuum."""
     stream = Stream(5, 8)
@@ -183,6 +186,29 @@ def test_a_killed_run_lists_bad_rows_once(tmp_path: Path) -> None:
     state.rollback(4)
     assert sa.open_view(checkpoint).bad_rows().num_rows == sum(map(len, stream.bad[:4]))
     command.finish()
+    assert listed(checkpoint) == stream.listed()
+    assert verified(checkpoint)
+
+
+def test_a_run_that_cannot_commit_lists_bad_rows_once(spark: SparkSession, tmp_path: Path) -> None:
+    """The bad rows of the batch are written before its version, and written again by the next run; also after a rollback."""
+    stream, checkpoint = Stream(5, 6), tmp_path / "checkpoint"
+    source = f"csv:{stream.write(tmp_path / 'in')}?op=op&bad-rows=quarantine&batch-files=1"
+
+    def go_on() -> None:
+        maintain(spark, sums("t"), {"t": source}, checkpoint, conf=TASKS)
+
+    point = Point("link", "a snapshot", "Checkpoint.publish")
+    faulty = FaultyDisk(tmp_path, Strike(point, 4, "fails before"), own=False)
+    with using(faulty), pytest.raises(SubstraitAggError, match="CHECKPOINT_NOT_WRITTEN"):
+        go_on()
+    assert faulty.struck
+    go_on()
+    assert bag(sa.open_view(checkpoint).to_arrow()) == stream.view(6)
+    assert listed(checkpoint) == stream.listed()
+    sa.open_state(checkpoint).rollback(4)
+    assert sa.open_view(checkpoint).bad_rows().num_rows == sum(map(len, stream.bad[:4]))
+    go_on()
     assert listed(checkpoint) == stream.listed()
     assert verified(checkpoint)
 

@@ -20,12 +20,12 @@ from tests.e2e import plans
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read
 from tests.e2e.rows import bag, running_sums
+from tests.e2e.running import starting
 from tests.executors import drivers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 Rows = Sequence[tuple[str, int, str]]
 BATCHES: list[Rows] = [
@@ -67,10 +67,10 @@ def write(folder: Path, batches: Sequence[Rows], start: int = 0) -> None:
     write_in_order(folder, tables, start)
 
 
-def maintain(spark: SparkSession, plan: str, folder: Path, emit: str, **options: Any) -> Any:
+def maintain(spark: SparkSession | None, plan: str, folder: Path, emit: str, **options: Any) -> Any:
     source = {"t": f"parquet:{folder / 'in'}?op=op&batch-files=1"}
     checkpoint = folder / "checkpoint"
-    return sa.run(plan, source, checkpoint=checkpoint, spark=spark, emit=emit, **options)
+    return starting(spark)(plan, source, checkpoint=checkpoint, emit=emit, **options)
 
 
 def reached(started: Any, version: int) -> None:
@@ -100,9 +100,9 @@ def test_the_end_emits_everything_once(most: int, spark: SparkSession, tmp_path:
     assert sa.open_view(tmp_path / "checkpoint").changes().num_rows == 2
 
 
-def test_a_count_emits_a_group_with_its_nth_row(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_count_emits_a_group_with_its_nth_row(tmp_path: Path) -> None:
     write(tmp_path / "in", BATCHES)
-    maintain(spark, counting(), tmp_path, "count:2").wait()
+    maintain(None, counting(), tmp_path, "count:2").wait()
     assert counts(tmp_path) == [
         {},
         {},
@@ -114,12 +114,10 @@ def test_a_count_emits_a_group_with_its_nth_row(spark: SparkSession, tmp_path: P
     ]
 
 
-def test_groups_below_a_filter_wait_and_not_the_rows_above(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_groups_below_a_filter_wait_and_not_the_rows_above(tmp_path: Path) -> None:
     """Were it the rows that wait, the old row of a group could go without its new one."""
     write(tmp_path / "in", [[("a", 1, "+I")] * 2, [("a", 1, "+I")], [("a", 1, "+I")]])
-    maintain(spark, having(), tmp_path, "count:2").wait()
+    maintain(None, having(), tmp_path, "count:2").wait()
     assert counts(tmp_path) == [{}, {"a": 2}, {"a": 2}, {"a": 4}]
 
 

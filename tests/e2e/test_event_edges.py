@@ -23,6 +23,7 @@ from tests.crash.scenario import local_executor
 from tests.e2e import plans
 from tests.e2e.event_model import SECOND, Change, Table, instant
 from tests.e2e.files import write_in_order
+from tests.e2e.running import starting
 from tests.local.run import run
 from tests.windowed import COUNT, SUM, Windows, aggregate, column, interval
 
@@ -72,15 +73,13 @@ def test_a_group_that_comes_and_is_forgotten_in_one_version_is_no_change(tmp_pat
 
 
 @pytest.mark.parametrize("rule", ["max-diff:5s", "percentile:0:3:1"])
-def test_a_filter_that_is_never_true_does_not_hold_the_watermark(
-    rule: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_filter_that_is_never_true_does_not_hold_the_watermark(rule: str, tmp_path: Path) -> None:
     """Spark does not even read the rows then; the watermark is that of all rows all the same."""
     sources = files(tmp_path, [(("a", 1, 1), 1), (("a", 100, 1), 1)], [(("a", 2, 1), 1)])
     seen: list[Progress] = []
-    sa.run(
+    starting(None)(
         per_minute(plans.literal("boolean", False)), sources, checkpoint=tmp_path / "checkpoint",
-        spark=spark, watermark={"goals.t": rule}, progress=seen.append,
+        watermark={"goals.t": rule}, progress=seen.append,
     ).wait()  # fmt: skip
     reached = (95 if rule == "max-diff:5s" else 100) * SECOND
     assert [p.watermark for p in seen[:3]] == [None, reached, reached]

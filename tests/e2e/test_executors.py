@@ -30,6 +30,7 @@ from tests.e2e.plans import Builder, fetched, set_operation
 from tests.e2e.rows import Bag, bag, changes_by_version
 from tests.e2e.stored_state import stored_operators
 from tests.local.run import run
+from tests.sampling import sample
 from tests.windowed import Windows, aggregate, column, interval
 
 if TYPE_CHECKING:
@@ -216,6 +217,15 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
 }  # fmt: skip
 
 
+IN_TEST = (
+    "tumbling windows", "windows emitted by count and watermark", "hopping windows", "sessions", "two tables and a filter",
+    "an aggregate over windows", "time to live, rows kept", "emission by count", "early retractions kept aside",
+    "early retractions of rows", "upserts", "a fetch", "a set operation", "hidden keys", "evolution",
+)  # fmt: skip
+"""At least one scenario per operator, per reason to wait and per policy; the others differ from these only in what operators
+do, which their own tests show on the local executor."""
+
+
 def described(checkpoint: Path) -> dict[str, Any]:
     """Return view and state of a checkpoint, without the parts that differ in every run: names, times and sizes of files."""
     view = sa.open_view(checkpoint)
@@ -253,7 +263,7 @@ def _quarantined(view: Any) -> Any:
         return refused.code
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", sample(SCENARIOS, *IN_TEST))
 def test_both_executors_make_the_same_versions(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 
 import substrait_agg as sa
 from tests.e2e.files import write_in_order
@@ -16,7 +15,6 @@ from tests.e2e.plans import column, literal
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
 
 X, Y, TAGS = column(1), column(2), column(3)
 EXACT = {"enum": "EXACT"}

@@ -103,7 +103,7 @@ def test_sum_of_sums(tmp_path: Path) -> None:
     check(None, tmp_path, plan, [_feed(2)], wanted)
 
 
-def test_count_of_groups(spark: SparkSession, tmp_path: Path) -> None:
+def test_count_of_groups(tmp_path: Path) -> None:
     """A global aggregate over a grouped one has one row at every version, also where there is no group."""
     builder = Builder()
     outer = [
@@ -121,10 +121,10 @@ def test_count_of_groups(spark: SparkSession, tmp_path: Path) -> None:
         mean = None if total is None else total / len(groups)
         return Counter([(len(groups), _sum(groups, 2), mean)])
 
-    check(spark, tmp_path, plan, [_feed(3)], wanted)
+    check(None, tmp_path, plan, [_feed(3)], wanted)
 
 
-def test_union_of_two_tables(spark: SparkSession, tmp_path: Path) -> None:
+def test_union_of_two_tables(tmp_path: Path) -> None:
     """Two sources, one with operations and one with weights, that move on together."""
     builder = Builder()
     source = union_all(read("t", COLUMNS), read("u", COLUMNS))
@@ -143,10 +143,10 @@ def test_union_of_two_tables(spark: SparkSession, tmp_path: Path) -> None:
         total.update(right)
         return _summed(total)
 
-    check(spark, tmp_path, plan, feeds, wanted)
+    check(None, tmp_path, plan, feeds, wanted)
 
 
-def test_union_of_a_table_with_itself(spark: SparkSession, tmp_path: Path) -> None:
+def test_union_of_a_table_with_itself(tmp_path: Path) -> None:
     """Both sides see the same batch, one of them filtered."""
     builder = Builder()
     condition = builder.call("gt:any_any", COMPARISON, column(1), literal("i32", 0), output="bool")
@@ -158,7 +158,7 @@ def test_union_of_a_table_with_itself(spark: SparkSession, tmp_path: Path) -> No
         total.update({row: w for row, w in rows.items() if row[1] > 0})
         return _summed(total)
 
-    check(spark, tmp_path, plan, [_feed(6)], wanted)
+    check(None, tmp_path, plan, [_feed(6)], wanted)
 
 
 def test_a_table_that_feeds_two_operators(spark: SparkSession, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_table_that_feeds_two_operators(spark: SparkSession, tmp_path: Path) -
     check(spark, tmp_path, plan, [_feed(7)], wanted)
 
 
-def test_having_and_computed_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_having_and_computed_columns(tmp_path: Path) -> None:
     """A filter and a projection above an aggregate: equal rows of several groups are shown as often as they occur."""
     builder = Builder()
     condition = builder.call("gt:any_any", COMPARISON, column(3), literal("i64", 1), output="bool")
@@ -201,7 +201,7 @@ def test_having_and_computed_columns(spark: SparkSession, tmp_path: Path) -> Non
                 result[row[0], row[3] * 2] += 1
         return result
 
-    check(spark, tmp_path, plan, [_feed(8)], wanted)
+    check(None, tmp_path, plan, [_feed(8)], wanted)
 
 
 def test_select_distinct(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.bind.rewrite import table_reads
+from tests.e2e.running import starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,17 +33,30 @@ def runnable() -> Iterator[Any]:
             yield pytest.param(path, id=f"{path.parent.name}-{path.stem}")
 
 
-@pytest.mark.spark
+PRODUCERS = {path.values[0].parent.name: path for path in runnable()}
+
+
 @pytest.mark.parametrize("path", list(runnable()))
-def test_a_sample_gives_the_recorded_result(
+def test_a_sample_gives_the_recorded_result(path: Path, tmp_path: Path) -> None:
+    """Every column of every row; averages of decimals are rounded where DataFusion cuts them off."""
+    _check(None, path, tmp_path)
+
+
+@pytest.mark.parametrize("path", PRODUCERS.values())
+def test_a_sample_of_each_producer_on_spark(
     path: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Every column of every row; averages of decimals are rounded where DataFusion cuts them off."""
-    tables = {read.table[0] for read in table_reads(sa.load(path).bound().root)}
-    sources = {name: f"parquet:{TINY / name}.parquet" for name in tables}
-    run = sa.run(path, sources, checkpoint=tmp_path / "ckpt", spark=spark)
-    run.wait()
-    found = sa.open_view(tmp_path / "ckpt").to_arrow().to_pydict()
+    _check(spark, path, tmp_path)
+
+
+def _check(spark: SparkSession | None, path: Path, folder: Path) -> None:
+    sources = {}
+    for name in {read.table[0] for read in table_reads(sa.load(path).bound().root)}:
+        (folder / name).mkdir()
+        shutil.copy(TINY / f"{name}.parquet", folder / name)
+        sources[name] = f"parquet:{folder / name}"
+    starting(spark)(path, sources, checkpoint=folder / "ckpt").wait()
+    found = sa.open_view(folder / "ckpt").to_arrow().to_pydict()
     wanted = EXPECTED[path.stem]
     rows = sorted(zip(*found.values(), strict=True), key=_order)
     recorded = sorted((tuple(map(_value, row)) for row in wanted["rows"]), key=_order)

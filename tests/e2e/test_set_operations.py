@@ -33,7 +33,7 @@ from tests.e2e.plans import (
 )
 from tests.e2e.random_rows import arrow_type
 from tests.e2e.rows import Bag, bag
-from tests.e2e.running import Views, check_versions, maintain
+from tests.e2e.running import Views, check_versions, maintain, starting
 from tests.executors import ON_SPARK, drivers
 from tests.sampling import sample
 from tests.set_operations import COPIES, expected
@@ -263,7 +263,7 @@ def _alive(batches: Sequence[Sequence[Change]]) -> Bag:
 # --- time, early retractions, state ---------------------------------------------------------------
 
 
-def test_rows_that_the_watermark_has_passed_are_closed(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_the_watermark_has_passed_are_closed(tmp_path: Path) -> None:
     """A column that follows event time in both inputs: its rows leave the state and stay in the view; late rows count for neither input."""
     windows = Windows()
     ends = projected(windows.read(), 3, column(0), windows.call("tumble_end", interval(10)))
@@ -276,9 +276,9 @@ def test_rows_that_the_watermark_has_passed_are_closed(spark: SparkSession, tmp_
         [(("a", 100, 9), 1)],
         [(("a", 5, 9), 1), (("b", 101, 1), 1)],
     ]
-    sa.run(
+    starting(None)(
         plan, {"goals": Table("goals", batches).write(tmp_path)}, checkpoint=tmp_path / "checkpoint",
-        spark=spark, watermark={"goals.t": "max-diff:0s"},
+        watermark={"goals.t": "max-diff:0s"},
     ).wait()  # fmt: skip
     view = sa.open_view(tmp_path / "checkpoint").to_arrow()
     assert bag(view) == Counter({("a", instant(10)): 2, ("b", instant(10)): 1, ("a", instant(110)): 1, ("b", instant(110)): 1})  # fmt: skip

@@ -20,6 +20,7 @@ import substrait_agg as sa
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, ordered, projected, read
 from tests.e2e.rows import running_sums
+from tests.e2e.running import starting
 from tests.windowed import COUNT, Windows, interval
 from tests.windowed import aggregate as grouped
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from substrait_agg.metrics import Progress
 
-pytestmark = pytest.mark.spark
 
 NOON = dt.datetime(2020, 6, 1, 12)
 """The thesis writes event times as small numbers; here they are seconds after an instant."""
@@ -84,18 +84,17 @@ def cats_plan() -> str:
     return build.plan(ordered(chosen, (column(0), False), (column(1), False)), STAR, DESCRIPTION)
 
 
-def test_the_cats_of_figures_2_4_and_2_5(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_cats_of_figures_2_4_and_2_5(tmp_path: Path) -> None:
     """TRIGGER COUNTING 1: the table at the end and the stream on the way there are those of the figures.
 
     Within a description the stream is in the figure's order. Between them the figure has the order in which its engine's
     workers came to send; a version here retracts a row and sends its new one together.
     """
     write_in_order(tmp_path / "cats", [pa.table({"description": [cat]}) for cat in CATS])
-    run = sa.run(
+    run = starting(None)(
         cats_plan(),
         {"cats_small": f"parquet:{tmp_path / 'cats'}?batch-files=1"},
         checkpoint=tmp_path / "checkpoint",
-        spark=spark,
         emit="count:1",
         outputs=[f"batch-table={tmp_path / 'table'}", f"stream-json={tmp_path / 'stream'}"],
     )
@@ -123,14 +122,13 @@ def test_where_the_watermark_stands(
     rule: str,
     files: Sequence[Sequence[int]],
     stands: Sequence[int | None],
-    spark: SparkSession,
     tmp_path: Path,
 ) -> None:
     """Maximal difference with offset 2; percentile 20 of the last 5 events, from the fifth event on."""
     windows = Windows()
     plan = windows.plan(grouped(windows.read(), [column(0)], [COUNT]), "team", "c")
     write_in_order(tmp_path / "in", [goals([("a", t) for t in times]) for times in files])
-    seen = run_goals(spark, tmp_path, plan, rule)
+    seen = run_goals(None, tmp_path, plan, rule)
     assert [seconds_of(p.watermark) for p in seen] == stands
 
 
@@ -146,7 +144,7 @@ def goals(rows: Sequence[tuple[str, float]]) -> pa.Table:
 
 
 def run_goals(
-    spark: SparkSession, folder: Path, plan: str, rule: str, **options: Any
+    spark: SparkSession | None, folder: Path, plan: str, rule: str, **options: Any
 ) -> list[Progress]:
     """Run over the files of ``in``, one per batch; the progress of every version."""
     seen: list[Progress] = []
@@ -174,7 +172,7 @@ def minutes(text: str) -> float:
     return (hour - NOON.hour) * 3600 + minute * 60
 
 
-def test_tumble_with_an_offset(spark: SparkSession, tmp_path: Path) -> None:
+def test_tumble_with_an_offset(tmp_path: Path) -> None:
     """Windows of ten minutes [x, x + 10), where x is a multiple of ten minutes plus the offset.
 
     The thesis prints them closed at both ends; an event at 11:13 is in one window only, so their ends are exclusive.
@@ -188,9 +186,7 @@ def test_tumble_with_an_offset(spark: SparkSession, tmp_path: Path) -> None:
     keys = [column(0), *(windows.call("tumble", interval(600), interval(60 * m)) for m in wanted)]
     names = ["team", *(f"{n}{m}" for m in wanted for n in ("w", "start", "end")), "c"]
     plan = windows.plan(grouped(windows.read(), keys, [COUNT]), *names)
-    run = sa.run(
-        plan, {"goals": f"parquet:{tmp_path / 'in'}"}, checkpoint=tmp_path / "c", spark=spark
-    )
+    run = starting(None)(plan, {"goals": f"parquet:{tmp_path / 'in'}"}, checkpoint=tmp_path / "c")
     run.wait()
     found = {row["team"]: row for row in sa.open_view(tmp_path / "c").to_arrow().to_pylist()}
     for offset, expected in wanted.items():

@@ -30,7 +30,7 @@ from tests.e2e.plans import (
     union_all,
 )
 from tests.e2e.rows import Bag
-from tests.e2e.running import maintain
+from tests.e2e.running import maintain, starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -194,16 +194,16 @@ def test_early_retractions_in_quarantine(tmp_path: Path) -> None:
     assert view.quarantined(2).num_rows == 0
 
 
-def test_rows_cannot_wait_but_groups_can(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_cannot_wait_but_groups_can(tmp_path: Path) -> None:
     feed = Feed("sales", COLUMNS, "op", [[(("ann", "p", 1), 1)], [(("bob", "p", 2), 1)]])
     sources = {"sales": feed.write(tmp_path)}
     plan = Builder().plan(fetched(BY_AMOUNT, 3), *COLUMNS)
     with pytest.raises(UsageError) as error:
-        sa.run(plan, sources, checkpoint=tmp_path / "no", spark=spark, emit="count:2")
+        starting(None)(plan, sources, checkpoint=tmp_path / "no", emit="count:2")
     assert error.value.code == "EMIT_TOGETHER"
     builder = Builder()
     plan = builder.plan(fetched(ordered(by_customer(builder), (column(1), True)), 1), "c", "t", "n")
-    run = sa.run(plan, sources, checkpoint=tmp_path / "yes", spark=spark, emit="count:2")
+    run = starting(None)(plan, sources, checkpoint=tmp_path / "yes", emit="count:2")
     run.wait()
     view = sa.open_view(tmp_path / "yes")
     assert view.to_arrow(2).num_rows == 0
@@ -211,7 +211,7 @@ def test_rows_cannot_wait_but_groups_can(spark: SparkSession, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("emit", ["watermark", "batch"])
-def test_complete_groups_are_ranked(spark: SparkSession, tmp_path: Path, emit: str) -> None:
+def test_complete_groups_are_ranked(tmp_path: Path, emit: str) -> None:
     """Days are closed by the watermark, two days behind; their rows stay in the fetch."""
 
     def day(number: int) -> dt.date:
@@ -227,7 +227,7 @@ def test_complete_groups_are_ranked(spark: SparkSession, tmp_path: Path, emit: s
     best = ordered(groups, (column(1), True), (column(0), False))
     plan = builder.plan(fetched(best, 2), "d", "n")
     views = maintain(
-        spark, plan, {"goals": feed.write(tmp_path)}, tmp_path / "checkpoint",
+        None, plan, {"goals": feed.write(tmp_path)}, tmp_path / "checkpoint",
         emit=emit, watermark={"goals.d": "max-diff:48h"},
     )  # fmt: skip
     there: Counter[int] = Counter()
@@ -242,7 +242,7 @@ def test_complete_groups_are_ranked(spark: SparkSession, tmp_path: Path, emit: s
     assert rows[1, "tree0"] >= 6
 
 
-def test_evicted_groups_leave_the_ranks(spark: SparkSession, tmp_path: Path) -> None:
+def test_evicted_groups_leave_the_ranks(tmp_path: Path) -> None:
     """A group without rows for long is retracted by its aggregate, and another one comes in."""
     columns = {"k": "string", "d": "date"}
     batches = [
@@ -259,7 +259,7 @@ def test_evicted_groups_leave_the_ranks(spark: SparkSession, tmp_path: Path) -> 
         fetched(ordered(groups, (column(1), True), (column(0), False)), 1), "k", "n"
     )
     views = maintain(
-        spark, plan, {"goals": feed.write(tmp_path)}, tmp_path / "checkpoint",
+        None, plan, {"goals": feed.write(tmp_path)}, tmp_path / "checkpoint",
         ttl="8d", watermark={"goals.d": "max-diff:1d"},
     )  # fmt: skip
     assert views[1] == Counter({("a", 3): 1})

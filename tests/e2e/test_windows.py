@@ -187,9 +187,9 @@ CASES: dict[str, tuple[str, Callable[[int], Iterator[Window]], Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_version_of_a_window(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_every_version_of_a_window(name: str, tmp_path: Path) -> None:
     plan, windows, shown = CASES[name]
-    run(spark, tmp_path, plan, drawn(1), lambda rows: counted(in_windows(rows, windows), shown))
+    run(None, tmp_path, plan, drawn(1), lambda rows: counted(in_windows(rows, windows), shown))
 
 
 def in_sessions(rows: Counter[Row], gap: int, *, by_team: bool = True) -> Groups:
@@ -218,7 +218,7 @@ def test_every_version_of_sessions(tmp_path: Path) -> None:
     run(None, tmp_path, plan, batches, lambda r: counted(in_sessions(r, 7 * SECOND), struct))
 
 
-def test_sessions_of_all_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_sessions_of_all_rows(tmp_path: Path) -> None:
     """Without another grouping expression there is one group; the plan computes the session in a projection below."""
     windows = Windows(time_type("precisionTimestampTz"))
     below = projected(windows.read(), column(2), windows.call("session", compound(5)))
@@ -231,7 +231,7 @@ def test_sessions_of_all_rows(spark: SparkSession, tmp_path: Path) -> None:
         groups = in_sessions(rows, 5 * SECOND, by_team=False)
         return counted(groups, lambda window: struct(window, zoned=True))
 
-    run(spark, tmp_path, plan, drawn(3, batches=4), wanted, zone="UTC")
+    run(None, tmp_path, plan, drawn(3, batches=4), wanted, zone="UTC")
 
 
 def test_sessions_go_on_after_a_stop_with_other_partitions(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_sessions_go_on_after_a_stop_with_other_partitions(tmp_path: Path) -> No
     check_versions(tmp_path / "ckpt", views, wanted)
 
 
-def test_hopping_windows_in_grouping_sets(spark: SparkSession, tmp_path: Path) -> None:
+def test_hopping_windows_in_grouping_sets(tmp_path: Path) -> None:
     """In a set that leaves the window out a row counts once, whatever number of windows it is in."""
     windows = Windows()
     hop = windows.call("hop", interval(60), interval(20))
@@ -273,7 +273,7 @@ def test_hopping_windows_in_grouping_sets(spark: SparkSession, tmp_path: Path) -
                 rows_[team, struct(window), weight, max(values, default=None), index] += 1
         return rows_ or Counter({(None, None, 0, None, 3): 1})
 
-    run(spark, tmp_path, plan, drawn(5, batches=3, rows=25), wanted)
+    run(None, tmp_path, plan, drawn(5, batches=3, rows=25), wanted)
 
 
 @pytest.mark.parametrize("kind", ["precisionTimestampTz", "precisionTimestamp"])
