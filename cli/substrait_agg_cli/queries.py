@@ -70,6 +70,19 @@ def tables_of(sources: Iterable[str]) -> dict[str, str]:
     return pairs(sources, "--source", "NAME=SPEC")
 
 
+def check_one_given(plan: str | None, sql: str | None, query: str | None) -> None:
+    """Check that exactly one of PLAN, ``--sql`` and ``--query`` is given.
+
+    Raises:
+        UsageError: none is given, or several are.
+    """
+    given = [name for name, value in (("PLAN", plan), ("--sql", sql), ("--query", query)) if value is not None]  # fmt: skip
+    if len(given) != 1:
+        message = f"{' and '.join(given)} are given together" if given else "no plan is given"
+        help = "give a plan file, --sql FILE or --query TEXT"
+        raise UsageError("OPTION_INVALID", message, help=help, path="PLAN")
+
+
 def read_query_or_plan(
     plan: str | None,
     sql: str | None,
@@ -90,11 +103,7 @@ def read_query_or_plan(
         UsageError: not exactly one of the three is given, or a file cannot be read.
         SqlRefused: the SQL text cannot be planned.
     """
-    given = [name for name, value in (("PLAN", plan), ("--sql", sql), ("--query", query)) if value is not None]  # fmt: skip
-    if len(given) != 1:
-        message = f"{' and '.join(given)} are given together" if given else "no plan is given"
-        help = "give a plan file, --sql FILE or --query TEXT"
-        raise UsageError("OPTION_INVALID", message, help=help, path="PLAN")
+    check_one_given(plan, sql, query)
     if plan is not None and not is_sql(plan):
         return read_plan(plan)
     if query is not None:

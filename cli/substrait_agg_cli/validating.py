@@ -20,6 +20,7 @@ from substrait_agg.report.select import Selection, fails
 from substrait_agg_cli.plan_files import each_plan, is_folder
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.queries import (
+    check_one_given,
     is_sql,
     read_query_or_plan,
     source_option,
@@ -190,10 +191,9 @@ def _given_plans(
     Raises:
         UsageError: no plan is given, or a query besides plans.
     """
-    if len(plans) != 1 and (sql is not None or query is not None or not plans):
-        read_query_or_plan(plans[0] if plans else None, sql, query, sources)
     if not plans or sql is not None or query is not None:
-        yield _planned(plans[0] if plans else None, sql, query, sources)
+        check_one_given(plans[0] if plans else None, sql, query)
+        yield _planned(None, sql, query, sources)
         return
     files = tuple(name for name in plans if not is_sql(name) or is_folder(name))
     yield from each_plan(files)

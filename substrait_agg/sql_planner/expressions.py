@@ -31,6 +31,8 @@ def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
     names = {e.extension_function.function_anchor: e.extension_function.name for e in plan.extensions}  # fmt: skip
     # Inner expressions come last, so they are corrected first.
     for expression in reversed(list(messages(plan, "substrait.Expression"))):
+        if expression.HasField("if_then"):
+            _compare_base(plan, expression.if_then, names)
         if not expression.HasField("scalar_function"):
             continue
         name = names.get(expression.scalar_function.function_reference, "")
@@ -55,19 +57,47 @@ def _read_bound(plan: Any, expression: Any, name: str, names: dict[int, str]) ->
     key = arguments[1].literal.string if len(arguments) == 2 else name.removeprefix("window_")
     if key not in FIELDS:
         return False
-    wanted = f"tumble_{key}"
-    anchor = next((a for a, known in names.items() if known == wanted), None)
-    if anchor is None:
-        anchor = 1 + max(names)
-        names[anchor] = wanted
-        declared = plan.extensions.add().extension_function
-        declared.function_anchor, declared.name = anchor, wanted
+    anchor = _anchor(plan, f"tumble_{key}", names)
     call = algebra_pb2.Expression.ScalarFunction()
     call.CopyFrom(inner)
     call.function_reference = anchor
     call.ClearField("output_type")
     expression.scalar_function.CopyFrom(call)
     return True
+
+
+def _anchor(plan: Any, name: str, names: dict[int, str]) -> int:
+    """Return the anchor of a function; declare the function if it is not declared."""
+    known = next((anchor for anchor, declared in names.items() if declared == name), None)
+    if known is not None:
+        return known
+    anchor = 1 + max(names, default=0)
+    names[anchor] = name
+    declared = plan.extensions.add().extension_function
+    declared.function_anchor, declared.name = anchor, name
+    return anchor
+
+
+def _compare_base(plan: Any, case: Any, names: dict[int, str]) -> None:
+    """Write ``CASE base WHEN value`` as comparisons.
+
+    DataFusion writes the base as a first condition without a result.
+    """
+    first = case.ifs[0]
+    if first.HasField("then"):
+        return
+    base = algebra_pb2.Expression()
+    base.CopyFrom(getattr(first, "if"))
+    del case.ifs[0]
+    equal = _anchor(plan, "equal", names)
+    for clause in case.ifs:
+        condition = getattr(clause, "if")
+        value = algebra_pb2.Expression()
+        value.CopyFrom(condition)
+        condition.Clear()
+        condition.scalar_function.function_reference = equal
+        for side in (base, value):
+            condition.scalar_function.arguments.add().value.CopyFrom(side)
 
 
 def _read_field(expression: Any, name: str, structs: Mapping[str, int | None]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from google.protobuf.message import Message
 from substrait import plan_pb2
 
 from substrait_agg.problems import Problem
@@ -31,7 +32,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
 
 SPELLINGS = {
     "modulus": ("%",), "concat_ws": ("concat_ws",), "is_null": ("null",), "like": ("like", "ilike"),
-    "regexp_like": ("~",), "string_concat": ("||",),
+    "regexp_like": ("~",), "regex_match": ("~", "regexp_like"), "make_array": ("array", "["), "array_element": ("[",), "string_concat": ("||",),
 }  # fmt: skip
 """Function in a plan -> how SQL writes it, if not by its name."""
 
@@ -83,16 +84,18 @@ class SqlOrigin:
         """Yield the messages on a path of the plan, as far as the path is one."""
         message = self._plan
         for name, number in _STEP.findall(path):
-            if not hasattr(message, "DESCRIPTOR") or name not in message.DESCRIPTOR.fields_by_name:
+            if name not in message.DESCRIPTOR.fields_by_name:
                 return
-            message = getattr(message, name)
-            if number:
-                if int(number) >= len(message):
-                    return
-                message = message[int(number)]
-            if hasattr(message, "DESCRIPTOR"):
-                yield message
-        if message.DESCRIPTOR.full_name == "substrait.Expression":
+            value = getattr(message, name)
+            if number and int(number) < len(value):
+                value = value[int(number)]
+            if not isinstance(value, Message):
+                return
+            message = value
+            yield message
+        if message.DESCRIPTOR.full_name == "substrait.Expression" and message.WhichOneof(
+            "rex_type"
+        ):
             yield getattr(message, message.WhichOneof("rex_type"))
 
     def _words(self, message: Any) -> tuple[str, ...]:

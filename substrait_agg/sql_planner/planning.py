@@ -15,7 +15,7 @@ from substrait_agg.sql_planner.not_in import check_marks
 from substrait_agg.sql_planner.places import SqlOrigin
 from substrait_agg.sql_planner.script import Statement, statements
 from substrait_agg.sql_planner.session import declared_schema, new_session
-from substrait_agg.sql_planner.tokens import QueryText, refused_at, tokens
+from substrait_agg.sql_planner.tokens import QueryText, refused_at, syntax_error, tokens
 from substrait_agg.sql_planner.windows import register_windows
 
 CHANGING_FUNCTIONS = ("now", "today", "random", "rand", "uuid", "current_timestamp", "current_date", "current_time")  # fmt: skip
@@ -23,6 +23,13 @@ CHANGING_FUNCTIONS = ("now", "today", "random", "rand", "uuid", "current_timesta
 
 WITHOUT_CALL = ("current_timestamp", "current_date", "current_time")
 """Those that are called without parentheses."""
+
+
+STATEMENTS = (
+    "alter", "analyze", "call", "copy", "create", "delete", "describe", "drop", "explain", "grant", "insert", "merge", "refresh",
+    "set", "show", "truncate", "update", "use",
+)  # fmt: skip
+"""Words with which other statements than queries begin."""
 
 
 def plan_query(text: str, tables: Mapping[str, pa.Schema], file: str = "") -> Plan:
@@ -77,9 +84,8 @@ def plan_script(
             "SQL_STATEMENTS", "the text has no query", help="add a SELECT statement", path=file
         )
     written = frozenset(t.name.lower() for t in tokens(others[0].text, file))
-    given = columns_of(written)
-    declared = {name.lower() for name in tables}
-    tables |= {name: schema for name, schema in given.items() if name.lower() not in declared}
+    declared = {name.lower().rpartition(".")[2] for name in tables}
+    tables |= columns_of(written - declared)
     return plan_statement(others[0], tables)
 
 
@@ -96,6 +102,10 @@ def _declared(statement: Statement) -> pa.Schema:
 
 def _unexpected(statement: Statement) -> SqlRefused:
     first = tokens(statement.text)[0]
+    if not statement.query and not first.is_word(*STATEMENTS):
+        message = f"a statement cannot begin with {first.text}"
+        help = "write SELECT, WITH, CREATE TABLE or CREATE VIEW"
+        raise syntax_error(statement.script, statement.start, message, help, statement.file)
     what = "a second query" if statement.query else f"a statement {first.text}"
     return refused_at(
         "SQL_STATEMENTS",

@@ -1,0 +1,100 @@
+"""run, validate, explain, plan and convert take SQL text, and say where it is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import substrait_agg as sa
+from substrait_agg_cli.main import main
+
+QUERY = "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    """A source of CSV files."""
+    (tmp_path / "sales").mkdir()
+    (tmp_path / "sales" / "1.csv").write_text("region,amount\nnorth,1\n")
+    return f"sales=csv:{tmp_path}/sales"
+
+
+def call(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)], input=stdin)
+
+
+def test_the_same_plan_comes_from_every_form(source: str, tmp_path: Path) -> None:
+    file = tmp_path / "totals.sql"
+    file.write_text(f"-- totals\n{QUERY};\n")
+    forms = (
+        ("--query", QUERY),
+        ("--sql", file),
+        (file,),
+    )
+    texts = {call("plan", *form, "--source", source).stdout for form in forms}
+    texts.add(call("plan", "--sql", "-", "--source", source, stdin=QUERY).stdout)
+    assert len(texts) == 1
+    assert sa.load(texts.pop()).bound().names == ("region", "total")
+    assert call("validate", file, "--source", source).stdout == f"{file}: valid\n"
+    assert "measure 0: sum(amount)" in call("explain", "--sql", file, "--source", source).stdout
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.bin"])
+def test_a_plan_is_written_and_converted(name: str, source: str, tmp_path: Path) -> None:
+    first, second = tmp_path / name, tmp_path / "again.json"
+    assert call("plan", "--query", QUERY, "--source", source, "-o", first).exit_code == 0
+    assert call("convert", first, second).exit_code == 0
+    assert json.loads(second.read_text())["version"]["minorNumber"] >= 106
+    assert sa.explain(str(first)).splitlines()[1:] == sa.explain(str(second)).splitlines()[1:]
+
+
+@pytest.mark.parametrize("command", ["validate", "explain", "plan"])
+def test_an_error_shows_the_line(command: str, source: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.sql"
+    file.write_text("SELECT region,\n  sum(amont) FROM sales GROUP BY 1")
+    result = call(command, "--sql", file, "--source", source)
+    assert result.exit_code == 1
+    lines = result.stderr.splitlines()
+    assert lines[0] == f"error[SQL_COLUMN_UNKNOWN] at {file}:2:7: there is no column amont"
+    assert [line.strip() for line in lines[1:3]] == [
+        "sum(amont) FROM sales GROUP BY 1",
+        "^^^^^",
+    ]
+    assert lines[3].startswith("help: did you mean")
+
+
+def test_a_problem_of_the_plan_shows_the_line(source: str) -> None:
+    query = "SELECT region,\n  sum(amount) OVER () FROM sales"
+    result = call("validate", "--query", query, "--source", source)
+    assert result.exit_code == 1
+    assert "error[EXPRESSION_NOT_SUPPORTED] at SQL:2:3: " in result.stderr
+    assert "    sum(amount) OVER () FROM sales" in result.stderr
+
+
+def test_errors_are_in_json_reports(source: str) -> None:
+    result = call("validate", "--query", "SELEC 1", "--source", source, "--format", "json")
+    (plan,) = json.loads(result.stdout)["plans"]
+    assert (result.exit_code, plan["valid"]) == (1, False)
+    assert plan["problems"][0]["code"] == "SQL_SYNTAX"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("validate",),
+        ("explain",),
+        ("plan",),
+        ("plan", "--sql", "a.sql", "--query", "SELECT 1"),
+        ("run", "--checkpoint", "ckpt"),
+        ("run", "plan.bin", "--query", "SELECT 1", "--checkpoint", "ckpt"),
+        ("validate", "plan.bin", "--query", "SELECT 1"),
+        ("validate", "--sql", "absent.sql"),
+    ],
+)
+def test_wrong_usage_has_status_2(arguments: tuple[str, ...]) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error[")

@@ -1,0 +1,96 @@
+"""The columns of a table come from its source, without Spark for local files."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.spark.sources.inferred_columns import inferred_columns
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("Spark is not needed")
+
+
+def columns(spec: str) -> dict[str, str]:
+    schema = inferred_columns(spec, "t", no_session)
+    assert all(field.nullable for field in schema)
+    return {field.name: str(field.type) for field in schema}
+
+
+CSV = "Id,amount,day,at,zoned,code,ok,op,none\n1,1.5,2026-01-31,2026-01-31 10:00:00,2026-01-31T10:00:00Z,x1,true,insert,\n"
+OF_CSV = {
+    "Id": "int64", "amount": "double", "day": "date32[day]", "at": "timestamp[us]", "zoned": "timestamp[us, tz=UTC]",
+    "code": "string", "ok": "bool", "none": "string",
+}  # fmt: skip
+
+
+def test_csv(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    assert columns(f"csv:{tmp_path}?op=op") == OF_CSV
+    with gzip.open(tmp_path / "b.csv.gz", "wt") as file:
+        file.write(CSV.replace(",", ";"))
+    assert columns(f"{tmp_path}/b.csv.gz?op=op&sep=;") == OF_CSV
+
+
+def test_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(
+        '{"id": 1, "at": "2026-01-31T10:00:00.5", "zoned": "2026-01-31 10:00:00Z", "day": "2026-01-31", "s": {"X": [1.5]}}\n'
+        '{"id": null, "at": null, "day": "2026-02-01", "text": "2026-02-01 or so"}\n'
+    )
+    assert columns(str(path)) == {
+        "id": "int64", "at": "timestamp[us]", "zoned": "timestamp[us, tz=UTC]", "day": "date32[day]",
+        "s": "struct<X: list<item: double>>", "text": "string",
+    }  # fmt: skip
+
+
+def test_parquet_and_the_oldest_file_decides(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("a", pa.int32(), nullable=False), ("t", pa.timestamp("ns"))])
+    pq.write_table(schema.empty_table(), tmp_path / "z.parquet")
+    pq.write_table(pa.table({"other": [1]}), tmp_path / "a.parquet")
+    os.utime(tmp_path / "z.parquet", (1, 1))
+    assert columns(f"parquet:{tmp_path}") == {"a": "int32", "t": "timestamp[us]"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ("csv:{}/absent", "SOURCE_NOT_FOUND"),
+        ("csv:{}/empty", "SOURCE_EMPTY"),
+        ("csv:{}/a.csv?header=false", "SOURCE_TYPES_UNKNOWN"),
+        ("json:{}/a.csv?cdc=debezium", "SOURCE_TYPES_UNKNOWN"),
+        ("parquet:{}/a.csv", "SOURCE_UNREADABLE"),
+    ],
+)
+def test_unknown_columns_are_refused_with_what_to_declare(
+    spec: str, code: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(sa.InputRefused) as caught:
+        sa.sql("SELECT * FROM sales", {"sales": spec.format(tmp_path)})
+    assert caught.value.code == code
+    assert "CREATE TABLE sales" in caught.value.help
+
+
+def test_declared_columns_need_no_source() -> None:
+    plan = sa.sql(
+        "CREATE TABLE Sales (Region varchar NOT NULL, amount decimal(10,2));"
+        "CREATE VIEW totals AS SELECT region, sum(amount) AS total FROM sales GROUP BY region",
+        {"sales": "csv:/absent"},
+    )
+    assert plan.bound().names == ("region", "total")
+    assert [str(type_) for type_ in plan.bound().root.types] == ["string", "decimal?<20,2>"]
+
+
+def test_sources_that_the_query_does_not_name_are_not_read() -> None:
+    plan = sa.sql("SELECT a FROM t", {"t": pa.schema([("a", pa.int64())]), "u": "csv:/absent"})
+    assert plan.bound().names == ("a",)
