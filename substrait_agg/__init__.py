@@ -8,7 +8,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from substrait_agg.api import Plan, explain, load, open_state, open_view, run, sql, validate
+from substrait_agg.api import (
+    Plan,
+    explain,
+    load,
+    open_state,
+    open_view,
+    run,
+    sql,
+    sql_views,
+    validate,
+)
 from substrait_agg.errors import (
     CommitConflict,
     InputRefused,
@@ -68,6 +78,7 @@ __all__ = [
     "register_measure",
     "run",
     "sql",
+    "sql_views",
     "unregister_measure",
     "validate",
 ]

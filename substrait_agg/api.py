@@ -6,7 +6,7 @@ and does not load Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from substrait_agg.bind.plan.views import BoundViews
     from substrait_agg.commit import View
     from substrait_agg.spark.query.handle import Run
+    from substrait_agg.sql_planner.pipelines.pipeline import PlanSet
     from substrait_agg.tools.state import State
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "open_view",
     "run",
     "sql",
+    "sql_views",
     "validate",
 ]  # fmt: skip
 
@@ -127,12 +129,72 @@ def sql(
         >>> plan.bound().names
         ('region', 'total')
     """
+    columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
+    from substrait_agg.sql_planner.planning import plan_script
+    from substrait_agg.sql_planner.script import script_text
+
+    file = str(text) if isinstance(text, Path) else ""
+    script = script_text(text) if isinstance(text, Path) else text
+    return plan_script(script, columns_of, file)
+
+
+def sql_views(
+    text: str | Path,
+    sources: Mapping[str, Any] | None = None,
+    *,
+    spark: Any = None,
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    spark_log: IO[bytes] | None = None,
+) -> PlanSet:
+    """Plan the views of a pipeline: SQL text with several CREATE statements, or a folder of files.
+
+    The statements are those of Spark Declarative Pipelines: CREATE MATERIALIZED VIEW, CREATE
+    STREAMING TABLE, CREATE VIEW and CREATE TEMPORARY VIEW, each with AS and a query, in any order.
+
+    Args:
+        text: SQL text, or the `Path` of a file or of a folder, whose ``.sql`` files are read.
+        sources: as in `sql`, for the tables that no statement creates.
+        spark: as in `sql`.
+        conf: as in `run`.
+        master: as in `run`.
+        spark_log: as in `run`.
+
+    Returns:
+        The plans by the names of their views, for `run` and `explain`.
+
+    Raises:
+        SqlRefused: as in `sql`; SQL_NOT_MAINTAINED for a statement or clause that cannot be
+            maintained; SQL_VIEW_TWICE, SQL_VIEW_CYCLE.
+        PlanRefused: the query of a view has errors.
+        InputRefused: as in `sql`.
+        UsageError: as in `sql`; SQL_FOLDER_EMPTY.
+
+    Example:
+        >>> plans = sql_views(
+        ...     "CREATE TABLE sales (region varchar, amount int);"
+        ...     "CREATE MATERIALIZED VIEW best AS SELECT max(total) AS total FROM totals;"
+        ...     "CREATE MATERIALIZED VIEW totals AS"
+        ...     " SELECT region, sum(amount) AS total FROM sales GROUP BY region"
+        ... )
+        >>> [*plans]
+        ['totals', 'best']
+    """
+    columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
+    from substrait_agg.sql_planner.pipelines.pipeline import plan_pipeline, scripts_in
+
+    scripts = scripts_in(text) if isinstance(text, Path) else {"": text}
+    return plan_pipeline(scripts, columns_of)
+
+
+def _columns_of(
+    sources: Mapping[str, Any], spark: Any, conf: Any, master: str | None, spark_log: Any
+) -> Callable[[Container[str]], Mapping[str, Any]]:
+    """Return a function that reads the columns of the sources whose names a query contains."""
     from substrait_agg.optional_packages import require
 
     require("datafusion")
     from substrait_agg.spark.sources.inferred_columns import columns_of_sources
-    from substrait_agg.sql_planner.planning import plan_script
-    from substrait_agg.sql_planner.script import script_text
 
     def session() -> Any:
         require("pyspark", "pandas")
@@ -140,9 +202,7 @@ def sql(
 
         return get_session(master, conf, spark, spark_log)
 
-    file = str(text) if isinstance(text, Path) else ""
-    script = script_text(text) if isinstance(text, Path) else text
-    return plan_script(script, partial(columns_of_sources, sources or {}, session), file)
+    return partial(columns_of_sources, sources, session)
 
 
 def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:

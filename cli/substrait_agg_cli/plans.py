@@ -13,7 +13,8 @@ from substrait_agg.files.atomic_files import write_text
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problems import MODES, Mode
 from substrait_agg_cli.queries import (
-    read_query_or_plan,
+    each_plan_of,
+    read_plans,
     source_option,
     sql_options,
     tables_of,
@@ -79,10 +80,11 @@ def explain(
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. --sql or --query gives SQL
     instead.
     """
-    loaded = read_query_or_plan(plan, sql, query, tables_of(sources))
+    loaded = read_plans(plan, sql, query, tables_of(sources))
     chosen = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
     text = substrait_agg.explain(loaded, chosen, mode, early_retraction, static)
-    show_warnings(substrait_agg.validate(loaded, mode).problems, loaded.name or "the query")
+    for one in each_plan_of(loaded):
+        show_warnings(substrait_agg.validate(one, mode).problems, one.name or "the query")
     if to == STDIO:
         click.echo(_on_screen(text) if chosen == "text" else text, nl=False)
         return

@@ -11,7 +11,7 @@ import click
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.files.atomic_files import write_atomically
-from substrait_agg_cli.plan_files import read_plan, stdin_bytes
+from substrait_agg_cli.plan_files import is_folder, read_plan, stdin_bytes
 from substrait_agg_cli.terminal import STDIO, debug_option
 
 Command = Callable[..., None]
@@ -28,7 +28,8 @@ def sql_options(command: Command) -> Command:
             "--sql",
             metavar="FILE",
             help="A file of SQL in place of PLAN: CREATE TABLE statements, and one query or CREATE VIEW; - is stdin. "
-            "A PLAN that ends in .sql means the same.",
+            "A PLAN that ends in .sql means the same. run and explain also take a file with several views, or a "
+            "folder of such files (docs/pipelines.md).",
         ),
         click.option(
             "--query",
@@ -109,6 +110,44 @@ def read_query_or_plan(
     if query is not None:
         return substrait_agg.sql(query, sources, **session)
     return plan_sql_file(sql or plan or "", sources, **session)
+
+
+def read_plans(
+    plan: str | None,
+    sql: str | None,
+    query: str | None,
+    sources: dict[str, str],
+    **session: Any,
+) -> substrait_agg.Plan | dict[str, substrait_agg.Plan]:
+    """Read the plan of a command line, or the plans of a pipeline by the names of their views.
+
+    Arguments and errors are those of `read_query_or_plan`.
+    """
+    name = sql or plan or ""
+    if None not in (sql, plan) or query is not None or not _is_pipeline(name, sql):
+        return read_query_or_plan(plan, sql, query, sources, **session)
+    return substrait_agg.sql_views(Path(name), sources, **session)
+
+
+def _is_pipeline(name: str, sql: str | None) -> bool:
+    """Return whether a path is a folder, or a file of SQL with several views."""
+    if name == STDIO or not name:
+        return False
+    if is_folder(name):
+        return True
+    if sql is None and not is_sql(name):
+        return False
+    from substrait_agg.sql_planner.pipelines.pipeline import is_pipeline
+    from substrait_agg.sql_planner.script import script_text
+
+    return is_pipeline(script_text(Path(name)), name)
+
+
+def each_plan_of(
+    loaded: substrait_agg.Plan | dict[str, substrait_agg.Plan],
+) -> list[substrait_agg.Plan]:
+    """Return the plans of a pipeline, or the only plan."""
+    return [*loaded.values()] if isinstance(loaded, dict) else [loaded]
 
 
 def is_sql(name: str) -> bool:

@@ -20,7 +20,7 @@ from substrait_agg.run_options import RunOptions
 from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.progress import ProgressMeter
-from substrait_agg_cli.queries import pairs, read_query_or_plan, sql_options, tables_of
+from substrait_agg_cli.queries import each_plan_of, pairs, read_plans, sql_options, tables_of
 from substrait_agg_cli.sparklog import spark_log
 from substrait_agg_cli.terminal import (
     INTERRUPTED,
@@ -147,7 +147,8 @@ def run(
 
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. --sql or --query gives SQL
     instead; the columns of its tables are those of CREATE TABLE or of the sources. A batch is committed
-    as a whole or not at all. To continue a run that was killed, start it again with the same arguments.
+    as a whole or not at all. A file or folder of SQL with several views is a pipeline: all its views are maintained
+    together. To continue a run that was killed, start it again with the same arguments.
     """
     from substrait_agg.changes import parse_output
 
@@ -158,11 +159,14 @@ def run(
     sinks = [parse_output(text) for text in outputs or ("batch-table",)]
     with spark_log(debug=debug_wanted()) as log:
         session = {"conf": options["conf"], "master": options["master"], "spark_log": log}
-        loaded = read_query_or_plan(plan, sql, query, tables, **session)
-    shown_name = loaded.name or "the query"
-    checked = loaded.check(mode)
-    if checked.bound is not None:
-        show_warnings(checked.problems, shown_name)
+        loaded = read_plans(plan, sql, query, tables, **session)
+    untyped = []
+    for one in each_plan_of(loaded):
+        checked = one.check(mode)
+        if checked.bound is None:
+            untyped.append(one)
+        else:
+            show_warnings(checked.problems, one.name or "the query")
     meter = ProgressMeter(
         sys.stderr, live=sys.stderr.isatty(), loading=time.monotonic() - substrait_agg_cli.STARTED
     )
@@ -171,9 +175,9 @@ def run(
     with spark_log(debug=debug_wanted()) as log, notices_shown(meter, later=drawn):
         options |= {"outputs": sinks, "mode": mode, "progress": shown, "spark_log": log}
         started = substrait_agg.run(loaded, tables, **options)
-        if checked.bound is None:
+        for one in untyped:
             # The sources have the column types, so the plan is fully checked only now.
-            show_warnings(loaded.check_to_run(mode).problems, shown_name)
+            show_warnings(one.check_to_run(mode).problems, one.name or "the query")
         wait(started, meter)
 
 

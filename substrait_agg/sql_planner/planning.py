@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -74,7 +74,7 @@ def plan_script(
         UsageError: DATAFUSION_MISSING.
     """
     parts = statements(text, file)
-    tables = {".".join(s.name): _declared(s) for s in parts if s.kind == "create_table"}
+    tables = declared_tables(s for s in parts if s.kind == "create_table")
     others = [s for s in parts if s.kind != "create_table"]
     for statement in others:
         if not statement.query or statement is not others[0]:
@@ -87,6 +87,15 @@ def plan_script(
     declared = {name.lower().rpartition(".")[2] for name in tables}
     tables |= columns_of(written - declared)
     return plan_statement(others[0], tables)
+
+
+def declared_tables(created: Iterable[Statement]) -> dict[str, pa.Schema]:
+    """Return the columns that CREATE TABLE statements declare, by name of table.
+
+    Raises:
+        SqlRefused: as in `plan_query`.
+    """
+    return {".".join(statement.name): _declared(statement) for statement in created}
 
 
 def _declared(statement: Statement) -> pa.Schema:

@@ -14,7 +14,17 @@ from substrait_agg.sql_planner.tokens import Token, place_at, syntax_error, toke
 StatementKind = OneOf["query", "create_table", "create_view", "other"]
 
 _QUERY_WORDS = ("select", "with", "values", "from", "table")
-_MODIFIERS = ("or", "replace", "refresh", "temporary", "temp", "global", "materialized", "live")
+_MODIFIERS = (
+    "or",
+    "replace",
+    "refresh",
+    "temporary",
+    "temp",
+    "global",
+    "materialized",
+    "live",
+    "streaming",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +152,9 @@ def _create_head(part: Sequence[Token]) -> tuple[StatementKind, tuple[str, ...],
         place += 1
     if place == len(part) or not part[place].is_word("table", "view"):
         return None
-    kind: StatementKind = "create_view" if part[place].is_word("view") else "create_table"
     modifiers = tuple(token.text.lower() for token in part[1:place])
+    is_view = part[place].is_word("view") or "streaming" in modifiers
+    kind: StatementKind = "create_view" if is_view else "create_table"
     place += 1
     words = [token.text.lower() for token in part[place : place + 3]]
     if words == ["if", "not", "exists"]:

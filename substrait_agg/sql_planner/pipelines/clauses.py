@@ -1,0 +1,106 @@
+"""Check the parts of CREATE statements besides the query: which change the rows, and which do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from substrait_agg.errors import SqlRefused
+from substrait_agg.sql_planner.script import Statement
+from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
+
+IGNORED: dict[str, str] = {
+    "comment": "COMMENT",
+    "tblproperties": "TBLPROPERTIES",
+    "partitioned": "PARTITIONED BY",
+    "cluster": "CLUSTER BY",
+    "clustered": "CLUSTERED BY",
+    "using": "USING",
+    "location": "LOCATION",
+    "options": "OPTIONS",
+}
+"""First word of a clause that does not change the rows of a view -> its name."""
+
+SILENT = ("comment",)
+"""Clauses that need no notice."""
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "constraint": (
+        "expectations are not supported: rows that violate them would have to be dropped or fail",
+        "write the condition into the WHERE clause of the query",
+    ),
+    "expect": (
+        "expectations are not supported: rows that violate them would have to be dropped or fail",
+        "write the condition into the WHERE clause of the query",
+    ),
+    "flow": (
+        "flows are not supported: a view has one query",
+        "write one query with UNION ALL; for change events, give the source key= and order=",
+    ),
+    "schedule": ("schedules are not supported", "give --every INTERVAL"),
+    "trigger": ("triggers are not supported", "give --every INTERVAL"),
+    "default": ("collations are not supported", "remove the clause"),
+}
+"""Word of a clause -> why it is refused, and what to do."""
+
+_STATEMENTS: dict[str, tuple[str, str]] = {
+    "create": (
+        "this statement creates no view with a query",
+        "write CREATE MATERIALIZED VIEW name AS SELECT ..., or CREATE STREAMING TABLE name AS SELECT ...",
+    ),
+    "insert": ("INSERT is not supported: a view has one query", "write one query with UNION ALL"),
+    "auto": ("AUTO CDC is not supported", "give the source of the change events key= and order="),
+}
+"""First word of another statement -> why it is refused, and what to do."""
+
+
+def check_clauses(statement: Statement) -> Iterator[Token]:
+    """Check a statement of a pipeline that is not CREATE TABLE with columns.
+
+    Yields:
+        The first word of each clause that has no effect and deserves a notice.
+
+    Raises:
+        SqlRefused: SQL_NOT_MAINTAINED: the statement or a clause cannot be maintained.
+    """
+    found = tokens(statement.text, statement.file)
+    if statement.kind != "create_view":
+        raise _refused(statement, found[0], *_other(statement, found))
+    end = statement.query_start - statement.start
+    depth = 0
+    for token in found:
+        if token.start >= end:
+            return
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        word = token.text.lower() if token.kind == "word" else ""
+        if word in REFUSED and (depth == 0 or word in ("constraint", "expect")):
+            raise _refused(statement, token, *REFUSED[word])
+        if depth == 0 and word in IGNORED and word not in SILENT:
+            yield token
+
+
+def _other(statement: Statement, found: tuple[Token, ...]) -> tuple[str, str]:
+    """Return why a statement that is no view is refused, and what to do."""
+    if statement.kind == "query":
+        return (
+            "a query without a name is not a view",
+            "write CREATE MATERIALIZED VIEW name AS in front of it",
+        )
+    words = [token.text.lower() for token in found]
+    for word in ("flow", "auto"):
+        if found[0].is_word("create") and word in words[:12]:
+            return REFUSED["flow"] if word == "flow" else _STATEMENTS["auto"]
+    known = _STATEMENTS.get(words[0])
+    return known or (f"a statement {found[0].text.upper()} is not supported", "remove it")
+
+
+def _refused(statement: Statement, token: Token, message: str, help: str) -> SqlRefused:
+    start = statement.start + token.start
+    return refused_at(
+        "SQL_NOT_MAINTAINED",
+        statement.script,
+        start,
+        start + len(token.text),
+        message,
+        help,
+        statement.file,
+    )

@@ -1,0 +1,185 @@
+"""Plan a pipeline: the views of a SQL script or of a folder of SQL files, in an order to plan them.
+
+The statements are those of Spark Declarative Pipelines: ``CREATE MATERIALIZED VIEW``, ``CREATE
+STREAMING TABLE``, ``CREATE VIEW`` and ``CREATE TEMPORARY VIEW``, each with ``AS`` and a query, in
+any order over several files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pyarrow as pa
+
+from substrait_agg.errors import PlanRefused, SqlRefused, UsageError
+from substrait_agg.notices import notice
+from substrait_agg.plan.arrow import arrow_schema
+from substrait_agg.report.checked_plan import Plan
+from substrait_agg.sql_planner.pipelines.clauses import check_clauses
+from substrait_agg.sql_planner.pipelines.stream_reads import relations_read, without_stream
+from substrait_agg.sql_planner.planning import declared_tables, plan_statement
+from substrait_agg.sql_planner.script import Statement, script_text, statements
+from substrait_agg.sql_planner.tokens import refused_at, tokens
+
+SUFFIX = ".sql"
+
+ColumnsOf = Callable[[Container[str]], Mapping[str, pa.Schema]]
+"""Returns the columns of the tables whose names, in lower case, are in a container."""
+
+
+class PlanSet(dict[str, Plan]):
+    """The plans of several views by name.
+
+    Attributes:
+        temporary: the views that only other views read.
+    """
+
+    def __init__(self, plans: Mapping[str, Plan], temporary: frozenset[str]) -> None:
+        super().__init__(plans)
+        self.temporary = temporary
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A statement that creates a view.
+
+    Attributes:
+        name: name of the view.
+        statement: the statement, with a query that Spark's STREAM is removed from.
+        reads: names of the relations that the query reads, in lower case.
+    """
+
+    name: str
+    statement: Statement
+    reads: frozenset[str]
+
+    @property
+    def temporary(self) -> bool:
+        """Return whether only other views read it."""
+        return bool({"temporary", "temp"} & set(self.statement.modifiers))
+
+
+def scripts_in(path: Path) -> dict[str, str]:
+    """Return the SQL files of a folder and its subfolders, or one file, by name.
+
+    Raises:
+        UsageError: FILE_NOT_FOUND, FILE_NOT_READABLE or SQL_FOLDER_EMPTY.
+    """
+    if not path.is_dir():
+        return {str(path): script_text(path)}
+    found = sorted(
+        file
+        for file in path.rglob("*")
+        if file.is_file()
+        and not any(p.startswith((".", "__")) for p in file.relative_to(path).parts)
+    )
+    scripts = {str(file): script_text(file) for file in found if file.suffix.lower() == SUFFIX}
+    if not scripts:
+        raise UsageError(
+            "SQL_FOLDER_EMPTY",
+            "the folder has no SQL file",
+            help=f"name a folder with files that end in {SUFFIX}",
+            path=str(path),
+        )
+    for file in found:
+        if file.suffix == ".py":
+            raise SqlRefused(
+                "SQL_NOT_MAINTAINED",
+                "views that Python code defines cannot be maintained",
+                help="define them in SQL, or move the file out of the folder",
+                path=str(file),
+            )
+    return scripts
+
+
+def is_pipeline(script: str, file: str = "") -> bool:
+    """Return whether a script creates several views, or a streaming table.
+
+    Raises:
+        SqlRefused: SQL_SYNTAX.
+    """
+    views = [s for s in statements(script, file) if s.kind == "create_view"]
+    return len(views) > 1 or any("streaming" in view.modifiers for view in views)
+
+
+def plan_pipeline(scripts: Mapping[str, str], columns_of: ColumnsOf) -> PlanSet:
+    """Return the plans of the views that scripts create.
+
+    Args:
+        scripts: text of each file, by its name.
+        columns_of: returns the columns of tables that the scripts do not create.
+
+    Raises:
+        SqlRefused: a statement cannot be planned or maintained; as `planning.plan_query`, and
+            SQL_NOT_MAINTAINED, SQL_VIEW_TWICE or SQL_VIEW_CYCLE.
+        PlanRefused: a view has problems.
+        UsageError: DATAFUSION_MISSING.
+    """
+    parsed = [s for file, text in scripts.items() for s in statements(text, file)]
+    declared = [s for s in parsed if s.kind == "create_table"]
+    views = _views([s for s in parsed if s.kind != "create_table"])
+    words = {t.name.lower() for v in views.values() for t in tokens(v.statement.text)}
+    tables = declared_tables(declared)
+    known = {*(name.lower() for name in tables), *views}
+    given = columns_of(words)
+    tables |= {name: schema for name, schema in given.items() if name.lower() not in known}
+    plans: dict[str, Plan] = {}
+    for key in _ordered(views):
+        view = views[key]
+        plan = plan_statement(view.statement, tables)
+        bound = plan.check().bound
+        if bound is None:
+            raise PlanRefused(plan.check().problems)
+        types = [type_.as_nullable() for type_ in bound.root.types]
+        tables[view.name] = arrow_schema(bound.names, types)
+        plans[view.name] = plan
+    return PlanSet(plans, frozenset(view.name for view in views.values() if view.temporary))
+
+
+def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
+    """Return the views by name in lower case."""
+    found: dict[str, _View] = {}
+    for statement in parsed:
+        for ignored in check_clauses(statement):
+            notice(
+                "SQL_CLAUSE_IGNORED",
+                f"{ignored.text} has no effect: it says how Spark stores a table",
+                help="nothing: the rows of the view are the same",
+            )
+        name = ".".join(statement.name)
+        if name.lower() in found:
+            other = found[name.lower()].statement
+            raise refused_at(
+                "SQL_VIEW_TWICE",
+                statement.script,
+                statement.start,
+                None,
+                f"the view {name} is created twice, first at {other.file or 'line'}:{other.line}",
+                "rename or remove one of them",
+                statement.file,
+            )
+        plain = without_stream(statement)
+        found[name.lower()] = _View(name, plain, relations_read(plain))
+    return found
+
+
+def _ordered(views: Mapping[str, _View]) -> Iterator[str]:
+    """Yield the names of views, each after those that it reads."""
+    below = {name: sorted(view.reads & views.keys()) for name, view in sorted(views.items())}
+    try:
+        yield from TopologicalSorter(below).static_order()
+    except CycleError as error:
+        circle = list(reversed(error.args[1]))
+        statement = views[circle[0]].statement
+        raise refused_at(
+            "SQL_VIEW_CYCLE",
+            statement.script,
+            statement.start,
+            None,
+            f"views read each other in a circle: {' reads '.join(circle)}",
+            "remove one of these reads; recursive views are not supported",
+            statement.file,
+        ) from error

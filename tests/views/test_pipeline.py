@@ -1,0 +1,109 @@
+"""Pipelines: SQL files of several views, planned and run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.errors import SqlRefused
+from substrait_agg.sql_planner.pipelines.pipeline import (
+    PlanSet,
+    is_pipeline,
+    plan_pipeline,
+    scripts_in,
+)
+from tests.local.run import run
+from tests.sampling import seeds
+from tests.views.brokerage import PIPELINE, TABLES, Brokerage, expected, sources, write
+
+SALES = pa.schema([("region", pa.string()), ("amount", pa.int64())])
+
+
+def planned(*scripts: str) -> PlanSet:
+    files = {f"{i}.sql": script for i, script in enumerate(scripts)}
+    return plan_pipeline(files, lambda _: {"sales": SALES})
+
+
+def brokerage() -> PlanSet:
+    return plan_pipeline(scripts_in(PIPELINE), lambda _: TABLES)
+
+
+@pytest.mark.parametrize("seed", seeds(1, 3))
+def test_every_view_equals_duckdb_at_every_version(tmp_path: Path, seed: int) -> None:
+    world, plans = Brokerage(seed), brokerage()
+    wanted = []
+    for number in range(6):
+        write(tmp_path, number, world.batch(40))
+        wanted.append(expected(world.rows))
+    run(plans, sources(tmp_path), checkpoint=tmp_path / "ckpt", outputs=["none"]).wait()
+    assert plans.temporary == {"customer_totals"}
+    assert len(plans) == 9
+    for name in plans.keys() - plans.temporary:
+        view = sa.open_view(tmp_path / "ckpt", name)
+        assert view.names == tuple(plans[name].bound().names)
+        for version, want in enumerate(wanted, 1):
+            rows = [tuple(row.values()) for row in view.to_arrow(version).to_pylist()]
+            assert sorted(rows, key=repr) == want[name], (name, version)
+    assert sa.open_state(tmp_path / "ckpt").verify().ok
+
+
+def test_statements_may_come_in_any_order_and_from_several_files() -> None:
+    plans = planned(
+        "CREATE MATERIALIZED VIEW great AS SELECT region FROM totals WHERE total > 10;",
+        "-- below\nCREATE OR REPLACE MATERIALIZED VIEW totals PARTITIONED BY (region) COMMENT 'x' AS\n"
+        "WITH part AS (SELECT * FROM STREAM(sales)) SELECT region, sum(amount) AS total FROM part GROUP BY region",
+    )
+    assert [*plans] == ["totals", "great"]
+    assert plans["totals"].bound().names == ("region", "total")
+
+
+def test_create_table_gives_the_columns_of_a_source() -> None:
+    plans = plan_pipeline(
+        {
+            "a.sql": "CREATE TABLE t (k varchar, n bigint); CREATE STREAMING TABLE s AS SELECT * FROM STREAM t;"
+        },
+        lambda _: {},
+    )
+    assert plans["s"].bound().names == ("k", "n")
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "line"),
+    [
+        ("CREATE STREAMING TABLE a (CONSTRAINT c EXPECT (amount > 0)) AS SELECT * FROM sales", "SQL_NOT_MAINTAINED", 2),
+        ("CREATE FLOW f AS INSERT INTO a BY NAME SELECT * FROM sales", "SQL_NOT_MAINTAINED", 2),
+        ("CREATE FLOW f AS AUTO CDC INTO a FROM STREAM sales KEYS (region)", "SQL_NOT_MAINTAINED", 2),
+        ("INSERT INTO a SELECT * FROM sales", "SQL_NOT_MAINTAINED", 2),
+        ("SET spark.sql.ansi.enabled = false", "SQL_NOT_MAINTAINED", 2),
+        ("SELECT * FROM sales", "SQL_NOT_MAINTAINED", 2),
+        ("CREATE STREAMING TABLE a", "SQL_SYNTAX", 2),
+        ("CREATE VIEW b AS SELECT * FROM B", "SQL_VIEW_CYCLE", 2),
+        ("CREATE VIEW v AS SELECT * FROM sales", "SQL_VIEW_TWICE", 2),
+        ("CREATE VIEW b AS SELECT x FROM v", "SQL_COLUMN_UNKNOWN", 2),
+        ("CREATE VIEW b AS SELECT * FROM nothing", "SQL_TABLE_UNKNOWN", 2),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_maintained_is_refused_with_its_line(
+    script: str, code: str, line: int
+) -> None:
+    with pytest.raises(SqlRefused) as refused:
+        planned(f"CREATE VIEW v AS SELECT region FROM sales;\n{script}")
+    assert (refused.value.code, refused.value.line) == (code, line)
+    assert refused.value.path.startswith("0.sql:2:")
+
+
+def test_python_definitions_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("CREATE VIEW v AS SELECT 1")
+    (tmp_path / "b.py").write_text("")
+    with pytest.raises(SqlRefused, match="Python") as refused:
+        scripts_in(tmp_path)
+    assert refused.value.path.endswith("b.py")
+
+
+def test_one_view_in_a_script_is_no_pipeline() -> None:
+    assert not is_pipeline("CREATE TABLE t (a int); CREATE VIEW v AS SELECT a FROM t")
+    assert is_pipeline("CREATE VIEW v AS SELECT 1; CREATE VIEW w AS SELECT * FROM v")
+    assert is_pipeline("CREATE STREAMING TABLE v AS SELECT 1")
