@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from tests.views.plans import BEGUN
 
 PIPELINE = Path(__file__).parents[2] / "docs" / "examples" / "pipeline" / "transformations"
 
@@ -72,9 +76,7 @@ class Brokerage:
             return (key, f"customer {key}", r.randrange(1, 4))
         if table == "accounts":
             return (key, r.randrange(40), r.choice(("ann", "bob")), int(r.random() < 0.2))
-        price = pa.scalar(r.randrange(100, 9999), pa.int64()).as_py()
-        from decimal import Decimal
-
+        price = r.randrange(100, 9999)
         return (
             key, r.randrange(40), r.choice(("AAA", "BBB", "CCC")), r.randrange(-5, 20), Decimal(price) / 100,
             r.choice(("CMPT", "CMPT", "CNCL")), date(2026, 1, 1) + timedelta(days=r.randrange(30)),
@@ -87,7 +89,9 @@ def write(folder: Path, number: int, batch: Batch) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
         whole = schema.append(pa.field("w", pa.int64()))
         rows = [dict(zip(whole.names, (*row, weight), strict=True)) for row, weight in batch[name]]
-        pq.write_table(pa.Table.from_pylist(rows, whole), folder / name / f"{number:04}.parquet")
+        path = folder / name / f"{number:04}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, whole), path)
+        os.utime(path, (BEGUN + number, BEGUN + number))
 
 
 def sources(folder: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from tests.e2e import plans
 
 ORDERS = {"id": "i64", "customer": "string", "amount": "i64"}
 CUSTOMERS = {"name": "string", "region": "string"}
+
+BEGUN = 1_700_000_000
+"""The time of the first file, in seconds since 1970."""
 
 SQL = {
     "orders_clean": "SELECT id, customer, amount FROM orders WHERE amount > 0",
@@ -90,6 +94,8 @@ def write_batches(folder: Path, batches: Sequence[Mapping[str, Any]], first: int
             rows = [dict(zip(schema.names, row, strict=True)) for row in batch[name]]
             path = folder / name / f"{number:04}.parquet"
             pq.write_table(pa.Table.from_pylist(rows, schema), path)
+            # Spark reads files in the order of their times, in milliseconds.
+            os.utime(path, (BEGUN + number, BEGUN + number))
 
 
 def sources(folder: Path) -> dict[str, str]:
