@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import substrait_agg as sa
 from substrait_agg.bind.plan.views import BoundViews, bound_views
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.flow.graph.nodes import Aggregate, Distinct
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg_cli.main import main
 from tests.local.run import run
 from tests.views.plans import ALL, BATCHES, expected, rows_of, sources, write_batches
 
@@ -103,7 +106,33 @@ def test_a_view_must_be_named_where_there_are_several(tmp_path: Path) -> None:
     assert unknown.value.code == "VIEW_UNKNOWN"
 
 
+def test_the_command_line_names_a_view(tmp_path: Path) -> None:
+    write_batches(tmp_path, BATCHES[:1])
+    run(ALL, sources(tmp_path), checkpoint=tmp_path / "ckpt", outputs=["none"]).wait()
+    missing = CliRunner().invoke(main, ["changes", str(tmp_path / "ckpt")])
+    assert (missing.exit_code, missing.stdout) == (2, "")
+    assert "error[VIEW_NAME_MISSING]" in missing.stderr
+    assert "by_region" in missing.stderr
+    shown = CliRunner().invoke(
+        main, ["view", str(tmp_path / "ckpt"), "--name", "by_region", "--format", "csv"]
+    )
+    assert sorted(shown.stdout.splitlines()) == ["region,customers,best", "x,2,7", "y,1,2"]
+
+
+def test_explain_shows_all_views_in_every_format() -> None:
+    told = json.loads(sa.explain(ALL, "json"))
+    assert next(view["name"] for view in told["views"]) == "orders_clean"
+    assert {view["name"] for view in told["views"]} == ALL.keys()
+    drawn = sa.explain(ALL, "mermaid")
+    page = sa.explain(ALL, "html")
+    for number, name in enumerate(view["name"] for view in told["views"]):
+        assert f'view{number}["view {name}' in drawn.replace("#95;", "_")
+        assert f'id="view{number}"' in page
+        assert f"View {name}" in page
+
+
 def test_explain_names_what_is_shared() -> None:
     text = sa.explain(ALL)
+    assert "at by_customer: relations[0].root.input" in text
     assert "view by_customer from operator" in text
     assert "for views by_customer, by_region, totals, with_region" in text

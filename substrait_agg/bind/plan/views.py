@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
-from substrait_agg.bind.bound import BoundPlan, BoundRead, BoundRelation
+from substrait_agg.bind.bound import BoundAggregate, BoundPlan, BoundRead, BoundRelation
+from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.plan.fingerprint import digest
-from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.bind.rewrite import inputs_of, table_reads, with_inputs
 from substrait_agg.errors import InputRefused, UsageError
 
 FORMAT = "views-1"
@@ -106,9 +107,26 @@ def bound_views(
         for read in table_reads(plan.root):
             if view_name(read) in plans:
                 columns_read(read, plans[view_name(read)], name)
+    placed = {name: deep_call(_with_paths, plan, name) for name, plan in plans.items()}
     return BoundViews(
-        tuple(BoundView(name, plans[name], name not in temporary) for name in _ordered(below))
+        tuple(BoundView(name, placed[name], name not in temporary) for name in _ordered(below))
     )
+
+
+def _with_paths(plan: BoundPlan, view: str) -> BoundPlan:
+    """Return a plan whose paths begin with the name of its view. Shared relations stay shared."""
+    made: dict[int, BoundRelation] = {}
+
+    def placed(relation: BoundRelation) -> BoundRelation:
+        if id(relation) not in made:
+            moved = with_inputs(relation, tuple(map(placed, inputs_of(relation))))
+            if isinstance(moved, BoundAggregate):
+                measures = (replace(m, path=f"{view}: {m.path}") for m in moved.measures)
+                moved = replace(moved, measures=tuple(measures))
+            made[id(relation)] = replace(moved, path=f"{view}: {relation.path}")
+        return made[id(relation)]
+
+    return replace(plan, root=placed(plan.root))
 
 
 def _check_names(
