@@ -15,6 +15,11 @@ _INSTEAD: dict[pa.DataType, pa.DataType] = {
     pa.time32("ms"): pa.time64("us"),
     pa.time64("ns"): pa.time64("us"),
     pa.null(): pa.string(),
+    # As Spark reads them.
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
 }
 """Arrow type -> the type with the same values that plans use."""
 

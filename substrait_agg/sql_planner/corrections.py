@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from substrait import algebra_pb2, plan_pb2
+from substrait import algebra_pb2, plan_pb2, type_pb2
 
 from substrait_agg.sql_planner.expressions import correct_expressions, struct_fields
 from substrait_agg.sql_planner.messages import messages
@@ -16,6 +16,14 @@ from substrait_agg.sql_planner.tokens import QueryText
 
 PRODUCER = "substrait-agg with datafusion"
 """Producer of the plans; the release of DataFusion follows. `bind.profiles` has its profile."""
+
+
+_VARIED = frozenset(
+    kind.full_name
+    for kind in type_pb2.Type.DESCRIPTOR.nested_types
+    if "type_variation_reference" in kind.fields_by_name
+)
+"""Messages of types that can have a variation."""
 
 
 def corrected(
@@ -44,7 +52,7 @@ def corrected(
         grouping.DiscardUnknownFields()
     for function in messages(plan, "substrait.AggregateFunction"):
         function.phase = algebra_pb2.AGGREGATION_PHASE_INITIAL_TO_RESULT
-    for type_ in messages(plan, "substrait.Type.String", "substrait.Type.Binary"):
+    for type_ in messages(plan, *_VARIED):
         type_.type_variation_reference = 0  # how Arrow stores the values
     rewrite_not_in(plan, optimized, query)
     correct_expressions(plan, struct_fields(names.schemas))

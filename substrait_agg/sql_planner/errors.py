@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from substrait_agg.errors import SqlRefused
+from substrait_agg.functions.windows import WINDOWS
 from substrait_agg.sql_planner.names import TableNames
 from substrait_agg.sql_planner.tokens import QueryText, Token, offset_of
 
@@ -131,6 +132,8 @@ def _by_rule(
         "given": next((g for g in given.groups() if g), "") if given else _first_line(plain),
     }
     help = rule.help.format(**words)
+    if name in WINDOWS:
+        help = "cast the time to timestamp(6); durations are INTERVAL '5 minutes'"
     if near is not None:
         help = f"did you mean {near[1]}? {help}"
     start, end = _place_of(name, query.tokens)

@@ -42,7 +42,7 @@ def register_windows(
         return
     from datafusion import udf
 
-    time = _time_type(tables)
+    time = _time_type(query.tokens, tables)
     span, window = pa.month_day_nano_interval(), window_type(time)
     counts: dict[str, int] = {}
     for token, count in calls:
@@ -71,9 +71,24 @@ def _not_computed(*_: Any) -> NoReturn:
     raise ValueError("a window function needs a column of times, not a constant")
 
 
-def _time_type(tables: Mapping[Any, pa.Schema]) -> pa.DataType:
-    types = {t for schema in tables.values() for t in schema.types if pa.types.is_timestamp(t)}
+def _time_type(found: Sequence[Token], tables: Mapping[Any, pa.Schema]) -> pa.DataType:
+    """Return the type of the times in the calls: that of the columns they name, or of all columns."""
+    schemas = list(tables.values())
+    types = {t for schema in schemas for t in schema.types if pa.types.is_timestamp(t)}
+    if len(types) > 1:
+        names = {token.name for token in _first_arguments(found)}
+        types = {s.field(n).type for s in schemas for n in names & set(s.names)} & types
     return next(iter(types)) if len(types) == 1 else _TIMES[0]
+
+
+def _first_arguments(found: Sequence[Token]) -> Iterator[Token]:
+    """Yield the last names of the columns that are first arguments of the calls."""
+    for number, token in enumerate(found):
+        if token.is_word(*WINDOWS):
+            place = number + 2
+            while place + 2 < len(found) and found[place + 1].text == ".":
+                place += 2
+            yield from found[place : place + 1]
 
 
 def _calls(found: Sequence[Token]) -> Iterator[tuple[Token, int]]:

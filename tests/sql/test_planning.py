@@ -68,6 +68,7 @@ def test_names_of_a_view_name_its_columns() -> None:
         ("SELECT t.nosuch FROM t", "SQL_COLUMN_UNKNOWN", (1, 8), "nosuch"),
         ("SELECT nosuch(a) FROM t", "SQL_FUNCTION_UNKNOWN", (1, 8), "nosuch"),
         ("SELECT 1 +\n sum(region) FROM t", "SQL_TYPES", (2, 2), "sum(Utf8)"),
+        ("SELECT tumble(a, '1 hour') FROM t", "SQL_TYPES", (1, 8), "tumble"),
         ("SELECT a, sum(c) FROM t GROUP BY region", "SQL_NOT_PLANNED", (1, 8), "GROUP BY"),
         ("SELECT a FROM t, other", "SQL_NOT_PLANNED", (1, 8), "several tables"),
         ("SELECT a FROM t WHERE ts > now()", "SQL_NOT_DETERMINISTIC", (1, 28), "now"),
@@ -104,3 +105,29 @@ def test_plans_are_valid_in_strict_mode_and_the_same_each_time() -> None:
     assert sa.validate(plan, "strict").ok
     assert not sa.validate(plan).problems
     assert plan.content == plan_query(query, TABLES).content
+
+
+@pytest.mark.parametrize("column", ["ts", "zoned", "e.zoned", "CAST(a AS timestamp(6))"])
+def test_windows_are_over_times_of_either_type(column: str) -> None:
+    schema = pa.schema(
+        [("a", pa.string()), ("ts", pa.timestamp("us")), ("zoned", pa.timestamp("s", "UTC"))]
+    )
+    query = f"SELECT tumble({column}, INTERVAL '1 hour') AS w, count(*) AS n FROM e GROUP BY 1"
+    query = f"SELECT window_start(w), w['end'], n FROM ({query})"
+    plan = plan_query(query, {"e": schema})
+    kind = "precision_timestamp_tz?<6>" if "zoned" in column else "precision_timestamp?<6>"
+    assert [str(type_) for type_ in plan.bound().root.types] == [kind, kind, "i64"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "shown"),
+    [
+        (pa.uint8(), "i16?"), (pa.uint64(), "decimal?<20,0>"), (pa.large_string(), "string?"), (pa.time32("s"), "precision_time?<6>"),
+        (pa.duration("us"), "interval_day?<6>"), (pa.dictionary(pa.int8(), pa.string()), "string?"), (pa.date64(), "date?"),
+        (pa.timestamp("ns", "Europe/Oslo"), "precision_timestamp_tz?<6>"), (pa.list_(pa.uint16(), 2), "list?<i32?>"),
+    ],
+)  # fmt: skip
+def test_columns_of_any_arrow_type(type_: pa.DataType, shown: str) -> None:
+    plan = plan_query("SELECT c, a FROM t", {"t": pa.schema([("a", pa.int64()), ("c", type_)])})
+    assert not [p for p in sa.validate(plan, "strict").problems if p.level == "error"]
+    assert str(plan.bound().root.types[0]) == shown
