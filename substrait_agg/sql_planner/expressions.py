@@ -14,6 +14,11 @@ from substrait_agg.sql_planner.windows import BOUNDS, FIELDS
 
 COMPARISONS = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_distinct_from", "is_distinct_from"})  # fmt: skip
 
+BITWISE = frozenset({"bitwise_and", "bitwise_or", "shift_left", "shift_right"})
+
+UNSIGNED = 1
+"""Variation of an integer literal that DataFusion writes for an unsigned integer."""
+
 FLOAT_AS_DECIMAL = {(14, 7), (30, 15)}
 """Precision and scale of the decimals in which DataFusion compares a float with a decimal."""
 
@@ -40,6 +45,8 @@ def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
             plan, expression, name, names
         ):
             _read_field(expression, name, structs)
+        elif name in BITWISE:
+            _read_grouping_bits(expression.scalar_function)
         elif name in COMPARISONS:
             _compare_floats(expression.scalar_function)
     _declare_windows(plan)
@@ -121,6 +128,25 @@ def _read_field(expression: Any, name: str, structs: Mapping[str, int | None]) -
         segment = segment.struct_field.child if segment.HasField("struct_field") else segment
         segment.struct_field.field = place
     expression.selection.CopyFrom(reference)
+
+
+def _read_grouping_bits(call: Any) -> None:
+    """Compute the bits of grouping() with integers of 32 bits, not with unsigned ones of 8."""
+    sides = [argument.value for argument in call.arguments]
+    masks = [s.literal for s in sides if s.HasField("literal") and s.literal.type_variation_reference == UNSIGNED]  # fmt: skip
+    if not masks:
+        return
+    for literal in masks:
+        value = getattr(literal, literal.WhichOneof("literal_type"))
+        literal.type_variation_reference = 0
+        literal.i32 = value
+    call.output_type.i32.nullability = _NULLABLE
+    for side in sides:
+        if side.HasField("selection"):
+            column = algebra_pb2.Expression()
+            column.CopyFrom(side)
+            side.cast.input.CopyFrom(column)
+            side.cast.type.i32.nullability = _NULLABLE
 
 
 def _compare_floats(call: Any) -> None:

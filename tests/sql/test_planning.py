@@ -131,3 +131,10 @@ def test_columns_of_any_arrow_type(type_: pa.DataType, shown: str) -> None:
     plan = plan_query("SELECT c, a FROM t", {"t": pa.schema([("a", pa.int64()), ("c", type_)])})
     assert not [p for p in sa.validate(plan, "strict").problems if p.level == "error"]
     assert str(plan.bound().root.types[0]) == shown
+
+
+def test_grouping_tells_which_keys_a_row_has() -> None:
+    query = "SELECT region, a, grouping(region) AS g, grouping(a) AS h, sum(c) FROM t GROUP BY ROLLUP (region, a)"
+    plan = plan_query(query, TABLES)
+    assert not [p for p in sa.validate(plan).problems if p.level == "error"]
+    assert [str(type_) for type_ in plan.bound().root.types][2:4] == ["i32?", "i32?"]
