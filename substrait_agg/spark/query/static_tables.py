@@ -111,9 +111,11 @@ def changed_tables(
         return frozenset()
     named = ", ".join(changed)
     if not accept:
+        # The checksum of rows is over the columns that the plan reads.
+        other = ", or the plan reads other columns of it" if evolves else ""
         raise StateRefused(
             "STATIC_TABLE_CHANGED",
-            f"the static table {named} does not have the rows that the first version read",
+            f"the static table {named} does not have the rows that the first version read{other}",
             help="restore its files or rows, or start a new --checkpoint, which reads all input again; "
             "--accept-source-change takes the difference in as changes where the rows of the other side of every "
             "join with the table are stored",
