@@ -20,13 +20,16 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.tools.state import State
 from tests.e2e.event_model import Table, instant
-from tests.e2e.feeds import Change, Feed
+from tests.e2e.feeds import Change, Feed, check
 from tests.e2e.files import write_in_order
-from tests.e2e.plans import COMPARISON, Builder, Json, aggregate, column, joined, read
+from tests.e2e.plans import COMPARISON, Builder, Json, aggregate, column, filtered, joined, read
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.e2e.running import check_versions, maintain
 from tests.executors import ON_SPARK, drivers
 from tests.joins import tpch
+from tests.joins.test_special_cases import duck
+from tests.joins.test_subqueries import CONDITIONS, Queries, T
+from tests.joins.test_subqueries import feeds as subquery_feeds
 from tests.windowed import COUNT, Windows, interval
 from tests.windowed import aggregate as windowed_aggregate
 
@@ -128,6 +131,18 @@ def test_float_keys_are_counted_on_spark(spark: SparkSession, tmp_path: Path, fo
         views = maintain(spark, plan, sources, tmp_path / "checkpoint", partitions=4)
     wanted: list[Bag] = [Counter({(n,): 1}) for n in (0, 2, 2, 1)]
     check_versions(tmp_path / "checkpoint", views, wanted)
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_subqueries_on_spark(spark: SparkSession, tmp_path: Path, forced: bool) -> None:
+    """NOT IN with nulls in the list, NOT EXISTS and a scalar, below an OR: marks that are true, false and null."""
+    sql, condition = CONDITIONS["two subqueries"]
+    b = Builder()
+    plan = b.plan(filtered(read("t", T), condition(Queries(b))), *T)
+    query = f"SELECT * FROM t WHERE {sql}"
+    given = subquery_feeds(1)
+    with drivers(ON_SPARK if forced else Driver()):
+        check(spark, tmp_path, plan, given, duck(query, given), partitions=4)
 
 
 # --- a join of customers and their orders ---------------------------------------------------------

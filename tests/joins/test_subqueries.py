@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.bind.bound import (
+    BoundFilter,
+    BoundJoin,
+    BoundProject,
+    BoundRead,
+    BoundRelation,
+    Call,
+    Column,
+    JoinKey,
+    OuterColumn,
+)
+from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError, decorrelated
 from substrait_agg.errors import RunFailed
+from substrait_agg.plan.types import BOOL, I64
 from tests.e2e.feeds import Feed
 from tests.e2e.plans import (
     COMPARISON,
@@ -258,3 +271,24 @@ def test_a_subquery_outside_of_filters_and_projections_is_refused() -> None:
         p for p in sa.validate(b.plan(relation, "e", "n").encode()).problems if p.level == "error"
     ]
     assert [p.code for p in errors] == ["SUBQUERY_NOT_SUPPORTED"]
+
+
+def test_conditions_that_double_with_each_join_are_refused() -> None:
+    """A relation that is joined with itself twenty times is small as a plan, and has a million conditions."""
+    column_of_u = Column(I64, 0)
+    read_u = BoundRead(("u",), ("m",), (I64,), "")
+    same = Call(BOOL, "equal", (column_of_u, OuterColumn(I64, 0)))
+    relation: BoundRelation = BoundFilter(read_u, same, (I64,), "")
+    for _ in range(20):
+        pairs = BoundJoin(
+            relation,
+            relation,
+            "inner",
+            (JoinKey(column_of_u, column_of_u, null_safe=False),),
+            None,
+            (I64, I64),
+            "",
+        )
+        relation = BoundProject(pairs, (column_of_u,), (I64,), "")
+    with pytest.raises(NotDecorrelatedError, match="more than 1000 conditions"):
+        decorrelated(relation)

@@ -47,6 +47,10 @@ UNCLEAR_FOR_NONE = frozenset[MeasureKind](
 """Measures whose value for no rows is not always null."""
 
 
+MAX_CONDITIONS = 1_000
+"""Conditions on outer columns of one subquery. Shared relations can double them with each join."""
+
+
 class NotDecorrelatedError(Exception):
     """A subquery that reads outer columns where no join can compute them; the text says where."""
 
@@ -75,24 +79,48 @@ def decorrelated(relation: BoundRelation) -> Decorrelated:
     Raises:
         NotDecorrelatedError: it reads outer columns other than in filters.
     """
-    if not _is_correlated(relation):
-        return Decorrelated(relation, columns(relation.types))
-    match relation:
-        case BoundFilter():
-            return _filter(relation)
-        case BoundProject():
-            inner = decorrelated(relation.input)
-            return replace(inner, outputs=_over(inner, relation.expressions))
-        case BoundAggregate():
-            return _aggregate(relation)
-        case BoundJoin():
-            return _join(relation)
-        case BoundUnion() | BoundSetOperation():
-            raise NotDecorrelatedError("in an input of a set operation")
-        case BoundFetch():
-            raise NotDecorrelatedError("below a fetch")
-        case BoundRead() | BoundRows():
-            raise NotDecorrelatedError("in rows of the plan")
+    return _Decorrelation(_correlated(relation)).of(relation)
+
+
+class _Decorrelation:
+    """Moves the conditions of a subquery upwards. Shared relations are rewritten once.
+
+    Args:
+        correlated: ids of the relations that read outer columns, or whose inputs do.
+    """
+
+    def __init__(self, correlated: frozenset[int]) -> None:
+        self._correlated = correlated
+        self._made: dict[int, Decorrelated] = {}
+
+    def of(self, relation: BoundRelation) -> Decorrelated:
+        """Return a relation without outer columns."""
+        if id(relation) not in self._correlated:
+            return Decorrelated(relation, columns(relation.types))
+        if id(relation) not in self._made:
+            made = self._rewritten(relation)
+            if len(made.conditions) > MAX_CONDITIONS:
+                raise NotDecorrelatedError(f"in more than {MAX_CONDITIONS} conditions")
+            self._made[id(relation)] = made
+        return self._made[id(relation)]
+
+    def _rewritten(self, relation: BoundRelation) -> Decorrelated:
+        match relation:
+            case BoundFilter():
+                return _filter(relation, self.of(relation.input))
+            case BoundProject():
+                inner = self.of(relation.input)
+                return replace(inner, outputs=_over(inner, relation.expressions))
+            case BoundAggregate():
+                return _aggregate(relation, self.of(relation.input))
+            case BoundJoin():
+                return _join(relation, self.of(relation.left), self.of(relation.right))
+            case BoundUnion() | BoundSetOperation():
+                raise NotDecorrelatedError("in an input of a set operation")
+            case BoundFetch():
+                raise NotDecorrelatedError("below a fetch")
+            case BoundRead() | BoundRows():
+                raise NotDecorrelatedError("in rows of the plan")
 
 
 def has_outer(*expressions: Expr) -> bool:
@@ -106,16 +134,22 @@ def has_outer(*expressions: Expr) -> bool:
     return False
 
 
-def _is_correlated(relation: BoundRelation) -> bool:
-    waiting, seen = [relation], set[int]()
+def _correlated(root: BoundRelation) -> frozenset[int]:
+    """Return the ids of the relations that read outer columns, themselves or in their inputs."""
+    found, known = set[int](), set[int]()
+    waiting = [root]
     while waiting:
-        found = waiting.pop()
-        if id(found) not in seen:
-            seen.add(id(found))
-            if has_outer(*_expressions(found)):
-                return True
-            waiting.extend(inputs_of(found))
-    return False
+        relation = waiting[-1]
+        inputs = inputs_of(relation)
+        new = [source for source in inputs if id(source) not in known]
+        if new and id(relation) not in known:
+            waiting.extend(new)
+            continue
+        waiting.pop()
+        known.add(id(relation))
+        if has_outer(*_expressions(relation)) or any(id(i) in found for i in inputs):
+            found.add(id(relation))
+    return frozenset(found)
 
 
 def _expressions(relation: BoundRelation) -> Iterator[Expr]:
@@ -142,8 +176,7 @@ def _over(inner: Decorrelated, expressions: Iterable[Expr]) -> Exprs:
     return tuple(rewrite(e, lambda column: inner.outputs[column.ordinal]) for e in expressions)
 
 
-def _filter(relation: BoundFilter) -> Decorrelated:
-    inner = decorrelated(relation.input)
+def _filter(relation: BoundFilter, inner: Decorrelated) -> Decorrelated:
     if inner.for_none is not None:
         raise NotDecorrelatedError("below a filter of an aggregate without grouping")
     conditions = _over(inner, factored(relation.condition))
@@ -155,9 +188,7 @@ def _filter(relation: BoundFilter) -> Decorrelated:
     return replace(inner, relation=source, conditions=(*inner.conditions, *outer))
 
 
-def _join(relation: BoundJoin) -> Decorrelated:
-    left = decorrelated(relation.left)
-    right = decorrelated(relation.right)
+def _join(relation: BoundJoin, left: Decorrelated, right: Decorrelated) -> Decorrelated:
     if left.for_none is not None or right.for_none is not None:
         raise NotDecorrelatedError("below a join with an aggregate without grouping")
     inner = relation.kind == "inner"
@@ -189,9 +220,8 @@ def _join(relation: BoundJoin) -> Decorrelated:
     return Decorrelated(made, outputs, (*left.conditions, *shifted_conditions, *outer))
 
 
-def _aggregate(relation: BoundAggregate) -> Decorrelated:
+def _aggregate(relation: BoundAggregate, inner: Decorrelated) -> Decorrelated:
     """Group by the columns that are compared with outer columns, too."""
-    inner = decorrelated(relation.input)
     if relation.sets:
         raise NotDecorrelatedError("below an aggregate with grouping sets")
     if inner.for_none is not None:
