@@ -21,6 +21,14 @@ def test_a_session_given_by_the_caller_keeps_its_settings(spark: SparkSession) -
     assert ours.sparkContext is own.sparkContext
 
 
+def test_large_generated_methods_are_compiled(spark: SparkSession) -> None:
+    """The JVM of a Spark that we start has the option, and the caller's own options too."""
+    beans = spark._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
+    given = [str(option) for option in beans.getRuntimeMXBean().getInputArguments()]
+    assert "-XX:-DontCompileHugeMethods" in given
+    assert "-Duser.timezone=UTC" in given
+
+
 def test_an_isolated_session_sees_the_tables_of_the_catalogue(spark: SparkSession) -> None:
     """Tables are shared, temporary views are not."""
     spark.sql("create or replace temporary view agg_view as select 1")

@@ -56,7 +56,16 @@ OWN_SETTINGS = "spark.substraitAgg."
 DRIVER_BYTES_SETTING = f"{OWN_SETTINGS}driverBytes"
 """The setting for the size in bytes up to which the driver computes a batch."""
 
+_COMPILE_ALL = "-XX:-DontCompileHugeMethods"
+"""The option of HotSpot to compile methods of more than 8,000 bytes.
+
+Spark generates such methods for sums of many columns. Interpreted, they take several times as long.
+"""
+
 _NEW_CONTEXT_CONF: dict[str, str] = {
+    # The user's own options (`extraJavaOptions`) come after these.
+    "spark.driver.defaultJavaOptions": _COMPILE_ALL,
+    "spark.executor.defaultJavaOptions": _COMPILE_ALL,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
