@@ -273,6 +273,27 @@ def test_a_subquery_outside_of_filters_and_projections_is_refused() -> None:
     assert [p.code for p in errors] == ["SUBQUERY_NOT_SUPPORTED"]
 
 
+def test_a_fetch_by_a_key_of_the_outer_query(tmp_path: Path) -> None:
+    """The order goes through the joins of a projection, as long as its key is a column."""
+    b = Builder()
+    q = Queries(b)
+    by_v = ordered(read("t", T), (column(2), False))
+    marked = projected(by_v, 3, column(2), exists(q.of_key()))
+    plan = b.plan(fetched(marked, 3), "v", "e")
+    query = "SELECT v, EXISTS (FROM u WHERE m = k) e FROM t ORDER BY v, e LIMIT 3"
+    run(tmp_path, plan, feeds(30), query)
+
+
+def test_a_fetch_by_a_key_that_is_lost_below_a_subquery_is_refused() -> None:
+    b = Builder()
+    q = Queries(b)
+    keys = projected(ordered(read("t", T), (column(2), False)), 3, column(0))
+    totals = projected(keys, 1, column(0), scalar(q.total(q.of_key(), "min")))
+    plan = b.plan(fetched(totals, 3), "k", "w")
+    errors = [p for p in sa.validate(plan.encode()).problems if p.level == "error"]
+    assert [p.code for p in errors] == ["SORT_KEY_NOT_IN_OUTPUT"]
+
+
 def test_conditions_that_double_with_each_join_are_refused() -> None:
     """A relation that is joined with itself twenty times is small as a plan, and has a million conditions."""
     column_of_u = Column(I64, 0)

@@ -243,7 +243,8 @@ def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
         except NotDecorrelatedError as error:
             context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=str(error))
             return Ordered(Opaque(node.path))
-        source = replace(source, relation=relation)
+        # What was below a projection is not below the joins.
+        source = Ordered(relation, source.order)
     if node.emit is None:
         if context.reading.project_replaces:
             producer = context.profile.name
