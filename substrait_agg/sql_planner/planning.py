@@ -14,7 +14,12 @@ from substrait_agg.sql_planner.names import TableNames, output_names
 from substrait_agg.sql_planner.not_in import check_marks
 from substrait_agg.sql_planner.places import SqlOrigin
 from substrait_agg.sql_planner.script import Statement, statements
-from substrait_agg.sql_planner.session import declared_schema, new_session
+from substrait_agg.sql_planner.session import (
+    check_casts_of_floats,
+    declared_schema,
+    has_decimal_literals,
+    new_session,
+)
 from substrait_agg.sql_planner.tokens import QueryText, refused_at, syntax_error, tokens
 from substrait_agg.sql_planner.windows import register_windows
 
@@ -148,7 +153,7 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
 
 
 def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> bytes:
-    context = new_session(names.schemas)
+    context = new_session(names.schemas, decimal_literals=has_decimal_literals(query, names))
     register_windows(context, query, names.schemas)
     from datafusion import SQLOptions
     from datafusion.substrait import Producer
@@ -163,6 +168,7 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
         raise
     except Exception as error:
         raise planning_error(error, query, names) from error
+    check_casts_of_floats(frame.logical_plan(), optimized, query)
     outputs = output_names(query.text, query.tokens, columns)
     return corrected(content, optimized, query, names, outputs)
 

@@ -59,6 +59,13 @@ DIFFERENT = {
     "CAST(-2.5e0 AS int)": -2,  # towards zero
     "round(1.0 / 3, 4)": Decimal("0.3333"),  # a decimal
 }
+FLOATS = pa.table(
+    {"n": range(6), "i": range(6), "x": [1.5, float("inf"), float("nan"), 1e300, None, 2.5e-20]}
+)
+OVER_FLOATS = """
+x > 1.25; 1.5 = x; x IN (1.5, 2.5); x NOT IN (1.5, 2.5); x BETWEEN 0.5 AND 2.5; x + 0.5; coalesce(x, 0.5)
+CASE WHEN n > 2 THEN x ELSE 0.5 END; nullif(x, 1.5); x IS DISTINCT FROM 1.5; x > 1e3; i * 0.5
+"""
 REFUSED = ("md5(s)", "split_part(s, ',', 1)", "sum(i) OVER ()", "to_char(dt, '%Y')", "ARRAY[i, 2]")
 
 
@@ -106,3 +113,24 @@ def test_other_functions_are_refused_at_their_place(text: str) -> None:
     report = sa.validate(sa.sql(query, {"t": ROWS.schema}))
     assert not report.ok
     assert {p.path.rpartition(":")[0] for p in report.problems if p.level == "error"} == {"SQL:2"}
+
+
+@pytest.mark.parametrize("text", texts(OVER_FLOATS))
+def test_literals_beside_floats_are_floats(text: str, tmp_path: Path) -> None:
+    query = f"SELECT n, {text} AS v FROM t"
+    assert kept(query, [{"t": FLOATS}], tmp_path) == of_duckdb(query, {"t": FLOATS})
+
+
+@pytest.mark.parametrize(
+    "text", ["coalesce(x, 0.5)", "x > p", "CASE WHEN f THEN x ELSE p END", "x IN (1.5, 2.5)"]
+)
+def test_a_float_is_not_rounded_to_a_decimal(text: str) -> None:
+    """The table has decimals, so 0.5 is one."""
+    with pytest.raises(sa.SqlRefused) as caught:
+        sa.sql(f"SELECT {text} FROM t", {"t": ROWS.schema})
+    assert caught.value.code == "SQL_TYPES"
+    fixed = text.replace("p", "CAST(p AS double)") if "p" in text.split() else text
+    fixed = fixed.replace("0.5", "CAST(0.5 AS double)").replace(
+        "(1.5, 2.5)", "(CAST(1.5 AS double), CAST(2.5 AS double))"
+    )
+    assert sa.validate(sa.sql(f"SELECT {fixed} FROM t", {"t": ROWS.schema})).ok
