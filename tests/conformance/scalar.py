@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from substrait_agg.bind.bound import Constant, Expr
+from substrait_agg.bind.bound import Constant
 from tests.conformance.cases import Case, Literal
 from tests.conformance.evaluating import (
     Answer,
@@ -19,7 +19,6 @@ from tests.conformance.evaluating import (
     Failed,
     evaluate,
     interpreted,
-    with_columns,
 )
 from tests.conformance.outcomes import Outcome, same
 from tests.conformance.scalar_plans import Bound, bind_case
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COMPILED = 4
-"""In `make test` Spark compiles one of so many cases that differ in constants only, and the first of them always."""
+"""In `make test` Spark compiles one of so many cases of a function, and the first of them always."""
 
 FORMS = {True: "arguments in columns", False: "arguments as constants"}
 
@@ -41,7 +40,7 @@ def run_scalar(
     Args:
         spark: the session.
         cases: what runs.
-        compiled: Spark compiles one of so many cases that differ in constants only, and interprets the others.
+        compiled: Spark compiles one of so many cases of a function, and interprets the others.
     """
     bound = [bind_case(case) for case in cases]
     outcomes = {
@@ -66,13 +65,12 @@ def run_scalar(
 
 
 def _every_nth(bound: Sequence[Bound], count: int) -> tuple[list[Bound], list[Bound]]:
-    """The first of every `count` cases that differ in constants only, and the other cases."""
-    seen: Counter[Expr] = Counter()
+    """The first of every `count` cases of a function, and the other cases."""
+    seen: Counter[str] = Counter()
     chosen: tuple[list[Bound], list[Bound]] = ([], [])
     for one in bound:
-        shape = with_columns(_comparison_of(one).expression, [])
-        chosen[seen[shape] % count != 0].append(one)
-        seen[shape] += 1
+        chosen[seen[one.case.call.function] % count != 0].append(one)
+        seen[one.case.call.function] += 1
     return chosen
 
 

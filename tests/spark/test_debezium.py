@@ -21,6 +21,7 @@ from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import Type, decimal
 from substrait_agg.spark.sources.open import open_source, weight_kind
 from substrait_agg.spark.sources.specs import parse_spec
+from tests.conformance.evaluating import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -66,12 +67,11 @@ def rows(
     opened = open_source(spark, f"json:{folder}?cdc=debezium{keys}", table)
     assert opened.weight == "changelog"
     found: list[tuple[Any, ...]] = []
-    query = (
-        opened.frame.writeStream.foreachBatch(lambda df, _: found.extend(map(tuple, df.collect())))
-        .trigger(availableNow=True)
-        .start()
+    writer = opened.frame.writeStream.foreachBatch(
+        lambda df, _: found.extend(map(tuple, df.collect()))
     )
-    query.awaitTermination()
+    with interpreted(spark):
+        writer.trigger(availableNow=True).start().awaitTermination()
     return found
 
 

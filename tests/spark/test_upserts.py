@@ -25,6 +25,7 @@ from substrait_agg.spark.sources.debezium import change_rows
 from substrait_agg.spark.sources.open import open_source
 from substrait_agg.spark.sources.specs import parse_spec, weight_kind
 from substrait_agg.spark.sources.upserts import upserts_in
+from tests.conformance.evaluating import interpreted
 from tests.e2e.files import age
 
 CUSTOMERS = TableOrigin(
@@ -54,12 +55,11 @@ def collected(
 ) -> list[tuple[Any, ...]]:
     """The rows of a stream, of every batch what `each` makes of it."""
     found: list[tuple[Any, ...]] = []
-    query = (
-        frame.writeStream.foreachBatch(lambda df, _: found.extend(map(tuple, each(df).collect())))
-        .trigger(availableNow=True)
-        .start()
+    writer = frame.writeStream.foreachBatch(
+        lambda df, _: found.extend(map(tuple, each(df).collect()))
     )
-    query.awaitTermination()
+    with interpreted(frame.sparkSession):
+        writer.trigger(availableNow=True).start().awaitTermination()
     return found
 
 

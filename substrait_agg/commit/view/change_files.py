@@ -15,6 +15,9 @@ from substrait_agg.commit.view.scan import PART_ROWS
 from substrait_agg.operator.common.names import VERSION, WEIGHT
 from substrait_agg.state.storage import store_failed
 
+ROWS_FOR_ONE_THREAD = 50_000
+"""Threads for the columns of a smaller file take longer than its columns."""
+
 
 def read_change_file(files: FolderFiles, change: ChangeFile) -> pa.Table:
     """Return the rows of a change file.
@@ -34,7 +37,7 @@ def read_change_file(files: FolderFiles, change: ChangeFile) -> pa.Table:
         with pq.ParquetFile(files.map(change.name)) as file:
             if file.metadata.num_rows != change.rows:
                 raise damaged(shown, "it does not have the number of rows in the snapshot")
-            return file.read()
+            return file.read(use_threads=change.rows > ROWS_FOR_ONE_THREAD)
     except (OSError, pa.ArrowException) as error:
         raise store_failed(shown, error) or damaged(shown, str(error)) from error
 
