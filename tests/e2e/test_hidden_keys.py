@@ -232,7 +232,7 @@ def test_changes_are_consolidated_by_tasks(spark: SparkSession, tmp_path: Path, 
         _random(spark, tmp_path, f"tasks {seed}")
 
 
-def test_views_that_show_their_keys_pay_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_views_that_show_their_keys_pay_nothing(tmp_path: Path) -> None:
     """Nothing is read again where equal rows are of one group."""
     from substrait_agg.spark.executors.spark_executor import SparkExecutor
     from tests.executors import executors
@@ -244,4 +244,4 @@ def test_views_that_show_their_keys_pay_nothing(spark: SparkSession, tmp_path: P
     _, feed = swapped()
     case = HiddenKeys(("a", "b"), ((0, 1),), ("sum",), (2, 1, 0))
     with executors(Refusing):
-        check(spark, tmp_path, case.plan(), [feed], case.wanted, partitions=2)
+        check(None, tmp_path, case.plan(), [feed], case.wanted, partitions=2)

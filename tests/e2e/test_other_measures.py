@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 import substrait_agg as sa
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import column, literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from tests.e2e.running import starting
 
 X, Y, TAGS = column(1), column(2), column(3)
 EXACT = {"enum": "EXACT"}
@@ -113,7 +110,7 @@ def _file(batch: list[tuple[Row, str]]) -> pa.Table:
     return pa.table({**cells, "op": pa.array([op for _, op in batch])})
 
 
-def test_every_version_is_as_worked_out_by_hand(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_version_is_as_worked_out_by_hand(tmp_path: Path) -> None:
     """Deletions of the row that was first, of extremes, of a whole group; a group that comes back with nothing but nulls."""
     write_in_order(tmp_path / "in", [_file(batch) for batch in BATCHES])
     views: dict[int, dict[str, dict[str, Any]]] = {}
@@ -123,9 +120,7 @@ def test_every_version_is_as_worked_out_by_hand(spark: SparkSession, tmp_path: P
         views[progress.version] = {row.pop("k"): row for row in rows}
 
     source = {"t": f"parquet:{tmp_path / 'in'}?op=op&batch-files=1"}
-    sa.run(
-        _plan(), source, checkpoint=tmp_path / "ck", spark=spark, partitions=2, progress=keep
-    ).wait()
+    starting(None)(_plan(), source, checkpoint=tmp_path / "ck", partitions=2, progress=keep).wait()
     keys = {v: {k: row.pop("surrogate") for k, row in view.items()} for v, view in views.items()}
     assert {v: view["a"] for v, view in views.items() if v} == A
     assert keys[1]["a"] == keys[2]["a"] == keys[3]["a"]

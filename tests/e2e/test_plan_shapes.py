@@ -247,7 +247,7 @@ def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
     check(spark, tmp_path, plan, [_feed(10, batches=3)], wanted)
 
 
-def test_any_name_of_the_checkpoint_will_do(spark: SparkSession, tmp_path: Path) -> None:
+def test_any_name_of_the_checkpoint_will_do(tmp_path: Path) -> None:
     """Blanks, brackets, percent signs and the like in its path; columns of the view with one name."""
     builder = Builder()
     outer = [builder.measure("count", output="i64!")]
@@ -259,5 +259,5 @@ def test_any_name_of_the_checkpoint_will_do(spark: SparkSession, tmp_path: Path)
 
     feed = _feed(11, batches=3)
     source = feed.write(tmp_path)
-    views = maintain(spark, plan, {"t": source}, folder)
+    views = maintain(None, plan, {"t": source}, folder)
     check_versions(folder, views, [wanted(feed.after(v)) for v in range(4)])

@@ -307,7 +307,7 @@ def test_early_retractions_wait_per_input(tmp_path: Path) -> None:
     assert sa.open_state(checkpoint).verify().ok
 
 
-def test_rollback_and_show_and_another_plan(spark: SparkSession, tmp_path: Path) -> None:
+def test_rollback_and_show_and_another_plan(tmp_path: Path) -> None:
     """A checkpoint is rolled back, inspected, and continued with another measure above the set operation, whose state stays."""
     builder = Builder()
     source = set_operation("minus_primary_all", *_tables("t", "u"))
@@ -323,13 +323,13 @@ def test_rollback_and_show_and_another_plan(spark: SparkSession, tmp_path: Path)
         whole = aggregate(source, [column(0)], [made[name] for name in measures])
         return builder.plan(whole, "a", *measures)
 
-    maintain(spark, plan("count"), sources, checkpoint)
+    maintain(None, plan("count"), sources, checkpoint)
     state = sa.open_state(checkpoint)
     names = state.show(operator=0)["group"].column_names
     assert "copies of the row in input 0" in names
     assert "copies of the row in input 1" in names
     state.rollback(2)
-    views = maintain(spark, plan("count", "sum"), sources, checkpoint, evolve=True)
+    views = maintain(None, plan("count", "sum"), sources, checkpoint, evolve=True)
 
     def wanted(version: int) -> Bag:
         rows = expected("minus_primary_all", [feed.after(version) for feed in feeds])

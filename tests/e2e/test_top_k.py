@@ -267,7 +267,7 @@ def test_evicted_groups_leave_the_ranks(tmp_path: Path) -> None:
     assert not sa.open_state(tmp_path / "checkpoint").verify().findings
 
 
-def test_upserts_are_ranked(spark: SparkSession, tmp_path: Path) -> None:
+def test_upserts_are_ranked(tmp_path: Path) -> None:
     """A new row of a key replaces the row that the fetch had of it."""
     rng = random.Random(9)
     batches = [
@@ -276,7 +276,7 @@ def test_upserts_are_ranked(spark: SparkSession, tmp_path: Path) -> None:
     source = Feed("sales", COLUMNS, "one", batches).write(tmp_path)
     plan = Builder().plan(fetched(BY_AMOUNT, 3, 1), *COLUMNS)
     folder = tmp_path / "checkpoint"
-    views = maintain(spark, plan, {"sales": f"{source}&key=customer"}, folder)
+    views = maintain(None, plan, {"sales": f"{source}&key=customer"}, folder)
     newest: dict[str, int] = {}
     for version, batch in enumerate([[], *batches]):
         newest |= {row[0]: row[2] for row, _ in batch}
