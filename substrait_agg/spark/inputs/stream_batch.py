@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from substrait_agg.errors import RunFailed
+from substrait_agg.evaluation.steps import whole
 from substrait_agg.flow.graph.graph import Branch, TableOrigin
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import WEIGHT
@@ -175,11 +177,10 @@ class StreamBatch:
         rows = self._collected
         if len(self._tags) == 1:
             return rows
-        own = rows.filter(pc.equal(rows.column(TAG), tag)).column(f"o{tag}").combine_chunks()
-        arrays = own.chunks if isinstance(own, pa.ChunkedArray) else [own]
+        own = rows.column(f"o{tag}")
         names = [field.name for field in own.type]
-        parts = [pa.table(array.flatten(), names=names) for array in arrays]
-        return pa.concat_tables(parts or [pa.schema(list(own.type)).empty_table()])
+        fields = [whole(column) for column in own.flatten()]
+        return pa.table(fields, names=names).filter(pc.equal(rows.column(TAG), tag))
 
     def frame(self, tag: int) -> DataFrame:
         """Return a set of columns of the batch as a DataFrame."""
@@ -218,12 +219,14 @@ def tagged(frames: Sequence[DataFrame], tags: Sequence[int]) -> DataFrame:
     """
     if len(frames) == 1:
         return frames[0]
+    # Arrow refuses a null struct with required fields.
+    schemas = [StructType([StructField(f.name, f.dataType) for f in r.schema]) for r in frames]
     parts = []
     for tag, frame in zip(tags, frames, strict=True):
         own = F.struct(*(F.col(name) for name in frame.columns))
         columns = [
-            (own if other == tag else F.lit(None).cast(schema.schema)).alias(f"o{other}")
-            for other, schema in zip(tags, frames, strict=True)
+            (own if other == tag else F.lit(None)).cast(schema).alias(f"o{other}")
+            for other, schema in zip(tags, schemas, strict=True)
         ]
         parts.append(frame.select(F.lit(tag).alias(TAG), *columns))
     return reduce(DataFrame.unionAll, parts)
@@ -295,9 +298,9 @@ class TableRows:
         Raises:
             RunFailed: a value cannot be computed, or Spark has to read the rows.
         """
-        whole = [use for use in self._uses if use.whole or self._direct]
-        parts = [prepared_rows(self._rows_of(use, collect), use.node, use.branch) for use in whole]
-        tags = {use.tag for use in self._uses if use not in whole}
+        tables = [use for use in self._uses if use.whole or self._direct]
+        parts = [prepared_rows(self._rows_of(use, collect), use.node, use.branch) for use in tables]
+        tags = {use.tag for use in self._uses if use not in tables}
         parts += [self._batch.collected(tag, collect) for tag in tags]
         return pa.concat_tables(parts, promote_options="default")
 
