@@ -213,7 +213,8 @@ def look_up(spark: SparkSession, location: str) -> InputFiles | None:
     """Return the files at a path or glob, or None if nothing is there.
 
     Spark's file stream reads folders only. A single file is therefore streamed as its folder,
-    filtered by the name of the file.
+    filtered by the name of the file. A relative local path is relative to the working folder of
+    this process.
 
     Raises:
         InputRefused: SOURCE_UNREADABLE.
@@ -221,6 +222,10 @@ def look_up(spark: SparkSession, location: str) -> InputFiles | None:
     context = spark.sparkContext
     path = context._jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr]
     system = path.getFileSystem(context._jsc.hadoopConfiguration())
+    if not path.isAbsolute() and _is_here(str(system.getUri().getScheme())):
+        # The JVM has the working folder of its start, which is not always that of Python.
+        location = os.path.abspath(location)  # noqa: PTH100 - it may be a glob
+        path = context._jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr]
     statuses = list(system.globStatus(path) or [])
     if not statuses:
         return None

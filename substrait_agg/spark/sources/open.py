@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
@@ -169,7 +170,7 @@ def open_source(
 
     def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
         # As Spark's stream of files does: folders below the location may have values in their names.
-        options = {**dict(spec.options), "basePath": spec.location}
+        options = {**dict(spec.options), "basePath": os.path.abspath(spec.location)}  # noqa: PTH100 - it may be a glob
         batch = session.read.schema(frame.schema).options(**options)
         return _shaped(batch.parquet(*(escaped(unquote(u)) for u in uris)), spec, origin, table)
 

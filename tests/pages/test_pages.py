@@ -1,0 +1,50 @@
+"""The examples of the documentation run, and print what the pages say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.pages.blocks import blocks, differences
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+GENERATED = {"api.md"}
+"""Pages made of docstrings, whose examples run as doctests."""
+
+PAGES = [
+    ROOT / "README.md",
+    *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name not in GENERATED),
+]
+EXAMPLES = [
+    p for p in PAGES if any(b.language in {"console", "python"} for b in blocks(p.read_text()))
+]
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_print_what_it_says(
+    page: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    found = differences(page, tmp_path)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("```console\n$ echo 1\n2\n```\n", True),
+        ("```console\n$ echo 1 2\n1 ...\n```\n", False),
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", True),
+        ('```text title="a/b.txt"\nhello\n```\n\n```console\n$ cat a/b.txt\nhello\n```\n', False),
+        ("<!-- not run -->\n```console\n$ false\nnothing\n```\n", False),
+        ("```console\n$ echo a \\\n>   b\na b\n```\n", False),
+    ],
+)
+def test_an_output_that_differs_is_found(text: str, fault: bool, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    assert bool(differences(page, tmp_path)) == fault
