@@ -40,6 +40,10 @@ soak: $(READY) java
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[soak]'
 	$(RUN) -m pytest --hypothesis-profile deep -m 'soak or hypothesis'
 
+# The projects in docs/examples: Spark Connect, declarative pipelines, and dbt in an environment of its own.
+examples: $(READY) java
+	$(RUN) -m pytest -m soak tests/examples
+
 BENCH = $(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]' && $(RUN) -m benchmarks \
 	--json bench-data/$@.json --markdown bench-data/$@.md --plots bench-data/$@-plots
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from substrait_agg.api import (
     Plan,
     explain,
+    from_dataframe,
     load,
     open_state,
     open_view,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from substrait_agg.metrics.listener import RunListener
     from substrait_agg.plan.types import Type
+    from substrait_agg.sql_planner.pipelines.pipeline import PlanSet
     from substrait_agg.tools.state import State
 
 __version__ = "0.1.0"
@@ -57,6 +59,7 @@ __all__ = [
     "OrderedMeasure",
     "Plan",
     "PlanRefused",
+    "PlanSet",
     "PlanUnreadable",
     "Problem",
     "Report",
@@ -72,6 +75,7 @@ __all__ = [
     "View",
     "__version__",
     "explain",
+    "from_dataframe",
     "load",
     "open_state",
     "open_view",
@@ -97,6 +101,7 @@ _LATER = {
     ),
     "RunListener": "substrait_agg.metrics.listener",
     "SparkSink": "substrait_agg.changes.outputs.spark_sink",
+    "PlanSet": "substrait_agg.sql_planner.pipelines.pipeline",
     "State": "substrait_agg.tools.state",
     "Type": "substrait_agg.plan.types",
     "View": "substrait_agg.commit.view.view",

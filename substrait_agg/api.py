@@ -33,6 +33,7 @@ __all__ = [
     "PlanSource",
     "Plans",
     "explain",
+    "from_dataframe",
     "load",
     "open_state",
     "open_view",
@@ -203,6 +204,30 @@ def _columns_of(
         return get_session(master, conf, spark, spark_log)
 
     return partial(columns_of_sources, sources, session)
+
+
+def from_dataframe(frame: Any) -> Plan:
+    """Return the plan of a query that is written as a Spark DataFrame over named tables.
+
+    The DataFrame is not computed. Its tables (``spark.table("t")``) are the tables of the plan; `run`
+    takes their sources. docs/dataframes.md lists the supported operations and expressions.
+
+    Args:
+        frame: a `pyspark.sql.DataFrame` of a classic session in ANSI mode, which is the default.
+
+    Returns:
+        The plan, with the column names and types of the DataFrame.
+
+    Raises:
+        UsageError: DATAFRAME_RELATION, DATAFRAME_EXPRESSION or DATAFRAME_TYPE for what a plan cannot
+            express with Spark's values, DATAFRAME_SETTING, CONNECT_NOT_SUPPORTED.
+    """
+    from substrait_agg.spark.dataframe.analyzed import analyzed_plan
+    from substrait_agg.spark.dataframe.relations import plan_json
+    from substrait_agg.spark.session.session import require_classic
+
+    require_classic((frame,))
+    return load(plan_json(analyzed_plan(frame)))
 
 
 def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:

@@ -21,7 +21,7 @@ package has type annotations (`py.typed`). What is listed here is stable as [Dep
 other modules and names may change in any release.
 """
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Plans": ("load", "validate", "explain", "Plan", "Report", "Problem"),
+    "Plans": ("load", "sql", "sql_views", "from_dataframe", "validate", "explain", "Plan", "PlanSet", "Report", "Problem"),
     "Runs": ("run", "Run", "RunListener", "SparkSink"),
     "Views and state": ("open_view", "View", "open_state", "State"),
     "Measures of your own": (

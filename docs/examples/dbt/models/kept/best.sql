@@ -1,0 +1,1 @@
+SELECT max(goals) AS most FROM {{ ref('home_goals') }}

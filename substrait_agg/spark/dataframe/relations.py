@@ -1,0 +1,310 @@
+"""Relations of Spark as relations of Substrait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from substrait_agg.errors import UsageError
+from substrait_agg.spark.dataframe.aggregates import is_measure, measure
+from substrait_agg.spark.dataframe.analyzed import SparkTree, tree_of
+from substrait_agg.spark.dataframe.expressions import (
+    Functions,
+    Scope,
+    field_reference,
+    id_of,
+    identity,
+    literal,
+)
+from substrait_agg.spark.dataframe.types import SparkType, Typed
+
+
+@dataclass(frozen=True)
+class ColumnOf:
+    """A column of a relation: its id in Spark, its name and its type."""
+
+    id: int
+    name: str
+    type: SparkType
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A Substrait relation as JSON, and its columns."""
+
+    message: dict[str, Any]
+    columns: tuple[ColumnOf, ...]
+
+
+def plan_json(tree: SparkTree) -> str:
+    """Return the Substrait plan of an analyzed plan of Spark, as JSON.
+
+    Raises:
+        UsageError: DATAFRAME_RELATION, DATAFRAME_EXPRESSION, DATAFRAME_TYPE.
+    """
+    functions = Functions()
+    root = _relation(tree, functions)
+    plan = {
+        "version": {"minorNumber": 106, "producer": "Spark plan of substrait-agg"},
+        **functions.declarations(),
+        "relations": [
+            {"root": {"input": root.message, "names": [column.name for column in root.columns]}}
+        ],
+    }
+    return json.dumps(plan)
+
+
+def _relation(tree: SparkTree, functions: Functions) -> Relation:
+    make = _RELATIONS.get(tree.kind)
+    if make is None:
+        raise _not_supported(tree)
+    return make(tree, functions)
+
+
+def _not_supported(tree: SparkTree, reason: str = "") -> UsageError:
+    return UsageError(
+        "DATAFRAME_RELATION",
+        f"the operation {tree.kind} of the DataFrame cannot be turned into a plan{reason and ': '}{reason}",
+        help="read named tables (spark.table) and use the operations that docs/dataframes.md lists",
+    )
+
+
+def _scope(functions: Functions, columns: Sequence[ColumnOf]) -> Scope:
+    fields = {c.id: field_reference(i, c.type) for i, c in enumerate(columns)}
+    return Scope(functions, fields)
+
+
+# --- tables -----------------------------------------------------------------------------------
+
+
+def _alias(tree: SparkTree, functions: Functions) -> Relation:
+    """A name over a table is the name of the table; over anything else it does not matter."""
+    (child,) = tree.children
+    if child.kind != "View" and child.children:
+        return _relation(child, functions)
+    name = tree.fields["identifier"]
+    database = str(name.get("qualifier", "[]")).strip("[]").split(", ")[-1]
+    names = [name["name"]] if database in ("", "default") else [database, name["name"]]
+    columns = _table_columns(child)
+    return Relation(_read(names, columns), columns)
+
+
+def _read(names: Sequence[str], columns: Sequence[ColumnOf]) -> dict[str, Any]:
+    struct = {
+        "types": [column.type.message() for column in columns],
+        "nullability": "NULLABILITY_REQUIRED",
+    }
+    schema = {"names": [column.name for column in columns], "struct": struct}
+    return {"read": {"baseSchema": schema, "namedTable": {"names": list(names)}}}
+
+
+def _table_columns(tree: SparkTree) -> tuple[ColumnOf, ...]:
+    if tree.kind != "View":
+        return _outputs(tree)
+    fields = tree.fields["desc"]["schema"]["fields"]
+    ids = [column.id for column in _outputs(tree.children[0])]
+    if len(ids) != len(fields) or any(not isinstance(f["type"], str) for f in fields):
+        raise _not_supported(tree, "its columns are not of simple types")
+    return tuple(
+        ColumnOf(i, f["name"], SparkType(f["type"])) for i, f in zip(ids, fields, strict=True)
+    )
+
+
+def _outputs(tree: SparkTree) -> tuple[ColumnOf, ...]:
+    """Return the columns of the plan of a table. Types of computed columns are unknown."""
+    for name in ("output", "projectList", "aggregateExpressions"):
+        if name in tree.fields:
+            return tuple(_output(found) for found in tree.expressions(name))
+    if len(tree.children) != 1:
+        raise _not_supported(tree, "it is not a named table")
+    return _outputs(tree.children[0])
+
+
+def _output(tree: SparkTree) -> ColumnOf:
+    type_ = tree.fields.get("dataType", "")
+    if not isinstance(type_, str):
+        raise _not_supported(tree, f"column {tree.fields['name']} is not of a simple type")
+    return ColumnOf(id_of(tree), tree.fields["name"], SparkType(type_))
+
+
+# --- relations --------------------------------------------------------------------------------
+
+
+def _filter(tree: SparkTree, functions: Functions) -> Relation:
+    below = _relation(tree.children[0], functions)
+    found = _scope(functions, below.columns).typed(tree_of(tree.fields["condition"]))
+    return Relation({"filter": {"input": below.message, "condition": found.message}}, below.columns)
+
+
+def _project(tree: SparkTree, functions: Functions) -> Relation:
+    below = _relation(tree.children[0], functions)
+    return _projected(below, tree.expressions("projectList"), _scope(functions, below.columns))
+
+
+def _projected(below: Relation, expressions: Sequence[SparkTree], scope: Scope) -> Relation:
+    """Compute expressions; the columns of the input are left out."""
+    values = [scope.typed(tree) for tree in expressions]
+    width = len(below.columns)
+    emit = {"emit": {"outputMapping": list(range(width, width + len(values)))}}
+    columns = tuple(
+        ColumnOf(id_of(tree), tree.fields["name"], value.type)
+        for tree, value in zip(expressions, values, strict=True)
+    )
+    made = {"common": emit, "input": below.message, "expressions": [v.message for v in values]}
+    return Relation({"project": made}, columns)
+
+
+def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
+    """Aggregate, then compute the expressions over keys and measures."""
+    below = _relation(tree.children[0], functions)
+    scope = _scope(functions, below.columns)
+    keys, results = (
+        tree.expressions("groupingExpressions"),
+        tree.expressions("aggregateExpressions"),
+    )
+    found = [scope.typed(key) for key in keys]
+    measures = {identity(m): m for result in results for m in result.walk() if is_measure(m)}
+    made = [measure(scope, m) for m in measures.values()]
+    message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in made]}
+    if keys:
+        message["groupingExpressions"] = [key.message for key in found]
+        message["groupings"] = [{"expressionReferences": list(range(len(keys)))}]
+    computed = {
+        identity(key): field_reference(i, value.type)
+        for i, (key, value) in enumerate(zip(keys, found, strict=True))
+    }
+    for i, (name, one) in enumerate(zip(measures, made, strict=True)):
+        computed[name] = one.result(field_reference(len(keys) + i, one.type))
+    columns = tuple(
+        ColumnOf(-1, "", t) for t in (*(v.type for v in found), *(m.type for m in made))
+    )
+    return _projected(
+        Relation({"aggregate": message}, columns), results, Scope(functions, {}, computed)
+    )
+
+
+def _distinct(tree: SparkTree, functions: Functions) -> Relation:
+    below = _relation(tree.children[0], functions)
+    if tree.kind == "Deduplicate":
+        kept = {id_of(key) for key in tree.expressions("keys")}
+        if kept != {column.id for column in below.columns}:
+            raise _not_supported(tree, "it keeps any row per key; group by the keys instead")
+    keys = [field_reference(i, column.type).message for i, column in enumerate(below.columns)]
+    grouping = {"expressionReferences": list(range(len(keys)))}
+    made = {"input": below.message, "groupingExpressions": keys, "groupings": [grouping]}
+    return Relation({"aggregate": made}, below.columns)
+
+
+_JOINS = {
+    "Inner": ("JOIN_TYPE_INNER", False, False),
+    "Cross": ("JOIN_TYPE_INNER", False, False),
+    "LeftOuter": ("JOIN_TYPE_LEFT", False, True),
+    "RightOuter": ("JOIN_TYPE_RIGHT", True, False),
+    "FullOuter": ("JOIN_TYPE_OUTER", True, True),
+    "LeftSemi": ("JOIN_TYPE_LEFT_SEMI", False, False),
+    "LeftAnti": ("JOIN_TYPE_LEFT_ANTI", False, False),
+}
+"""Class of a join -> its type, and whether it adds nulls to the left and to the right columns."""
+
+
+def _join(tree: SparkTree, functions: Functions) -> Relation:
+    left, right = (_relation(child, functions) for child in tree.children)
+    kind = str(tree.fields["joinType"].get("object", "")).rpartition(".")[2].rstrip("$")
+    if kind not in _JOINS:
+        raise _not_supported(tree, f"of type {kind or 'unknown'}")
+    word, fills_left, fills_right = _JOINS[kind]
+    condition = tree.expression("condition")
+    both = (*left.columns, *right.columns)
+    on = (
+        Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
+        if condition is None
+        else _scope(functions, both).typed(condition)
+    )
+    made = {"left": left.message, "right": right.message, "expression": on.message, "type": word}
+    if kind in ("LeftSemi", "LeftAnti"):
+        return Relation({"join": made}, left.columns)
+    columns = (*_filled(left.columns, fills_left), *_filled(right.columns, fills_right))
+    return Relation({"join": made}, columns)
+
+
+def _filled(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:
+    return [replace(c, type=SparkType(c.type.name, c.type.nullable or nulls)) for c in columns]
+
+
+_DIRECTIONS = {
+    ("Ascending", "NullsFirst"): "SORT_DIRECTION_ASC_NULLS_FIRST",
+    ("Ascending", "NullsLast"): "SORT_DIRECTION_ASC_NULLS_LAST",
+    ("Descending", "NullsFirst"): "SORT_DIRECTION_DESC_NULLS_FIRST",
+    ("Descending", "NullsLast"): "SORT_DIRECTION_DESC_NULLS_LAST",
+}
+
+
+def _sort(tree: SparkTree, functions: Functions) -> Relation:
+    below = _relation(tree.children[0], functions)
+    scope = _scope(functions, below.columns)
+    sorts = [
+        {
+            "expr": scope.typed(order.children[0]).message,
+            "direction": _DIRECTIONS[_word(order, "direction"), _word(order, "nullOrdering")],
+        }
+        for order in tree.expressions("order")
+    ]
+    return Relation({"sort": {"input": below.message, "sorts": sorts}}, below.columns)
+
+
+def _word(tree: SparkTree, field: str) -> str:
+    return str(tree.fields[field]["object"]).rpartition(".")[2].rstrip("$")
+
+
+def _limit(tree: SparkTree, functions: Functions) -> Relation:
+    """Spark limits each partition first, which does not change the result."""
+    (child,) = tree.children
+    if child.kind == "LocalLimit":
+        (child,) = child.children
+    below = _relation(child, functions)
+    count = tree.expression("limitExpr")
+    if count is None or count.kind != "Literal":
+        raise _not_supported(tree, "only with a constant")
+    number = {"literal": {"i64": str(literal(count).message["literal"]["i32"])}}
+    return Relation({"fetch": {"input": below.message, "countExpr": number}}, below.columns)
+
+
+def _union(tree: SparkTree, functions: Functions) -> Relation:
+    inputs = [_relation(child, functions) for child in tree.children]
+    names = [[column.type.name for column in one.columns] for one in inputs]
+    if any(types != names[0] for types in names):
+        raise _not_supported(tree, "its inputs have different types")
+    nullable = [
+        any(c.type.nullable for c in column)
+        for column in zip(*(i.columns for i in inputs), strict=True)
+    ]
+    columns = tuple(
+        replace(column, type=SparkType(column.type.name, found))
+        for column, found in zip(inputs[0].columns, nullable, strict=True)
+    )
+    made = {"inputs": [one.message for one in inputs], "op": "SET_OP_UNION_ALL"}
+    return Relation({"set": made}, columns)
+
+
+def _below(tree: SparkTree, functions: Functions) -> Relation:
+    return _relation(tree.children[0], functions)
+
+
+_RELATIONS: Mapping[str, Callable[[SparkTree, Functions], Relation]] = {
+    "Aggregate": _aggregate,
+    "Deduplicate": _distinct,
+    "Distinct": _distinct,
+    "Filter": _filter,
+    "GlobalLimit": _limit,
+    "Join": _join,
+    "Project": _project,
+    "ResolvedHint": _below,
+    "Sort": _sort,
+    "SubqueryAlias": _alias,
+    "Union": _union,
+}
+"""Class of a relation in Spark -> how it is translated."""
+
+SUPPORTED = tuple(sorted(_RELATIONS))

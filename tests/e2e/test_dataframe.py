@@ -1,0 +1,181 @@
+"""Plans of DataFrames: their views equal what Spark computes from the DataFrames themselves."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F
+
+import substrait_agg as sa
+from tests.e2e.rows import bag
+from tests.local.run import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    Query = Callable[[DataFrame, DataFrame], DataFrame]
+
+DAY = dt.date(2024, 1, 31)
+SALES = pa.table(
+    {
+        "id": pa.array([1, 2, 3, 4, 5, None, 2], pa.int32()),
+        "name": pa.array(["a", "b", "Ab", None, "a", "b", "c_"], pa.string()),
+        "x": pa.array([2.5, -0.0, float("nan"), None, 1.0, 0.0, 7.25], pa.float64()),
+        "price": pa.array(
+            [Decimal(v) for v in ("1.25", "-3.10", "99.99", "0.00", "5.05")] + [None, Decimal("2.00")],
+            pa.decimal128(10, 2),
+        ),
+        "day": pa.array([DAY, dt.date(2023, 2, 3), DAY, None, DAY, DAY, dt.date(1969, 12, 31)], pa.date32()),
+        "at": pa.array([dt.datetime(2024, 1, 2, 3, 4, 5, 6)] * 6 + [None], pa.timestamp("us")),
+        "ok": pa.array([True, False, None, True, True, False, True], pa.bool_()),
+        "n": pa.array([7, -8, 9, None, 11, 12, 13], pa.int64()),
+    }
+)  # fmt: skip
+LABELS = pa.table(
+    {
+        "id": pa.array([1, 2, 2, 9, None], pa.int32()),
+        "label": pa.array(["one", "two", "zwei", "nine", None], pa.string()),
+    }
+)
+
+TABLES = {"sales": SALES, "labels": LABELS}
+
+
+def written(folder: Path, rows: pa.Table) -> str:
+    """The rows in two files, as a source of a batch per file."""
+    folder.mkdir()
+    pq.write_table(rows.slice(0, 3), folder / "a.parquet")
+    pq.write_table(rows.slice(3), folder / "b.parquet")
+    return f"parquet:{folder}?batch-files=1"
+
+
+QUERIES: dict[str, Query] = {
+    "measures": lambda t, _: t.groupBy("name").agg(
+        F.count("*").alias("c"), F.count("x"), F.sum("id").alias("s"), F.avg("n"), F.min("day"), F.max("at"),
+        F.sum("price").alias("p"), F.countDistinct("id"), F.sum("x"), F.max("price"), F.min("name"),
+    ),
+    "no key": lambda t, _: t.where("n > 0").agg(F.sum("n").alias("s"), F.count("*").alias("c")),
+    "no row": lambda t, _: t.where("n > 100").agg(F.sum("n").alias("s"), F.count("*").alias("c")),
+    "filter": lambda t, _: t.where(
+        (F.col("x") > 1) & (F.col("name") != "b") & F.col("day").between("2024-01-01", "2024-12-31")
+    ),
+    "arithmetic": lambda t, _: t.select(
+        "id", (F.col("id") * 2 + F.col("n")).alias("e"), (F.col("id") / 2).alias("half"), (F.col("n") % 3).alias("r"),
+        (F.col("price") * F.col("price")).alias("square"), (F.col("price") - 1).alias("less"), -F.col("n"), F.abs("price"),
+    ),
+    "conditions": lambda t, _: t.select(
+        F.when(F.col("ok"), "y").when(F.col("id") > 2, "large").otherwise("n").alias("w"),
+        F.when(F.col("ok"), 1).alias("one"), F.coalesce("name", F.lit("?")).alias("c"),
+        F.col("id").cast("double").alias("d"),
+        F.col("name").eqNullSafe("a").alias("same"), F.isnan("x"), F.col("n").isNull(),
+    ),
+    "texts": lambda t, _: t.select(
+        F.upper("name").alias("a"), F.lower("name").alias("b"), F.substring("name", 1, 1).alias("c"),
+        F.concat("name", F.lit("z")).alias("d"), F.length("name").alias("e"), F.col("name").like("%b").alias("f"),
+        F.col("name").startswith("a"), F.col("name").endswith("_"), F.col("name").contains("b"),
+        F.col("n").cast("string").alias("s"),
+    ),
+    "dates": lambda t, _: t.groupBy(F.year("day").alias("year"), F.month("day").alias("month")).agg(F.sum("n"), F.max(F.dayofmonth("day"))),
+    "in": lambda t, _: t.where(F.col("id").isin(1, 2, 3) | F.col("name").isNull()).select("id", "n"),
+    "distinct": lambda t, _: t.select("name", "ok").distinct(),
+    "having": lambda t, _: t.groupBy("name").count().where("count > 1"),
+    "expression of measures": lambda t, _: t.groupBy((F.col("id") % 2).alias("odd")).agg(
+        (F.sum("n") + F.count("*")).alias("both"), (F.max("n") - F.min("n")).alias("span")
+    ),
+    "measure with filter": lambda t, _: t.groupBy("name").agg(F.expr("count(*) FILTER (WHERE ok)"), F.expr("sum(DISTINCT n) FILTER (WHERE n > 0)")),
+    "join": lambda t, u: t.join(u, "id").groupBy("label").agg(F.sum("n")),
+    "left join": lambda t, u: t.alias("a").join(u.alias("b"), F.col("a.id") == F.col("b.id"), "left").select("name", "label"),
+    "full join": lambda t, u: t.join(u, t.id == u.id, "full").select(t.id, "label", "n"),
+    "semi join": lambda t, u: t.join(u, "id", "left_semi").select("id", "n"),
+    "anti join": lambda t, u: t.join(u, "id", "left_anti").select("id", "n"),
+    "self join": lambda t, _: t.alias("a").join(t.alias("b"), F.col("a.n") == F.col("b.n")).select("a.id", "b.name"),
+    "top": lambda t, _: t.groupBy("name").agg(F.sum("n").alias("s")).orderBy(F.desc("s"), "name").limit(3),
+    "union": lambda t, u: t.select("id").union(u.select("id")),
+    "literals": lambda t, _: t.select(
+        F.lit(1).alias("i"), F.lit(2**40).alias("l"), F.lit(1.5).alias("x"), F.lit("a").alias("s"), F.lit(True).alias("b"),
+        F.lit(Decimal("12.345")).alias("d"), F.lit(DAY).alias("day"), F.lit(None).cast("int").alias("none"), "n",
+    ),
+}  # fmt: skip
+
+
+ALLOWED = {"measures": {"SIGNATURE_UNKNOWN"}}
+"""Warnings of a plan: the standard declares no least and greatest text."""
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+    """The named tables; a test session has the settings of plans, and users have those of Spark."""
+    for name, rows in TABLES.items():
+        spark.createDataFrame(rows).createOrReplaceTempView(name)
+    return spark.table("sales"), spark.table("labels")
+
+
+def computed(spark: SparkSession, plan: sa.Plan, read: dict[str, str], folder: Path) -> pa.Table:
+    """The view after a run without Spark; with Spark where an expression has no kernel on Arrow."""
+    try:
+        run(plan, read, checkpoint=folder / "local", outputs=["none"]).wait()
+    except (TypeError, pa.ArrowInvalid):
+        sa.run(plan, read, checkpoint=folder / "spark", outputs=["none"], spark=spark).wait()
+        return sa.open_view(folder / "spark").to_arrow()
+    return sa.open_view(folder / "local").to_arrow()
+
+
+def test_views_equal_the_answers_of_spark(
+    spark: SparkSession, tables: tuple[DataFrame, DataFrame], tmp_path: Path
+) -> None:
+    wrong: dict[str, Any] = {}
+    sources = {name: written(tmp_path / name, rows) for name, rows in TABLES.items()}
+    for number, (name, query) in enumerate(QUERIES.items()):
+        frame = query(*tables)
+        plan = sa.from_dataframe(frame)
+        found = {p.code for p in sa.validate(plan).problems if p.level != "info"}
+        if found - ALLOWED.get(name, set()):
+            wrong[f"{name}: problems"] = found
+        read = {t: spec for t, spec in sources.items() if f'"{t}"' in plan.content}
+        view = computed(spark, plan, read, tmp_path / str(number))
+        answer = frame.toArrow()
+        if view.column_names != answer.column_names or bag(view) != bag(answer):
+            wrong[name] = (view.to_pylist(), answer.to_pylist())
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        (lambda t, _: t.rollup("name").count(), "DATAFRAME_RELATION"),
+        (lambda t, _: t.dropDuplicates(["name"]), "DATAFRAME_RELATION"),
+        (lambda t, _: t.sparkSession.range(3), "DATAFRAME_RELATION"),
+        (lambda t, _: t.groupBy("name").agg(F.collect_list("n")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.rand()), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.col("x") / F.col("n")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.col("name").try_cast("int")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.agg(F.try_sum("n")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.agg(F.avg("price")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.array("n")), "DATAFRAME_EXPRESSION"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_plan_is_refused_with_its_code(
+    tables: tuple[DataFrame, DataFrame], query: Query, code: str
+) -> None:
+    with pytest.raises(sa.UsageError) as refused:
+        sa.from_dataframe(query(*tables))
+    assert refused.value.code == code
+    assert refused.value.help
+
+
+def test_a_session_without_ansi_mode_is_refused(
+    spark: SparkSession, tables: tuple[DataFrame, DataFrame]
+) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(sa.UsageError, match="DATAFRAME_SETTING"):
+            sa.from_dataframe(tables[0])
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
