@@ -62,3 +62,12 @@ def test_an_ibis_expression_runs_and_its_view_is_a_table_of_ibis(
     sa.run(totals, sources, checkpoint=tmp_path / "ckpt", spark=spark).wait()
     table = sa.open_view(tmp_path / "ckpt").to_ibis()
     assert table.filter(table.total > 3).total.sum().execute() == 3.5
+
+
+def test_a_function_reads_the_column_of_the_input(spark: Any, tmp_path: Path) -> None:
+    """The column of the first place is c0 in the input of a projection and in its output."""
+    (tmp_path / "t.json").write_text('{"s": "Hello", "n": 1}\n')
+    sources = {"t": f"json:{tmp_path}/t.json"}
+    query = "SELECT lpad(s, 8, '*') AS a, strpos(s, 'l') AS b, initcap(s) AS c, regexp_replace(s, 'l', 'L') AS d FROM t"
+    sa.run(sa.sql(query, sources), sources, checkpoint=tmp_path / "ckpt", spark=spark).wait()
+    assert rows(tmp_path / "ckpt") == [("***Hello", 3, "Hello", "HeLlo")]

@@ -33,6 +33,8 @@ SESSION_CONF: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # Columns whose names differ in case between files are read instead of becoming null.
     "spark.sql.caseSensitive": "false",
+    # A projection names its columns c0, c1, ... as its input does; a name means the input's column.
+    "spark.sql.lateralColumnAlias.enableImplicitResolution": "false",
     # The row-at-a-time Parquet reader silently rounds decimals of another scale.
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
