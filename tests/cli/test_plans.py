@@ -132,7 +132,7 @@ def test_explain_of_a_refused_plan_prints_nothing_on_stdout(bad_plan: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [("validate", "NO_PLAN_IN_FOLDER"), ("explain", "FILE_NOT_READABLE")]
+    ("command", "code"), [("validate", "NO_PLAN_IN_FOLDER"), ("explain", "SQL_FOLDER_EMPTY")]
 )
 def test_a_missing_file_and_a_folder_are_a_wrong_call(
     command: str, code: str, tmp_path: Path

@@ -101,10 +101,16 @@ def run_python(text: str, names: dict[str, Any], folder: Path) -> str:
     return printed.getvalue()
 
 
-def differences(page: Path, folder: Path) -> list[str]:
-    """Run all blocks of a page in `folder` and return what they print otherwise than the page says."""
+def differences(page: Path, folder: Path, **given: Any) -> list[str]:
+    """Run all blocks of a page in `folder` and return what they print otherwise than the page says.
+
+    Args:
+        page: the page.
+        folder: the working folder of the blocks.
+        given: names that Python blocks can use without defining them.
+    """
     found: list[str] = []
-    names: dict[str, Any] = {"__name__": f"page_{page.stem}".replace("-", "_")}
+    names: dict[str, Any] = {"__name__": f"page_{page.stem}".replace("-", "_"), **given}
     sys.modules.setdefault(names["__name__"], type(sys)(names["__name__"]))
     printed: str | None = None
 

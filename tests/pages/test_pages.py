@@ -29,7 +29,7 @@ EXAMPLES = [
 def test_the_examples_of_a_page_print_what_it_says(
     page: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    found = differences(page, tmp_path)
+    found = differences(page, tmp_path, spark=spark)
     assert not found, "\n\n".join(found)
 
 

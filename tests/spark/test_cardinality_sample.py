@@ -60,9 +60,8 @@ def test_rows_of_keys_that_hardly_repeat_are_exchanged_as_they_are(spark: SparkS
         {"size": (1 << 63) - 1},
         {"row_bytes": 1},
         {"told": spec(is_global=True)},
-        {"told": spec(weight="weighted")},
     ],
-    ids=["small", "of no known size", "not the first", "one group", "weights of any size"],
+    ids=["small", "of no known size", "not the first", "one group"],
 )
 def test_of_other_batches_nothing_is_looked_at(what: dict[str, Any], spark: SparkSession) -> None:
     from pyspark.sql import functions as F
