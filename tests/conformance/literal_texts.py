@@ -45,7 +45,7 @@ def _float(text: str, _type: Type) -> float:
 
 
 def _text(text: str, _type: Type) -> str:
-    # A backslash stands for itself except before a quote, as in patterns such as '\d+'.
+    # A backslash is an ordinary character except before a quote, as in patterns such as '\d+'.
     return re.sub(r"\\'|''", "'", text[1:-1])
 
 

@@ -27,7 +27,7 @@ TYPES = {
     "map?<string?,list?<i64?>>": st.MapType(st.StringType(), st.ArrayType(st.LongType())),
     "struct?<i32?,list?<struct?<string?>>>": NESTED,
 }  # fmt: skip
-"""Type in a plan -> the Spark type that it stands for."""
+"""Type in a plan -> the corresponding type of Spark."""
 
 
 def type_of(actual: st.DataType) -> Type:

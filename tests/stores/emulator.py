@@ -110,7 +110,7 @@ class _Quiet(WSGIRequestHandler):  # type: ignore[misc]
 
 @contextmanager
 def emulator() -> Iterator[Emulator]:
-    """A server that clients of this process, and of those that it starts, find by their environment."""
+    """A server that this process and its children find by their environment."""
     with patch.dict(os.environ, KEYS):
         server = Emulator()
         os.environ["AWS_ENDPOINT_URL"] = server.url
