@@ -33,8 +33,9 @@ from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.measures import state_layout
-from substrait_agg.flow.graph.nodes import Aggregate, Port
+from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.plan.types import I64, decimal

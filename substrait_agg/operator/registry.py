@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.join import Join
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert
+from substrait_agg.flow.graph.nodes import Node
+from substrait_agg.flow.graph.sessionize import Sessionize
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
+from substrait_agg.flow.graph.upsert import Upsert
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.common.spec import (

@@ -13,8 +13,9 @@ from substrait_agg.commit.documents.state_schema import InputSchema, state_schem
 from substrait_agg.commit.evolution.planner import Evolution, evolution
 from substrait_agg.commit.evolution.task import MigrationPlan, migrate, state_after
 from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.graph import Branch, TableOrigin
-from substrait_agg.flow.graph.nodes import Aggregate, Flow, FlowView, Node
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
 from substrait_agg.operator.common.names import WEIGHT
 from tests.operator.measures_columns import COLUMNS, NAMES
 from tests.operator.measures_reference import Values, canonical

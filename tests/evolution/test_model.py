@@ -10,7 +10,7 @@ import pytest
 
 from substrait_agg.bind.bound import BoundMeasure, Column, Expr
 from substrait_agg.commit.evolution import task
-from substrait_agg.flow.graph.nodes import Aggregate
+from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from tests.evolution.evolving import evolve
 from tests.operator.measures_draw import DRAWS, KEYS, DrawnMeasures, Stream, column, node_of

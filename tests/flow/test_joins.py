@@ -8,10 +8,11 @@ from substrait_agg.bind.bound import BoundPlan, BoundRelation
 from substrait_agg.explanation.build import build
 from substrait_agg.explanation.mermaid import plan_mermaid
 from substrait_agg.explanation.text import plan_text
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import FilterStep
 from substrait_agg.flow.graph.identity import identities
 from substrait_agg.flow.graph.join import Join
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, shown_operators
+from substrait_agg.flow.graph.nodes import Flow, shown_operators
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.report.html.explain import plan_html

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from substrait_agg.bind.show import show
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     Branch,
     FilterStep,
@@ -11,7 +12,7 @@ from substrait_agg.flow.graph.graph import (
     RowsOrigin,
     TableOrigin,
 )
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Flow, Node
+from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
 from substrait_agg.plan.model import FilterRel, MeasureCall, ProjectRel, Relation, SetRel

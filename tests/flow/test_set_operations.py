@@ -8,7 +8,7 @@ import pytest
 
 from substrait_agg.explanation.mermaid import plan_mermaid
 from substrait_agg.explanation.text import plan_json, plan_text
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.set_operation import SET_OUTPUTS, SetOperation
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import FilterRel, ProjectRel, SetOperationKind, SetRel

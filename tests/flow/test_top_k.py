@@ -6,7 +6,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.explanation.explain import explain_flow
-from substrait_agg.flow.graph.nodes import Distinct, Flow, shown_operators
+from substrait_agg.flow.graph.aggregate import Distinct
+from substrait_agg.flow.graph.nodes import Flow, shown_operators
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import WeightKind

@@ -9,7 +9,8 @@ from substrait_agg.errors import InputRefused
 from substrait_agg.explanation.explain import row_names
 from substrait_agg.flow.graph.graph import OperatorOrigin, ProjectStep, TableOrigin
 from substrait_agg.flow.graph.identity import identities
-from substrait_agg.flow.graph.nodes import Flow, Upsert, shown_operators
+from substrait_agg.flow.graph.nodes import Flow, shown_operators
+from substrait_agg.flow.graph.upsert import Upsert
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.flow.passes.upserts import UpsertDeclaration, upserts_of
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction

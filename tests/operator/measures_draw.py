@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Column, Expr, MeasureSort
+from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.measures import state_layout
-from substrait_agg.flow.graph.nodes import Aggregate, Port
+from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.plan.types import (

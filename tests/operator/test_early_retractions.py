@@ -15,8 +15,9 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.log.checkpoint import EarlyRetractionSchema
 from substrait_agg.commit.view.quarantine import waiting_rows
 from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.measures import state_layout
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Port
+from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.operator.common.names import WEIGHT

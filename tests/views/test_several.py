@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import substrait_agg as sa
 from substrait_agg.bind.plan.views import BoundViews, bound_views
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg_cli.main import main
 from tests.local.run import run

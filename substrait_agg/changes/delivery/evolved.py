@@ -16,7 +16,7 @@ from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output, reac
 from substrait_agg.changes.outputs.sinks import Sink, Table
 from substrait_agg.changes.outputs.spark_target import SparkTarget
 from substrait_agg.commit.runtime.consolidate import consolidate
-from substrait_agg.commit.view.view import PlanChange
+from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location
 

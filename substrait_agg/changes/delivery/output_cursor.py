@@ -14,7 +14,7 @@ from substrait_agg.changes.delivery.evolved import (
 )
 from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
-from substrait_agg.commit.view.view import PlanChange
+from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
 

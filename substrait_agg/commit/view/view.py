@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +13,19 @@ import pyarrow.compute as pc
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.commit.documents.plan_document import ViewSchema
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot, damaged
-from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument, ViewColumn, ViewSort
+from substrait_agg.commit.log.checkpoint import Checkpoint, ViewColumn, ViewSort
 from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
 from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.view.scan import ViewScan
-from substrait_agg.errors import StateRefused, UsageError
+from substrait_agg.commit.view.schema import (
+    PlanChange,
+    decode_schema,
+    named_view,
+    ordinals_of,
+    view_name,
+    with_versions,
+)
+from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location
 from substrait_agg.operator.common.names import CLOSED, GROUP, VERSION, WEIGHT
 from substrait_agg.optional_packages import require
@@ -40,28 +47,6 @@ BAD_ROWS = pa.schema(
     ]
 )
 """Columns of the records of bad rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanChange:
-    """A version that began with another plan.
-
-    Attributes:
-        version: its number.
-        same_columns: the view has the same columns as before.
-        same_tables: the plan reads the same columns of the same tables.
-    """
-
-    version: int
-    same_columns: bool
-    same_tables: bool
-
-    @staticmethod
-    def of(version: int, before: PlanDocument, now: PlanDocument, view: str = "") -> PlanChange:
-        """Compare the documents of both plans, which both have the view."""
-        tables = (frozenset(document.inputs) for document in (before, now))
-        types = (_named_view(document, view).types for document in (before, now))
-        return PlanChange(version, next(types) == next(types), next(tables) == next(tables))
 
 
 def open_view(folder: str | Location, name: str | None = None) -> View:
@@ -92,7 +77,7 @@ class View:
     def __init__(self, checkpoint: Checkpoint, name: str | None = None) -> None:
         self._checkpoint = checkpoint
         self._document = checkpoint.document()
-        self.name = _name(self._document, name)
+        self.name = view_name(self._document, name)
         self._known: dict[str, tuple[ViewSchema, pa.Schema]] = {}
         self._schema = self._of(None)[1]
 
@@ -109,8 +94,8 @@ class View:
             document = self._document
             if plan != document.plan:
                 document = self._checkpoint.document_of(plan)
-            view = _named_view(document, self.name)
-            self._known[plan] = view, _schema(view.types)
+            view = named_view(document, self.name)
+            self._known[plan] = view, decode_schema(view.types)
         return self._known[plan]
 
     @property
@@ -184,7 +169,7 @@ class View:
         folder = self._checkpoint.state.root
         columns_of_runs = tuple(column.source for column in view.columns)
         whole = ViewScan(folder, number, columns_of_runs, schema, view.keys, trees)
-        return whole if columns is None else whole.select(_ordinals(schema, columns))
+        return whole if columns is None else whole.select(ordinals_of(schema, columns))
 
     def to_reader(
         self, version: int | None = None, columns: Sequence[str] | None = None
@@ -314,7 +299,7 @@ class View:
         Arguments and errors are those of `changes`.
         """
         snapshots = self._versions_between(since, until)
-        schema = _with_versions(self._of(snapshots[-1] if snapshots else None)[1])
+        schema = with_versions(self._of(snapshots[-1] if snapshots else None)[1])
         files, positions = self._files(snapshots), self._positions(snapshots)
         return ChangeScan(self._checkpoint.changes.root, schema, files, positions)
 
@@ -401,7 +386,7 @@ class View:
     ) -> pa.Table:
         """Read the change files of snapshots, or files with the columns of the view."""
         view, columns = self._of(snapshots[-1] if snapshots else None)
-        schema = _with_versions(columns)
+        schema = with_versions(columns)
         places = {} if files is not None else self._positions(snapshots)
         if files is None:
             files = self._files(snapshots)
@@ -509,7 +494,7 @@ class View:
         tables = {}
         for found in guarded:
             state = OperatorState() if snapshot is None else snapshot.operators[found.operator]
-            schema = _schema(found.types)
+            schema = decode_schema(found.types)
             rows = waiting_rows(self._checkpoint.state, found, schema, state)
             tables[found.operator] = rows
         return side_by_side(tables)
@@ -522,63 +507,9 @@ class View:
         return spark.createDataFrame(self.to_arrow(version))
 
 
-def _ordinals(schema: pa.Schema, columns: Sequence[str]) -> list[int]:
-    """Return the ordinals of columns.
-
-    Raises:
-        UsageError: OPTION_INVALID.
-    """
-    unknown = [name for name in columns if len(schema.get_all_field_indices(name)) != 1]
-    if unknown:
-        raise UsageError(
-            "OPTION_INVALID",
-            f"the view has no column {unknown[0]!r}, or several",
-            help=f"its columns are {', '.join(schema.names)}",
-            path="columns",
-        )
-    return [schema.get_field_index(name) for name in columns]
-
-
-def _name(document: PlanDocument, name: str | None) -> str:
-    """Return the name of a view as documents and snapshots have it."""
-    names = [view.name for view in document.view_schemas]
-    if name is not None:
-        return _named_view(document, name).name
-    if len(names) == 1:
-        return names[0]
-    raise UsageError(
-        "VIEW_NAME_MISSING",
-        f"the checkpoint has several views: {', '.join(names)}",
-        help=f"name one of them, as in --name {names[0]}",
-        path="name",
-    )
-
-
-def _named_view(document: PlanDocument, name: str) -> ViewSchema:
-    found = document.view_schema(name)
-    if found is not None:
-        return found
-    names = ", ".join(view.name for view in document.view_schemas if view.name)
-    raise UsageError(
-        "VIEW_UNKNOWN",
-        f"there is no view {name!r}",
-        help=f"use one of: {names}"
-        if names
-        else "the checkpoint has one view, without a name: leave the name out",
-        path="name",
-    )
-
-
 def _before(versions: list[int]) -> int:
     """Return the version before the first known one; -1 if there is none."""
     return versions[0] - 1 if versions else -1
-
-
-def _schema(text: str) -> pa.Schema:
-    try:
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
-    except (ValueError, pa.ArrowInvalid, OSError) as error:
-        raise damaged("plan.json", str(error)) from error
 
 
 def _shown(rows: pa.Table, wanted: Sequence[ViewColumn], schema: pa.Schema) -> pa.Table:
@@ -586,12 +517,6 @@ def _shown(rows: pa.Table, wanted: Sequence[ViewColumn], schema: pa.Schema) -> p
     index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
     columns = [rows.column(c.source).take(pa.array(index)) for c in wanted]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _with_versions(columns: pa.Schema) -> pa.Schema:
-    """Return the columns of changes."""
-    extra = [pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64())]
-    return pa.schema([*columns, *extra])
 
 
 def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:

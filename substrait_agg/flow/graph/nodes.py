@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import Protocol
 
@@ -14,7 +14,6 @@ from substrait_agg.flow.graph.graph import (
     Forget,
     MeasureState,
     OperatorOrigin,
-    TreeComponent,
     UserColumn,
     ValueTree,
 )
@@ -23,7 +22,6 @@ from substrait_agg.functions.aggregates.accumulators import (
     Accumulator,
     EarlyRetraction,
     WeightKind,
-    tree_counters,
 )
 from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.plan.types import Type
@@ -343,201 +341,6 @@ class NodeDescription:
     tree_uses: tuple[str, ...] = ()
     emits: str = ""
     ranks: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate(Node):
-    """Groups with measures.
-
-    Attributes:
-        measures: see `Node`, as for all others.
-        guard: the tree of whole input rows, after all others; None if early retractions are
-            carried.
-    """
-
-    measures: tuple[BoundMeasure, ...] = ()
-    trees: tuple[ValueTree, ...] = ()
-    accumulators: tuple[Accumulator, ...] = ()
-    reads: tuple[MeasureState, ...] = ()
-    sets: tuple[tuple[int, ...], ...] = ()
-    computed: tuple[UserColumn, ...] = ()
-    guard: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distinct(Node):
-    """The multiset of the rows of a view, with weights.
-
-    The key is the whole row, so it needs no further tree to detect early retractions.
-    """
-
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "weighted"
-
-    @property
-    def shows_rows_below(self) -> bool:
-        """See `Node`."""
-        return True
-
-    def describe(self) -> NodeDescription:
-        """See `Node`."""
-        return NodeDescription(
-            "rows of the view",
-            "rows",
-            emits="insert or retract each row as often as its count has changed",
-        )
-
-    def identity(self) -> tuple[object, ...]:
-        """See `Node`."""
-        return (True, (), None, None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sessionize(Node):
-    """The operator below an aggregate that groups by sessions.
-
-    It puts rows of one group that are less than `gap` apart into one session. Its keys are the
-    other grouping expressions. Its first argument is the time. It passes the other arguments on
-    with each row, after the keys and the session.
-
-    Attributes:
-        gap: microseconds without a row that end a session.
-        call: the grouping expression.
-    """
-
-    gap: int
-    call: Call
-
-    @property
-    def trees(self) -> tuple[ValueTree, ...]:
-        """Return the tree of the rows of a group, by time."""
-        components = tuple(TreeComponent(i) for i in range(len(self.arguments)))
-        return (ValueTree(components, (), None),)
-
-    @property
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """See `Node`."""
-        return tree_counters(0)
-
-    @property
-    def guard(self) -> int | None:
-        """Return its one tree, which contains all columns that are read of a row."""
-        return None if self.early == "carry" else 0
-
-    @property
-    def stored_types(self) -> tuple[Type, ...]:
-        """See `Node`."""
-        return self.key_types
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
-
-    @property
-    def passed_on(self) -> tuple[Expr, ...]:
-        """See `Node`."""
-        return (self.call, *(value for value, _ in self.arguments[1:] if value is not None))
-
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "weighted"
-
-    @property
-    def timed_by(self) -> tuple[Expr, ...]:
-        """Return the time expression."""
-        return tuple(value for value, _ in self.arguments[:1] if value is not None)
-
-    def event_key(self, ordinal: int, grids: tuple[TimeStep, ...], *, end: bool) -> EventKey | None:
-        """See `Node`: the time is not a key."""
-        return None if end else EventKey(None, grids)
-
-    def event_column(self, event: EventKey) -> tuple[int, EventKey]:
-        """See `Node`.
-
-        A session ends at the latest at its current end, and any new row may be in it.
-        """
-        column = len(self.keys)
-        return column, EventKey(column, (*event.time_steps, TimeStep(1, 0, 1)), end=True)
-
-    def rows_out(self, groups: int | None) -> int | None:
-        """See `Node`: as many rows as come in."""
-        return None
-
-    def describe(self) -> NodeDescription:
-        """See `Node`."""
-        return NodeDescription(
-            "sessions",
-            "sessions",
-            ("to compute sessions",),
-            emits=(
-                "retract the rows of sessions whose bounds moved and insert them with the new bounds; pass on "
-                "the other rows"
-            ),
-        )
-
-    def identity(self) -> tuple[object, ...]:
-        """See `Node`."""
-        return (False, (), ("Session", self.gap, self.call), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upsert(Node):
-    """The operator that keeps the newest row of each key and turns upserts into changes.
-
-    Attributes:
-        values: number of arguments that are columns of the row; the arguments after them order the
-            rows of a key.
-        partial: which of the values a row may omit because they did not change; as many boolean
-            arguments, the last ones, tell which.
-        labels: names of the partial values in error messages.
-        time: see `Node`.
-    """
-
-    values: int
-    partial: tuple[int, ...] = ()
-    labels: tuple[str, ...] = ()
-    time: int | None = None
-
-    @property
-    def row_wise(self) -> bool:
-        """See `Node`."""
-        return True
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
-
-    @property
-    def passed_on(self) -> tuple[Expr, ...]:
-        """See `Node`."""
-        return tuple(value for value, _ in self.arguments[: self.values] if value is not None)
-
-    def with_time(self, column: int | None) -> Upsert:
-        """See `Node`."""
-        return replace(self, time=column)
-
-    @property
-    def is_source(self) -> bool:
-        """See `Node`."""
-        return True
-
-    @property
-    def timed_by(self) -> tuple[Expr, ...]:
-        """Return no expression: the row of a key may change at any time."""
-        return ()
-
-    def describe(self) -> NodeDescription:
-        """See `Node`."""
-        return NodeDescription("upserts", "upserts")
-
-    def identity(self) -> tuple[object, ...]:
-        """See `Node`."""
-        return (False, (), None, ("Latest", self.values, self.partial, self.labels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.plan.views import columns_read, view_name
 from substrait_agg.bind.rewrite import StatefulRelation, renumber, selected_columns
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     Branch,
     FilterStep,
@@ -34,16 +35,7 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.measures import state_layout
-from substrait_agg.flow.graph.nodes import (
-    Aggregate,
-    Distinct,
-    Flow,
-    FlowView,
-    Node,
-    Port,
-    hides_keys,
-    operators_below,
-)
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, Port, hides_keys, operators_below
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
 from substrait_agg.flow.passes.hopping import row_keys

@@ -8,7 +8,8 @@ from dataclasses import replace
 from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, Call, Column, Expr
 from substrait_agg.bind.rewrite import call_durations, renumber
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
-from substrait_agg.flow.graph.nodes import Node, Port, Sessionize
+from substrait_agg.flow.graph.nodes import Node, Port
+from substrait_agg.flow.graph.sessionize import Sessionize
 from substrait_agg.flow.passes.branches import needed, positions_of
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 

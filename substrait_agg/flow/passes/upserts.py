@@ -19,7 +19,8 @@ from substrait_agg.flow.graph.graph import (
     TableOrigin,
     UpsertSource,
 )
-from substrait_agg.flow.graph.nodes import Flow, Node, Port, Upsert
+from substrait_agg.flow.graph.nodes import Flow, Node, Port
+from substrait_agg.flow.graph.upsert import Upsert
 from substrait_agg.plan.types import BOOL, Type
 
 Table = tuple[str, ...]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from substrait_agg.bind.bound import BoundMeasure, Expr
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
@@ -21,7 +22,9 @@ from substrait_agg.flow.graph.graph import (
     UserColumn,
     ValueTree,
 )
-from substrait_agg.flow.graph.nodes import Aggregate, Distinct, Node, Sessionize, Upsert, row_wise
+from substrait_agg.flow.graph.nodes import Node, row_wise
+from substrait_agg.flow.graph.sessionize import Sessionize
+from substrait_agg.flow.graph.upsert import Upsert
 from substrait_agg.functions.aggregates.accumulators import (
     MET,
     Accumulator,

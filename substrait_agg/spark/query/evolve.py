@@ -27,7 +27,8 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import writing
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
-from substrait_agg.commit.view.view import PlanChange, View
+from substrait_agg.commit.view.schema import PlanChange
+from substrait_agg.commit.view.view import View
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
 from substrait_agg.metrics.batch_stats import counted

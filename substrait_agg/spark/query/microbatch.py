@@ -48,6 +48,7 @@ from substrait_agg.spark.query.conflicts import alone, conflict_behind
 from substrait_agg.state.tree import tree_of
 
 FIRST_BATCH = -1
+"""Number of the batch of version 0, which a run makes before the batches that Spark numbers."""
 
 
 class MicroBatches(Generic[Rows]):

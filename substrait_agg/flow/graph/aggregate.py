@@ -1,0 +1,59 @@
+"""The nodes of groups: with measures, or of the distinct rows of a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from substrait_agg.bind.bound import BoundMeasure
+from substrait_agg.flow.graph.graph import MeasureState, UserColumn, ValueTree
+from substrait_agg.flow.graph.nodes import Node, NodeDescription
+from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate(Node):
+    """Groups with measures.
+
+    Attributes:
+        measures: see `Node`, as for all others.
+        guard: the tree of whole input rows, after all others; None if early retractions are
+            carried.
+    """
+
+    measures: tuple[BoundMeasure, ...] = ()
+    trees: tuple[ValueTree, ...] = ()
+    accumulators: tuple[Accumulator, ...] = ()
+    reads: tuple[MeasureState, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+    computed: tuple[UserColumn, ...] = ()
+    guard: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distinct(Node):
+    """The multiset of the rows of a view, with weights.
+
+    The key is the whole row, so it needs no further tree to detect early retractions.
+    """
+
+    @property
+    def output_weight(self) -> WeightKind:
+        """See `Node`."""
+        return "weighted"
+
+    @property
+    def shows_rows_below(self) -> bool:
+        """See `Node`."""
+        return True
+
+    def describe(self) -> NodeDescription:
+        """See `Node`."""
+        return NodeDescription(
+            "rows of the view",
+            "rows",
+            emits="insert or retract each row as often as its count has changed",
+        )
+
+    def identity(self) -> tuple[object, ...]:
+        """See `Node`."""
+        return (True, (), None, None)
