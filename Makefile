@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 
-.PHONY: install java browser demo docs test soak bench bench-large lint clean
+.PHONY: install java browser demo docs pictures test soak bench bench-large lint clean
 .DEFAULT_GOAL := test
 
 install: $(READY)
@@ -30,7 +30,11 @@ demo: $(READY) java
 # The site of docs/, in build/site. A broken link or a page outside the navigation fails it.
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
-	@echo 'The site is in build/site: open build/site/index.html'
+	@echo 'The site is in build/site. To read it with its search: $(RUN) -m http.server --directory build/site'
+
+# The pictures of docs/ that are files: explanations of plans, and plots of stored measurements.
+pictures: $(READY)
+	$(RUN) docs/site/pictures.py
 
 test: $(READY) java browser
 	@.ci/test $(RUN)

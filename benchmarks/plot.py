@@ -1,6 +1,7 @@
-"""Draws what ``benchmarks.batches`` and ``benchmarks.long_run`` have measured: one picture with a panel per figure.
+"""Draw stored measurements as SVG: a panel per figure, or a map of ratios.
 
-``python -m benchmarks.plot docs/benchmarks/batches.json --to docs/benchmarks/batches.svg``
+``make pictures`` draws all files of ``docs/benchmarks``;
+``python -m benchmarks.plot docs/benchmarks/batches.json --to docs/benchmarks/batches.svg`` draws one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 380, 170
 """Of a panel, pixels."""
 LEFT, RIGHT, TOP, BOTTOM = 58, 26, 30, 28
-COLOURS = ("#1f6feb", "#bf5700")
+COLOURS = ("#3b82f6", "#d97706")
+INK = "var(--md-typeset-color, #24292f)"
+FAINT = "var(--md-default-fg-color--light, #57606a)"
+GRID = "var(--md-default-fg-color--lightest, #d8dee4)"
+PAPER = "var(--md-default-bg-color, #ffffff)"
+"""Colours of the page that a picture is part of. A picture on its own has dark text on white."""
 MIB = 1 << 20
 
 
@@ -46,20 +52,63 @@ PANELS = (
 )
 
 
-def picture(measured: Sequence[Mapping[str, Any]]) -> str:
-    """The picture as SVG."""
+def picture(measured: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> str:
+    """Return the picture of a file of measurements as SVG."""
+    return _ratios(measured) if isinstance(measured, Mapping) else _panels(measured)
+
+
+def _panels(measured: Sequence[Mapping[str, Any]]) -> str:
+    """Draw a list of measurements in the course of a run, with a panel per figure."""
     shown = [p for p in PANELS if any(c in measured[0] for c in p.lines.values())]
-    rows = math.ceil(len(shown) / 2)
-    size = f'width="{2 * WIDTH}" height="{rows * HEIGHT}" viewBox="0 0 {2 * WIDTH} {rows * HEIGHT}"'
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
-    ]
+    parts = list[str]()
     for i, panel in enumerate(shown):
         parts.append(f'<g transform="translate({i % 2 * WIDTH},{i // 2 * HEIGHT})">')
         parts += _panel(panel, measured)
         parts.append("</g>")
-    return "\n".join([*parts, "</svg>", ""])
+    return _document(parts, 2 * WIDTH, math.ceil(len(shown) / 2) * HEIGHT)
+
+
+def _document(parts: Sequence[str], width: int, height: int) -> str:
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="measurements" width="{width}" '
+        f'height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">'
+    )
+    paper = f'<rect width="100%" height="100%" fill="{PAPER}"/>'
+    return "\n".join([head, paper, *parts, "</svg>", ""])
+
+
+def _ratios(measured: Mapping[str, Any]) -> str:
+    """Draw how many times faster ours is than the other engine, by groups (rows) and batch (columns)."""
+    wide, high, left, top = 130, 52, 150, 44
+    groups, sizes = measured["groups"][::-1], measured["rows"]
+    parts = [f'<text x="8" y="18" font-size="13" fill="{INK}">{escape(measured["title"])}</text>']
+    for x, size in enumerate(sizes):
+        middle = left + x * wide + wide / 2
+        name = f"{size:,} rows"
+        parts.append(f'<text x="{middle}" y="38" text-anchor="middle" fill="{FAINT}">{name}</text>')
+    for y, stored in enumerate(groups):
+        name = f"{stored:,} groups"
+        at = top + y * high + high / 2 + 4
+        parts.append(
+            f'<text x="{left - 10}" y="{at}" text-anchor="end" fill="{FAINT}">{name}</text>'
+        )
+        for x, (ours, other) in enumerate(measured["seconds"][str(stored)]):
+            ratio = other / ours
+            colour = "#1f9d5a" if ratio >= 1 else "#d97706"
+            strength = min(0.55, 0.12 + 0.2 * abs(math.log2(ratio)))
+            parts.append(
+                f'<rect x="{left + x * wide + 2}" y="{top + y * high + 2}" width="{wide - 4}" height="{high - 4}" '
+                f'rx="4" fill="{colour}" fill-opacity="{strength:.2f}"/>'
+            )
+            middle = left + x * wide + wide / 2
+            shown = f"{ours:g} s, {other:g} s"
+            parts.append(
+                f'<text x="{middle}" y="{at - 7}" text-anchor="middle" font-size="14" fill="{INK}">{ratio:.2g} x</text>'
+            )
+            parts.append(
+                f'<text x="{middle}" y="{at + 11}" text-anchor="middle" fill="{FAINT}">{shown}</text>'
+            )
+    return _document(parts, left + wide * len(sizes) + 8, top + high * len(groups) + 8)
 
 
 def _panel(panel: Panel, measured: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -75,21 +124,21 @@ def _panel(panel: Panel, measured: Sequence[Mapping[str, Any]]) -> list[str]:
     def at(batches: float, value: float) -> str:
         return f"{LEFT + wide * batches / most:.1f},{TOP + high * (1 - value / top):.1f}"
 
-    parts = [f'<text x="{LEFT}" y="16" font-size="13" fill="#24292f">{escape(panel.title)}</text>']
+    parts = [f'<text x="{LEFT}" y="16" font-size="13" fill="{INK}">{escape(panel.title)}</text>']
     for tick in range(5):
         value = top * tick / 4
         y = TOP + high * (1 - tick / 4)
         parts.append(
-            f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#d8dee4"/>'
+            f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="{GRID}"/>'
         )
         parts.append(
-            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#57606a">{value:g}</text>'
+            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="{FAINT}">{value:g}</text>'
         )
     for tick in range(5):
         batches = most * tick // 4
         x = LEFT + wide * tick / 4
         parts.append(
-            f'<text x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle" fill="#57606a">{batches:,}</text>'
+            f'<text x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle" fill="{FAINT}">{batches:,}</text>'
         )
     for i, (label, line) in enumerate(lines.items()):
         points = " ".join(at(*point) for point in line)

@@ -2,7 +2,8 @@
 
 MkDocs calls the ``on_*`` functions. Pages link to source files of the repository. Each linked file or
 folder becomes a page below ``source/``, so the site is complete without a code host. The README is the home
-page, and the changelog is a page too.
+page, and the changelog is a page too. Flowcharts and SVG pictures become part of the pages, in the colours
+of the theme: no script of another site is loaded.
 """
 
 from __future__ import annotations
@@ -11,16 +12,26 @@ import posixpath
 import re
 from pathlib import Path
 
+import flowchart
+import sequence
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\((?P<target>\.\./[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
-"""A link from a page of ``docs/`` to a file or folder outside of it."""
+"""A link to a file or folder above the page."""
+
+CHART = re.compile(r"^```mermaid\n(.*?)^```$", re.M | re.S)
+PICTURE = re.compile(r"^!\[(?P<title>[^\]]*)\]\((?P<file>[^)\s]+\.svg)\)$", re.M)
+
+WIDTH = re.compile(r'<svg [^>]*width="([0-9.]+)"')
 
 PAGES_OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
 """Files beside ``docs/`` that the site has as pages."""
+
+HEADS = {"index.md": "---\nhide: [navigation]\n---\n"}
+"""Settings of these pages for the theme."""
 
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 
@@ -28,7 +39,8 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages from beside ``docs/``, and a page for every linked source file and folder."""
     for name, page in PAGES_OUTSIDE.items():
-        files.append(File.generated(config, page, content=inside_docs((ROOT / name).read_text())))
+        text = inside_docs((ROOT / name).read_text())
+        files.append(File.generated(config, page, content=HEADS.get(page, "") + text))
     wanted = {path for page in files.documentation_pages() for path in source_links(page)}
     wanted |= {child for path in wanted if path.is_dir() for child in children(path)}
     for path in sorted(wanted):
@@ -37,15 +49,47 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace links to files of the repository by links to their pages of the site."""
+    """Replace links to files of the repository by links to their pages of the site, and put in pictures."""
     folder = posixpath.dirname(page.file.src_uri) or "."
 
     def on_site(link: re.Match[str]) -> str:
-        path = repository_path(link)
+        path = repository_path(page.file, link)
         target = PAGES_OUTSIDE.get(path.relative_to(ROOT).as_posix(), source_page(path))
         return f"]({posixpath.relpath(target, folder)}{link['anchor'] or ''})"
 
-    return LINK.sub(on_site, markdown)
+    def stored(picture: re.Match[str]) -> str:
+        svg = (ROOT / "docs" / folder / picture["file"]).read_text()
+        return inline(
+            re.sub('aria-label="[^"]*"', f'aria-label="{picture["title"]}"', svg, count=1)
+        )
+
+    text = LINK.sub(
+        lambda link: on_site(link) if leaves_docs(page.file, link) else link[0], markdown
+    )
+    text = CHART.sub(lambda chart: inline(drawn(chart[1])), text)
+    return PICTURE.sub(stored, text)
+
+
+def drawn(chart: str) -> str:
+    """Return a flowchart or a sequence diagram of a page as SVG."""
+    if chart.startswith("sequenceDiagram"):
+        return sequence.draw(chart)
+    return flowchart.draw(chart)
+
+
+def inline(svg: str) -> str:
+    """Return SVG as a part of a page of Markdown, where a blank line would end it.
+
+    On a small screen it becomes smaller by a third at most, and then scrolls, so that its text is readable.
+    """
+    width = WIDTH.search(svg)
+    least = f'<svg style="min-width: {float(width[1]) * 2 / 3:.0f}px" ' if width else "<svg "
+    return '<div class="picture">' + " ".join(svg.split()).replace("<svg ", least, 1) + "</div>"
+
+
+def leaves_docs(page: File, link: re.Match[str]) -> bool:
+    """Return whether a link leads to a file outside ``docs/``."""
+    return not repository_path(page, link).is_relative_to(ROOT / "docs")
 
 
 def inside_docs(text: str) -> str:
@@ -54,14 +98,15 @@ def inside_docs(text: str) -> str:
     return outside.replace("](docs/", "](")
 
 
-def repository_path(link: re.Match[str]) -> Path:
-    """Return the file or folder that a link of a page of ``docs/`` leads to."""
-    return (ROOT / "docs" / link["target"]).resolve()
+def repository_path(page: File, link: re.Match[str]) -> Path:
+    """Return the file or folder that a link of a page leads to."""
+    return (ROOT / "docs" / page.src_uri).parent.joinpath(link["target"]).resolve()
 
 
 def source_links(page: File) -> set[Path]:
     """Return the files and folders outside ``docs/`` that a page links to and that need a page."""
-    paths = {repository_path(link) for link in LINK.finditer(page.content_string)}
+    links = LINK.finditer(page.content_string)
+    paths = {repository_path(page, link) for link in links if leaves_docs(page, link)}
     return {path for path in paths if path.relative_to(ROOT).as_posix() not in PAGES_OUTSIDE}
 
 
