@@ -43,9 +43,9 @@ def apply_steps(table: pa.Table, steps: Sequence[Step], *, carried: Sequence[str
         if isinstance(step, FilterStep):
             table = table.filter(evaluate(step.condition, columns, table.num_rows))
             continue
-        made = [evaluate(e, columns, table.num_rows) for e in step.expressions]
-        names = [*(f"c{i}" for i in range(len(made))), *kept]
-        table = _table([*made, *(table.column(name) for name in kept)], names, table.num_rows)
+        values = [evaluate(e, columns, table.num_rows) for e in step.expressions]
+        names = [*(f"c{i}" for i in range(len(values))), *kept]
+        table = _table([*values, *(table.column(name) for name in kept)], names, table.num_rows)
     return table
 
 

@@ -171,15 +171,15 @@ def _input(branch: Branch, outputs: Sequence[Names]) -> ExplainedInput:
     types = branch.origin.types
     origin = _columns(names[0], types)
     steps = []
-    for step, before, made in zip(branch.steps, names, names[1:], strict=False):
+    for step, before, columns in zip(branch.steps, names, names[1:], strict=False):
         if isinstance(step, FilterStep):
             steps.append(
-                ExplainedStep("filter", (say(step.condition, before),), _columns(made, types))
+                ExplainedStep("filter", (say(step.condition, before),), _columns(columns, types))
             )
             continue
         types = tuple(e.type for e in step.expressions)
         said = tuple(say(e, before) for e in step.expressions)
-        steps.append(ExplainedStep("project", said, _columns(made, types)))
+        steps.append(ExplainedStep("project", said, _columns(columns, types)))
     kind, table, operator, rows = _origin(branch)
     return ExplainedInput(kind, table, operator, rows, origin, tuple(steps), static=branch.static)
 
@@ -268,7 +268,11 @@ def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunSte
     done = list(dict.fromkeys(step.kind for branch in inputs for step in branch.steps))
     then = f", then {' and '.join(done)}" if done else ""
     yield RunStep("scan", "spark", f"the changes of this batch{then}, as listed under input")
-    computed = [word for word, made in (("keys", node.keys), ("arguments", node.arguments)) if made]
+    computed = [
+        word
+        for word, expressions in (("keys", node.keys), ("arguments", node.arguments))
+        if expressions
+    ]
     if computed:
         filtered = any(m.filter is not None for m in node.measures)
         nulls = "; null where the FILTER of a measure is not true" if filtered else ""
@@ -392,10 +396,10 @@ def values_of(expression: Expr) -> int | None:
 
 
 def _reason(node: Node, inputs: Names, *, many: bool) -> str:
-    told = [k for k in node.keys if (values_of(k) is None) == many]
-    named = [say(k, inputs) for k in told[:NAMED]]
+    keys = [k for k in node.keys if (values_of(k) is None) == many]
+    named = [say(k, inputs) for k in keys[:NAMED]]
     named = [n if len(n) <= NAMED_LENGTH else f"{n[:NAMED_LENGTH]}..." for n in named]
-    listed = ", ".join(named) + (", ..." if len(told) > NAMED else "")
+    listed = ", ".join(named) + (", ..." if len(keys) > NAMED else "")
     if many:
         return f"one per distinct value of {listed}"
     return f"one per possible value of {listed}" if named else "one per grouping set"

@@ -103,15 +103,15 @@ def _compound(name: str) -> bool:
 
 def names_of(flow: Flow) -> tuple[NodeNames, ...]:
     """Return the names around each operator."""
-    made: list[NodeNames] = []
+    names: list[NodeNames] = []
     for node in flow.operators:
-        outputs = [n.output for n in made]
+        outputs = [n.output for n in names]
         ports = tuple(
             merged_names([branch_names(branch, outputs)[-1] for branch in port.branches])
             for port in node.inputs
         )
-        made.append(NodeNames(ports[0], _output_names(node, ports), ports))
-    return tuple(made)
+        names.append(NodeNames(ports[0], _output_names(node, ports), ports))
+    return tuple(names)
 
 
 def _output_names(node: Node, ports: Sequence[Names]) -> Names:
@@ -135,10 +135,10 @@ def merged_names(found: Sequence[Names]) -> Names:
 
 def branch_names(branch: Branch, outputs: Sequence[Names]) -> tuple[Names, ...]:
     """Return the names of a branch's columns: at its origin, then after each step."""
-    made = [origin_names(branch.origin, outputs)]
+    names = [origin_names(branch.origin, outputs)]
     for place, step in enumerate(branch.steps):
-        made.append(_after(step, made[-1], place))
-    return tuple(made)
+        names.append(_after(step, names[-1], place))
+    return tuple(names)
 
 
 def origin_names(origin: Origin, outputs: Sequence[Names]) -> Names:

@@ -148,9 +148,9 @@ def argument_text(ordinal: int, node: Node, names: Names) -> str:
     if ordinal in ARRIVAL:
         return ARRIVAL[ordinal]
     if ordinal >= COMPUTED:
-        made = node.computed[ordinal - COMPUTED]
-        given = ", ".join(argument_text(a, node, names) for a in made.arguments)
-        return f"{made.implementation}.{made.column}({given})"
+        column = node.computed[ordinal - COMPUTED]
+        given = ", ".join(argument_text(a, node, names) for a in column.arguments)
+        return f"{column.implementation}.{column.column}({given})"
     value, condition = node.arguments[ordinal]
     text = "rows" if value is None else written(value, names)
     return shown(text if condition is None else f"{text} where {written(condition, names)}")
@@ -197,8 +197,8 @@ def _use(ordinal: int, node: Node, readers: tuple[int, ...]) -> str:
     if readers:
         return measures_text(readers)
     if uses := node.describe().tree_uses:
-        told = ordinal == node.guard and len(uses) == 1
-        return uses[ordinal] + (" and early retractions" if told else "")
+        guards = ordinal == node.guard and len(uses) == 1
+        return uses[ordinal] + (" and early retractions" if guards else "")
     if ordinal == node.guard:
         return "to detect early retractions"
     if node.trees[ordinal].follows is not None:

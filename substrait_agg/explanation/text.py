@@ -31,12 +31,12 @@ def plan_json(plan: ExplainedPlan) -> str:
 
     docs/formats.md describes its keys.
     """
-    told = asdict(plan)
+    document = asdict(plan)
     if len(plan.views) == 1 and not plan.views[0].name:
-        (view,) = told.pop("views")
+        (view,) = document.pop("views")
         del view["name"]
-        told = {"plan": told.pop("plan"), "view": view, **told}
-    return json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+        document = {"plan": document.pop("plan"), "view": view, **document}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 NOT_STORED = "no rows"
@@ -79,8 +79,8 @@ def _view(view: ExplainedView, plan: str) -> Iterator[str]:
     name = f"view {view.name}" if view.name else "view"
     yield f"{name} from operator {view.operator}, plan {plan[:12]}"
     for column, source in zip(view.columns, view.sources, strict=True):
-        made = f", from {source}" if source != column.name else ""
-        yield f"  {column.name}: {column.type}{made}"
+        origin = f", from {source}" if source != column.name else ""
+        yield f"  {column.name}: {column.type}{origin}"
     for key in view.order:
         yield f"  order by {key.name} {key.direction}, nulls {key.nulls}"
 
@@ -244,8 +244,8 @@ def step_text(step: ExplainedStep) -> str:
     """Return a step, with the types of its output columns."""
     if step.kind == "filter":
         return f"filter {step.expressions[0]}"
-    made = zip(step.expressions, step.columns, strict=True)
-    return "project " + ", ".join(f"{named(e, c.name)} {c.type}" for e, c in made)
+    columns = zip(step.expressions, step.columns, strict=True)
+    return "project " + ", ".join(f"{named(e, c.name)} {c.type}" for e, c in columns)
 
 
 def columns_text(columns: Iterable[ExplainedColumn]) -> str:

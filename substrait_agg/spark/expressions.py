@@ -102,10 +102,10 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
     if expr.function in HIGHER_ORDER:
         values, function = expr.arguments
         if isinstance(function, BoundLambda):
-            made = HIGHER_ORDER[expr.function](
+            called = HIGHER_ORDER[expr.function](
                 to_column(values, columns), _function_of(function, columns)
             )
-            return made.cast(to_spark(all_nullable(expr.type)))
+            return called.cast(to_spark(all_nullable(expr.type)))
     build = BUILDERS.get(expr.function)
     if build is None:
         raise UsageError(
@@ -146,10 +146,10 @@ def _in_list(expr: InList, columns: Columns) -> SparkColumn:
 def _nested_value(expr: BoundNestedValue, columns: Columns) -> SparkColumn:
     parts = [to_column(part, columns) for part in expr.parts]
     if expr.type.kind == "struct":
-        made = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
+        value = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
     else:
-        made = (F.array if expr.type.kind == "list" else F.create_map)(*parts)
-    return made.cast(to_spark(all_nullable(expr.type)))
+        value = (F.array if expr.type.kind == "list" else F.create_map)(*parts)
+    return value.cast(to_spark(all_nullable(expr.type)))
 
 
 def comparable(expr: Expr, columns: Columns) -> SparkColumn:

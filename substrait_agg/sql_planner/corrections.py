@@ -126,11 +126,11 @@ def _number_functions(plan: Any) -> None:
     for call in messages(plan, *CALLS):
         number = numbers.setdefault(call.function_reference, len(numbers) + 1)
         call.function_reference = number
-    made = []
+    numbered = []
     for anchor, number in numbers.items():
         declaration = type(declared[anchor]).FromString(declared[anchor].SerializeToString())
         declaration.extension_function.function_anchor = number
-        made.append(declaration)
+        numbered.append(declaration)
     others = [e for e in plan.extensions if not e.HasField("extension_function")]
     del plan.extensions[:]
-    plan.extensions.extend([*others, *made])
+    plan.extensions.extend([*others, *numbered])

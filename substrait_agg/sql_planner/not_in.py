@@ -158,11 +158,11 @@ class _Functions:
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Return a call of a function."""
-        made = algebra_pb2.Expression()
-        made.scalar_function.function_reference = self._anchor(name)
+        expression = algebra_pb2.Expression()
+        expression.scalar_function.function_reference = self._anchor(name)
         for argument in arguments:
-            made.scalar_function.arguments.add().value.CopyFrom(argument)
-        return made
+            expression.scalar_function.arguments.add().value.CopyFrom(argument)
+        return expression
 
     def _anchor(self, name: str) -> int:
         if name not in self.anchors:
@@ -195,29 +195,29 @@ class _Functions:
 
     def filtered(self, rel: Any, condition: Any) -> Any:
         """Return the rows of a relation that meet a condition."""
-        made = algebra_pb2.Rel()
-        made.filter.common.direct.SetInParent()
-        made.filter.input.CopyFrom(rel)
-        made.filter.condition.CopyFrom(condition)
-        return made
+        relation = algebra_pb2.Rel()
+        relation.filter.common.direct.SetInParent()
+        relation.filter.input.CopyFrom(rel)
+        relation.filter.condition.CopyFrom(condition)
+        return relation
 
     def anti(self, left: Any, right: Any, conditions: list[Any]) -> Any:
         """Return the rows of the left relation for which no row of the right one meets conditions.
 
         Without a comparison of both sides, whether the right relation has a row decides.
         """
-        made = algebra_pb2.Rel()
-        made.join.common.direct.SetInParent()
-        made.join.left.CopyFrom(left)
-        made.join.type = _JOIN.JOIN_TYPE_LEFT_ANTI
-        made.join.right.CopyFrom(right if self.has_key(conditions) else self._any_row(right))
+        relation = algebra_pb2.Rel()
+        relation.join.common.direct.SetInParent()
+        relation.join.left.CopyFrom(left)
+        relation.join.type = _JOIN.JOIN_TYPE_LEFT_ANTI
+        relation.join.right.CopyFrom(right if self.has_key(conditions) else self._any_row(right))
         if not conditions:
-            made.join.expression.literal.boolean = True
+            relation.join.expression.literal.boolean = True
         elif len(conditions) == 1:
-            made.join.expression.CopyFrom(conditions[0])
+            relation.join.expression.CopyFrom(conditions[0])
         else:
-            made.join.expression.CopyFrom(self.call("and", *conditions))
-        return made
+            relation.join.expression.CopyFrom(self.call("and", *conditions))
+        return relation
 
     def has_key(self, conditions: list[Any]) -> bool:
         """Return whether a condition compares both sides of a join."""

@@ -256,9 +256,9 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
     _remember(storage, file.name, file.crc)
     _opened[key] = (reader, known)
     _opened.move_to_end(key)
-    held = sum(opened.held for opened, _ in _opened.values())
-    while len(_opened) > _CACHE_RUNS or (held > _CACHE_BYTES and len(_opened) > 1):
-        held -= _opened.popitem(last=False)[1][0].held
+    cached = sum(opened.held for opened, _ in _opened.values())
+    while len(_opened) > _CACHE_RUNS or (cached > _CACHE_BYTES and len(_opened) > 1):
+        cached -= _opened.popitem(last=False)[1][0].held
     return _with_range(reader, file)
 
 

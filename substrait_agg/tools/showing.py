@@ -79,9 +79,9 @@ class Showing:
         if tree_form(name) == "rows":
             return self._arranged(name, key, any_key=any_key)
         rows = self._rows(name, key, any_key=any_key)
-        made = {GROUP: self._groups, PENDING: self._pending, CLOSED: self._closed}[name](rows)
-        names = unique_names([column for column, _ in made])
-        return pa.table(dict(zip(names, (values for _, values in made), strict=True)))
+        columns = {GROUP: self._groups, PENDING: self._pending, CLOSED: self._closed}[name](rows)
+        names = unique_names([column for column, _ in columns])
+        return pa.table(dict(zip(names, (values for _, values in columns), strict=True)))
 
     def _tree(self, name: str) -> tuple[KeyedTree, pa.Schema]:
         runs = self._state[name]
@@ -124,20 +124,20 @@ class Showing:
         return [(name, rows.column(column)) for column, name in zip(columns, names, strict=True)]
 
     def _groups(self, rows: pa.Table) -> list[tuple[str, Any]]:
-        made = self._keys(rows)
+        columns = self._keys(rows)
         if "fixed" in rows.column_names:
-            made.append(("weight", _integers(numbers.weights(rows))))
+            columns.append(("weight", _integers(numbers.weights(rows))))
             shapes = numbers_of(self._shape)
             for shape, texts in zip(shapes, numbers.numbers(rows, shapes), strict=True):
-                made.append((shape.what, pa.array(texts, pa.string())))
+                columns.append((shape.what, pa.array(texts, pa.string())))
         for column, name in (("there", "there"), ("shown", "shown")):
-            made += [(name, rows.column(column))] if column in rows.column_names else []
-        made += self._values(rows)
+            columns += [(name, rows.column(column))] if column in rows.column_names else []
+        columns += self._values(rows)
         ends = [n for n in rows.column_names if n.startswith("e") and "_" in n]
-        made += [(f"end {name[1:]}", rows.column(name)) for name in ends]
+        columns += [(f"end {name[1:]}", rows.column(name)) for name in ends]
         if "time" in rows.column_names:
-            made.append(("newest event time", rows.column("time").cast(MICROSECONDS)))
-        return made + self._waiting(rows)
+            columns.append(("newest event time", rows.column("time").cast(MICROSECONDS)))
+        return columns + self._waiting(rows)
 
     def _waiting(self, rows: pa.Table) -> list[tuple[str, Any]]:
         """Return what the groups wait with, if any group of the operator waits."""
@@ -146,27 +146,27 @@ class Showing:
         tree, schema = self._tree(PENDING)
         keys = [rows.column(name).combine_chunks() for name in key_columns(schema)]
         found = tree.lookup(rows.column("hash").to_numpy(), keys)
-        held = ~dead_rows(found.rows)
+        alive = ~dead_rows(found.rows)
         index = np.zeros(rows.num_rows, np.int64)
         missing = np.ones(rows.num_rows, np.bool_)
-        index[found.positions[held]] = np.flatnonzero(held)
-        missing[found.positions[held]] = False
+        index[found.positions[alive]] = np.flatnonzero(alive)
+        missing[found.positions[alive]] = False
         chosen = pa.array(index, mask=missing)
         waits = found.rows.column("rows").combine_chunks().take(chosen)
         since = found.rows.column("since").combine_chunks().take(chosen)
         return [("waiting rows", waits), ("waiting since", since.cast(MICROSECONDS))]
 
     def _pending(self, rows: pa.Table) -> list[tuple[str, Any]]:
-        made = self._keys(rows)
+        columns = self._keys(rows)
         if "rows" in rows.column_names:
             since = rows.column("since").cast(MICROSECONDS)
-            made += [("waiting rows", rows.column("rows")), ("waiting since", since)]
-        return made
+            columns += [("waiting rows", rows.column("rows")), ("waiting since", since)]
+        return columns
 
     def _closed(self, rows: pa.Table) -> list[tuple[str, Any]]:
-        made = self._keys(rows)
-        made += [("shown", rows.column("shown"))] if "shown" in rows.column_names else []
-        return made + self._values(rows)
+        columns = self._keys(rows)
+        columns += [("shown", rows.column("shown"))] if "shown" in rows.column_names else []
+        return columns + self._values(rows)
 
     def _entries(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
         """Return entries with the keys of their groups, in order of group and value."""
@@ -183,10 +183,10 @@ class Showing:
         groups = self._groups_of(rows)
         columns = component_columns(schema)
         names = named(columns, component_names(self._shape, name))
-        made = [*self._keys(groups), *zip(names, map(rows.column, columns), strict=True)]
-        made.append(("weight", rows.column("weight")))
-        titles = unique_names([title for title, _ in made])
-        return pa.table(dict(zip(titles, (values for _, values in made), strict=True)))
+        shown = [*self._keys(groups), *zip(names, map(rows.column, columns), strict=True)]
+        shown.append(("weight", rows.column("weight")))
+        titles = unique_names([title for title, _ in shown])
+        return pa.table(dict(zip(titles, (values for _, values in shown), strict=True)))
 
     def _arranged(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
         """Return weighted rows by key, each once."""
@@ -330,7 +330,7 @@ def _python(value: Any, type_: pa.DataType) -> Any:
         ]
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return [_python(element, type_.value_type) for element in value]
-    convert = next((made for test, made in _CONVERT if test(type_)), None)
+    convert = next((converter for test, converter in _CONVERT if test(type_)), None)
     return value if convert is None else convert(value)
 
 

@@ -86,7 +86,7 @@ def vacuum(
             wanted, held_by = _delivered(checkpoint, kept.state_from)
             kept = replace(kept, changes_from=max(kept.changes_from, wanted))
         doomed = _doomed(checkpoint, kept, newest)
-        told = VacuumResult(
+        result = VacuumResult(
             kept.state_from,
             kept.changes_from,
             held_by,
@@ -98,7 +98,7 @@ def vacuum(
             checkpoint.keep(replace(kept, swept=newest.version))
             for path in (path for paths in doomed.values() for path in paths):
                 filesystem().remove(path)
-        return told
+        return result
 
 
 def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
@@ -107,14 +107,14 @@ def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
     Returns:
         The version, and the output that limits it (empty for none).
     """
-    held = ""
+    output = ""
     for record in records(checkpoint.folder):
-        told = record.read()
-        if told is not None:
-            following = 0 if told[0] is None else told[0] + 1
+        state = record.read()
+        if state is not None:
+            following = 0 if state[0] is None else state[0] + 1
             if following < wanted:
-                wanted, held = following, record.output
-    return wanted, held
+                wanted, output = following, record.output
+    return wanted, output
 
 
 def _doomed(

@@ -62,14 +62,14 @@ def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext
         context.incomplete = True
     below = BoundRows((), (), node.path) if isinstance(source, Opaque) else source
     taken = tuple(m or _stand_in(n) for m, n in zip(measures, node.measures, strict=True))
-    made = _aggregate(below, keys, taken, sets, node.path)
-    if bitmask and (made.sets or id(node) in context.wider):
+    aggregate = _aggregate(below, keys, taken, sets, node.path)
+    if bitmask and (aggregate.sets or id(node) in context.wider):
         context.report(
             "GROUPING_LAYOUT", node.path,
             producer=context.profile.name, keys=len(keys), measures=len(taken),
         )  # fmt: skip
-        return with_bitmask(made)
-    return made
+        return with_bitmask(aggregate)
+    return aggregate
 
 
 def _layout_unknown(

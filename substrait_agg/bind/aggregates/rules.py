@@ -250,13 +250,13 @@ def bind_measure(
         type_ = _silenced(type_, draft, context)
     order, constants = resolve_order(row, draft.order, matched)
     chosen = dict(sorted((*options, *draft.decided)))
-    made = BoundMeasure(
+    bound = BoundMeasure(
         row.kind, matched.values, draft.filter, type_, draft.name, measure.path, draft.distinct,
         order, tuple(chosen.items()), constants,
         row.keep_nulls and chosen.get("IGNORE_NULLS") != "TRUE",
         draft.user.key if draft.user else "",
     )  # fmt: skip
-    return _finished(made, draft, matched, context)
+    return _finished(bound, draft, matched, context)
 
 
 def _silenced(type_: Type, draft: MeasureCandidate, context: BindContext) -> Type:
@@ -270,20 +270,20 @@ def _silenced(type_: Type, draft: MeasureCandidate, context: BindContext) -> Typ
 
 
 def _finished(
-    made: BoundMeasure, draft: MeasureCandidate, matched: Matched, context: BindContext
+    measure: BoundMeasure, draft: MeasureCandidate, matched: Matched, context: BindContext
 ) -> BoundMeasure | None:
     """Complete the measure with the specifics of counts, products and ``grouping()``."""
     if draft.row is not None and draft.row.name == "count_if":
-        return replace(made, arguments=(), filter=_both(made.filter, matched.values[0]))
-    if made.kind == "count" and not made.distinct:
+        return replace(measure, arguments=(), filter=_both(measure.filter, matched.values[0]))
+    if measure.kind == "count" and not measure.distinct:
         # A constant that is not null counts in every row.
-        return replace(made, arguments=tuple(v for v in made.arguments if not _present(v)))
-    if made.kind == "product" and made.type.kind in FLOATS:
-        return replace(made, arguments=tuple(map(_as_float, made.arguments)))
-    if made.kind == "grouping":
+        return replace(measure, arguments=tuple(v for v in measure.arguments if not _present(v)))
+    if measure.kind == "product" and measure.type.kind in FLOATS:
+        return replace(measure, arguments=tuple(map(_as_float, measure.arguments)))
+    if measure.kind == "grouping":
         found = grouping_values(matched.values, draft.grouping, draft.measure, context)
-        return None if found is None else replace(made, arguments=(), constants=found)
-    return made
+        return None if found is None else replace(measure, arguments=(), constants=found)
+    return measure
 
 
 def _as_float(value: Expr) -> Expr:
@@ -353,13 +353,13 @@ def _derived(
 def _given(draft: MeasureCandidate, user: UserMeasure, types: Schema, context: BindContext) -> Type:
     """Return the type that the embedding program derives. Report exceptions of its code."""
     try:
-        made: object = user.result_type(types)
+        declared: object = user.result_type(types)
     except Exception as error:  # noqa: BLE001 - whatever it raises is the reason
         reason = f"the method result raised {type(error).__name__}: {error}"
     else:
-        if isinstance(made, Type):
-            return made
-        reason = f"the method result returned {type(made).__name__}, not a type"
+        if isinstance(declared, Type):
+            return declared
+        reason = f"the method result returned {type(declared).__name__}, not a type"
     path = draft.measure.path
     context.report("USER_MEASURE_FAILED", path, name=draft.name, reason=reason)
     return UNKNOWN

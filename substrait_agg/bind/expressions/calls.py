@@ -175,11 +175,11 @@ def _resolve(
     null_option = "" if nullable else _null_option(options)
     # The plan follows the declaration, which does not mention this null, so nothing is reported.
     silent = row.nulls == "undeclared" and not any(v.type.nullable for v in values)
-    made = _declare(bound, call.output_type, null_option, call.path, context, undeclared=silent)
+    resolved = _declare(bound, call.output_type, null_option, call.path, context, undeclared=silent)
     if is_window(bound):
         # A converted window is no longer a window.
-        context.windows[call.path] = made if is_window(made) else bound
-    return made
+        context.windows[call.path] = resolved if is_window(resolved) else bound
+    return resolved
 
 
 def _with_times(

@@ -118,7 +118,7 @@ def _unified(
         if pair is None or not is_comparable(pair[0].type):
             context.report("JOIN_KEY_TYPES", node.path, left=value.type, right=output.type)
             return None
-    made = [pair for pair in pairs if pair is not None]
-    outputs = tuple(output for _, output in made)
+    unified = [pair for pair in pairs if pair is not None]
+    outputs = tuple(output for _, output in unified)
     compared = Decorrelated(query.relation, outputs, query.conditions, query.for_none)
-    return tuple(value for value, _ in made), compared
+    return tuple(value for value, _ in unified), compared

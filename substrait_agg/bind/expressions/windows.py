@@ -93,10 +93,10 @@ def window_arguments(
             )  # fmt: skip
             return None
         durations.append(Constant(DURATION, duration_value(micros)))
-    made = (values[0], *durations)
-    if function == "hop" and not _few(made, call, context):
+    arguments = (values[0], *durations)
+    if function == "hop" and not _few(arguments, call, context):
         return None
-    return made
+    return arguments
 
 
 def _micros(value: Expr) -> tuple[int, str]:
@@ -209,26 +209,28 @@ def _moved_up(
         below = _moved_up(relation.input, ordinal, context)
         if below is None:
             return None
-        made, call = below
-        return replace(relation, input=made, types=made.types), call
+        rewritten, call = below
+        return replace(relation, input=rewritten, types=rewritten.types), call
     if not isinstance(relation, BoundProject):
         return None
-    held = relation.expressions[ordinal]
-    if isinstance(held, Call) and is_window(held):
-        _strike_off(relation.path, held, context)
-        time = held.arguments[0]
-        made = _with_column(relation, relation.input, ordinal, time)
-        return made, replace(held, arguments=(Column(time.type, ordinal), *held.arguments[1:]))
+    expression = relation.expressions[ordinal]
+    if isinstance(expression, Call) and is_window(expression):
+        _strike_off(relation.path, expression, context)
+        time = expression.arguments[0]
+        rewritten = _with_column(relation, relation.input, ordinal, time)
+        return rewritten, replace(
+            expression, arguments=(Column(time.type, ordinal), *expression.arguments[1:])
+        )
     rest = (*relation.expressions[:ordinal], *relation.expressions[ordinal + 1 :])
-    if not isinstance(held, Column) or _reads(rest, held.ordinal):
+    if not isinstance(expression, Column) or _reads(rest, expression.ordinal):
         return None
-    below = _moved_up(relation.input, held.ordinal, context)
+    below = _moved_up(relation.input, expression.ordinal, context)
     if below is None:
         return None
     source, call = below
     time = call.arguments[0]
-    made = _with_column(relation, source, ordinal, replace(held, type=time.type))
-    return made, replace(call, arguments=(Column(time.type, ordinal), *call.arguments[1:]))
+    rewritten = _with_column(relation, source, ordinal, replace(expression, type=time.type))
+    return rewritten, replace(call, arguments=(Column(time.type, ordinal), *call.arguments[1:]))
 
 
 def _with_column(
@@ -296,7 +298,7 @@ def _computed(relation: BoundRelation) -> Iterator[Expr]:
 def _inside(expression: Expr) -> Iterator[Call]:
     waiting = [expression]
     while waiting:
-        held = waiting.pop()
-        if isinstance(held, Call) and is_window(held):
-            yield held
-        waiting.extend(parts(held))
+        part = waiting.pop()
+        if isinstance(part, Call) and is_window(part):
+            yield part
+        waiting.extend(parts(part))

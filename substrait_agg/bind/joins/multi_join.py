@@ -113,11 +113,11 @@ class MultiJoin:
     ) -> Exprs:
         mark = self._mark()
         outputs = self.absorb(source)
-        made = tuple(substituted(e, outputs) for e in expressions)
-        if any(map(is_large, made)):
+        rewritten = tuple(substituted(e, outputs) for e in expressions)
+        if any(map(is_large, rewritten)):
             self._reset(mark)
             return self._add(relation)
-        return made
+        return rewritten
 
     def _absorb_join(self, join: BoundJoin) -> Exprs:
         first = len(self.inputs)

@@ -98,9 +98,9 @@ class _Rewriter:
     def _below(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
         """Rewrite the inputs of a relation, and filter its rows."""
         inputs = inputs_of(relation)
-        made = tuple(self.place(source, ()) for source in inputs)
-        if any(new is not old for new, old in zip(made, inputs, strict=True)):
-            relation = with_inputs(relation, made)
+        rewritten = tuple(self.place(source, ()) for source in inputs)
+        if any(new is not old for new, old in zip(rewritten, inputs, strict=True)):
+            relation = with_inputs(relation, rewritten)
         if isinstance(relation, BoundFetch):
             relation = merged(relation)
         return filtered(relation, conditions, relation.path)
@@ -121,8 +121,8 @@ class _Rewriter:
                 return self._written(join, outputs, relation, conditions)
         below, above = _moved(conditions, relation.expressions)
         source = self.place(relation.input, below)
-        made = relation if source is relation.input else replace(relation, input=source)
-        return filtered(made, above, relation.path)
+        project = relation if source is relation.input else replace(relation, input=source)
+        return filtered(project, above, relation.path)
 
     def _inner(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
         join = MultiJoin()
@@ -152,7 +152,7 @@ class _Rewriter:
         for condition in conditions:
             own = all(c.ordinal < width for c in columns_in(condition))
             (left if own and kind in KEEPS_LEFT else above).append(condition)
-        made = joined(
+        rewritten = joined(
             kind,
             self.place(join.left, tuple(left)),
             self.place(join.right, tuple(shifted(part, -width) for part in right)),
@@ -160,7 +160,7 @@ class _Rewriter:
             conjunction(residual),
             join.path,
         )
-        return filtered(made, tuple(above), join.path)
+        return filtered(rewritten, tuple(above), join.path)
 
 
 def _moved(conditions: Exprs, outputs: Exprs) -> tuple[Exprs, Exprs]:

@@ -71,9 +71,9 @@ def bind(
         return _read_as(plan, BindContext(problems, profile, readings[0], schemas, release))
     contexts = (BindContext(_copy(problems), profile, r, schemas, release) for r in readings)
     choice = _choice([_try(plan, context) for context in contexts])
-    made = _read_as(plan, BindContext(problems, profile, choice.reading, schemas, release))
+    bound = _read_as(plan, BindContext(problems, profile, choice.reading, schemas, release))
     if not choice.unclear:
-        return made
+        return bound
     project = direct_project_in(plan)
     path = plan.place if project is None else project.path
     problems.add("PROJECT_UNCLEAR", path, producer=profile.name, version=_release(plan))
@@ -122,14 +122,14 @@ def _copy(problems: Problems) -> Problems:
 
 def _try(plan: DecodedPlan, context: BindContext) -> _Trial:
     before = len(context.problems.errors)
-    made = _read_as(plan, context)
+    bound = _read_as(plan, context)
     errors = len(context.problems.errors) - before
-    return _Trial(context.reading, errors, None if made is None else made.fingerprint)
+    return _Trial(context.reading, errors, None if bound is None else bound.fingerprint)
 
 
 def _read_as(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
-    made: BoundPlan | None = deep_call(_bound, plan, context)
-    return made
+    bound: BoundPlan | None = deep_call(_bound, plan, context)
+    return bound
 
 
 def untyped_tables(plan: DecodedPlan) -> tuple[UntypedTable, ...]:
@@ -249,9 +249,9 @@ def _names(
 ) -> tuple[str, ...]:
     """Return the top-level column names from the depth-first list of the root."""
     if names is None:
-        made = tuple(f"c{i}" for i in range(len(types)))
-        context.report("ROOT_NAMES_MISSING", path, names=", ".join(made))
-        return made
+        defaults = tuple(f"c{i}" for i in range(len(types)))
+        context.report("ROOT_NAMES_MISSING", path, names=", ".join(defaults))
+        return defaults
     widths = [names_width(t) for t in types]
     if len(names) > sum(widths) and any(t.kind == "unknown" for t in types):
         return names  # columns of unknown type may have named fields

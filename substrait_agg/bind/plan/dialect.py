@@ -118,7 +118,7 @@ def dialect(version: str) -> Entry:
         "metadata": {
             "version": version,
             "measures": {
-                "phases": {name: part(made) for name, made in phases().items()},
+                "phases": {name: part(signature) for name, signature in phases().items()},
                 "sort_directions": sorted(name.upper() for name in DIRECTIONS),
             },
             "options": "the options in the metadata of a function may be set; the default is the first value",

@@ -221,11 +221,11 @@ def _bind_call(
         else:
             arguments.append(Column(type_, place))
     call = ScalarCall(_name(signature), (), options, type_of(signature.returns), "")
-    made = bind_call(call, tuple(arguments), context)
+    bound = bind_call(call, tuple(arguments), context)
     for argument in arguments:
         if isinstance(argument, Column) and not context.check_type(argument.type, ""):
             return ()
-    inner = made.input if isinstance(made, Conversion) else made
+    inner = bound.input if isinstance(bound, Conversion) else bound
     return inner.options if isinstance(inner, Call) else ()
 
 
@@ -250,5 +250,5 @@ def _bind_measure(
         _name(signature), tuple(arguments), options, type_of(signature.returns),
         "initial_to_result", "all", (), None, "",
     )  # fmt: skip
-    made = bind_measure(measure, types, context)
-    return made.options if made else ()
+    bound = bind_measure(measure, types, context)
+    return bound.options if bound else ()

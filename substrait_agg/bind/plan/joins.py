@@ -183,11 +183,11 @@ def _joined(
     """Return the join; report a mark join whose null marks are not supported."""
     if kind != "mark" or context.profile.marks_are_required:
         return joined(kind, left, right, keys, residual, node.path)
-    made = mark_join(left, right, keys, residual, node.path)
-    if made is None:
+    mark = mark_join(left, right, keys, residual, node.path)
+    if mark is None:
         context.report("JOIN_MARK_NULLABLE", node.path)
         return joined(kind, left, right, keys, residual, node.path)
-    return made
+    return mark
 
 
 def _swapped(

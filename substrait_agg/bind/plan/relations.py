@@ -58,10 +58,10 @@ def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
     """Bind a relation after its inputs, so that problems come in the order of the data."""
     if id(node) not in context.bound:
         check_written(node)
-        made = _BINDERS[type(node)](node, context)
-        if not isinstance(made.relation, Opaque):
-            context.size_limiter.add(made.relation)
-        context.bound[id(node)] = made
+        bound = _BINDERS[type(node)](node, context)
+        if not isinstance(bound.relation, Opaque):
+            context.size_limiter.add(bound.relation)
+        context.bound[id(node)] = bound
     found: Ordered = context.bound[id(node)]
     return found
 
@@ -268,15 +268,15 @@ def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
         return Ordered(Opaque(node.path))
     output = _OUTPUT_TYPES[node.operation]
     types = tuple(output(column) for column in zip(*(r.types for r in known), strict=True))
-    made: Bound
+    operation: Bound
     if node.operation == "union_all":
-        made = BoundUnion(known, types, node.path)
+        operation = BoundUnion(known, types, node.path)
     else:
         for type_ in types:
             if not is_keyable(type_):
                 context.report("KEY_TYPE_NOT_SUPPORTED", node.path, type=type_)
-        made = BoundSetOperation(node.operation, known, types, node.path)
-    return _emit(Ordered(made), node.emit, node.path, context)
+        operation = BoundSetOperation(node.operation, known, types, node.path)
+    return _emit(Ordered(operation), node.emit, node.path, context)
 
 
 def _spoken(node: model.SetRel) -> str:

@@ -60,8 +60,8 @@ class BoundViews:
         """Return what identifies the views: for one plan without a name, its own fingerprint."""
         if len(self.views) == 1 and not self.views[0].name:
             return self.views[0].plan.fingerprint
-        told = sorted([view.name, view.plan.fingerprint, view.stored] for view in self.views)
-        return digest([FORMAT, told])
+        contents = sorted([view.name, view.plan.fingerprint, view.stored] for view in self.views)
+        return digest([FORMAT, contents])
 
 
 def one_view(plan: BoundPlan) -> BoundViews:
@@ -115,16 +115,16 @@ def bound_views(
 
 def _with_paths(plan: BoundPlan, view: str) -> BoundPlan:
     """Return a plan whose paths begin with the name of its view. Shared relations stay shared."""
-    made: dict[int, BoundRelation] = {}
+    copies: dict[int, BoundRelation] = {}
 
     def placed(relation: BoundRelation) -> BoundRelation:
-        if id(relation) not in made:
+        if id(relation) not in copies:
             moved = with_inputs(relation, tuple(map(placed, inputs_of(relation))))
             if isinstance(moved, BoundAggregate):
                 measures = (replace(m, path=f"{view}: {m.path}") for m in moved.measures)
                 moved = replace(moved, measures=tuple(measures))
-            made[id(relation)] = replace(moved, path=f"{view}: {relation.path}")
-        return made[id(relation)]
+            copies[id(relation)] = replace(moved, path=f"{view}: {relation.path}")
+        return copies[id(relation)]
 
     return replace(plan, root=placed(plan.root))
 

@@ -98,10 +98,10 @@ class _Decorrelation:
         if id(relation) not in self._correlated:
             return Decorrelated(relation, columns(relation.types))
         if id(relation) not in self._made:
-            made = self._rewritten(relation)
-            if len(made.conditions) > MAX_CONDITIONS:
+            decorrelated = self._rewritten(relation)
+            if len(decorrelated.conditions) > MAX_CONDITIONS:
                 raise NotDecorrelatedError(f"in more than {MAX_CONDITIONS} conditions")
-            self._made[id(relation)] = made
+            self._made[id(relation)] = decorrelated
         return self._made[id(relation)]
 
     def _rewritten(self, relation: BoundRelation) -> Decorrelated:
@@ -208,16 +208,16 @@ def _join(relation: BoundJoin, left: Decorrelated, right: Decorrelated) -> Decor
     if outer and not inner:
         raise NotDecorrelatedError(f"in the condition of a join of the kind {relation.kind}")
     keys, residual = split_condition(conjunction(c for c in moved if not has_outer(c)), width)
-    made = joined(relation.kind, left.relation, right.relation, keys, residual, relation.path)
+    join = joined(relation.kind, left.relation, right.relation, keys, residual, relation.path)
     if relation.kind in ("semi", "anti"):
         outputs = left.outputs
     elif relation.kind == "mark":
-        outputs = (*left.outputs, Column(made.types[-1], width))
+        outputs = (*left.outputs, Column(join.types[-1], width))
     else:
-        padded = tuple(Column(made.types[width + i], width + i) for i in range(len(right.outputs)))
+        padded = tuple(Column(join.types[width + i], width + i) for i in range(len(right.outputs)))
         outputs = (*left.outputs, *(right_outputs if inner else padded))
     shifted_conditions = (shifted(c, width) for c in right.conditions)
-    return Decorrelated(made, outputs, (*left.conditions, *shifted_conditions, *outer))
+    return Decorrelated(join, outputs, (*left.conditions, *shifted_conditions, *outer))
 
 
 def _aggregate(relation: BoundAggregate, inner: Decorrelated) -> Decorrelated:
@@ -235,14 +235,14 @@ def _aggregate(relation: BoundAggregate, inner: Decorrelated) -> Decorrelated:
     added = tuple(dict.fromkeys(link.right for link in links))
     every = (*keys, *added)
     types = (*(key.type for key in every), *relation.types[width:])
-    made = BoundAggregate(inner.relation, every, measures, types, relation.path)
+    aggregate = BoundAggregate(inner.relation, every, measures, types, relation.path)
     own = columns(types)
     conditions = tuple(
         as_condition(link, link.left, own[width + added.index(link.right)]) for link in links
     )
     outputs = (*own[:width], *own[len(every) :])
     for_none = None if keys else _values_for_none(measures, len(every))
-    return Decorrelated(made, outputs, conditions, for_none)
+    return Decorrelated(aggregate, outputs, conditions, for_none)
 
 
 def _moved_measure(measure: BoundMeasure, inner: Decorrelated) -> BoundMeasure:

@@ -81,13 +81,13 @@ class BoundSubquery:
             return self._exists(source)
         equalities, correlation, right = self._conditions(source, places, exact=True)
         keys, residual = split_condition(conjunction((*correlation, *equalities)), width)
-        made = mark_join(source, right, keys, residual, self.path)
-        if made is None:
+        mark = mark_join(source, right, keys, residual, self.path)
+        if mark is None:
             raise NotDecorrelatedError("that compares several values that can be null")
         if self.kind == "in":
-            return made
+            return mark
         negated = Call(BOOL, "not", (Column(BOOL, width),))
-        return _projected(made, (*columns(source.types), negated), self.path)
+        return _projected(mark, (*columns(source.types), negated), self.path)
 
     def filtered(
         self, source: BoundRelation, places: dict[int, int], *, negated: bool
@@ -161,15 +161,15 @@ class BoundSubquery:
         kind: JoinKind = "single"
         if not query.conditions and has_one_row(query.relation):
             kind = "inner" if has_exactly_one_row(query.relation) else "left"
-        made = joined(kind, source, value, keys, residual, self.path)
-        return _projected(made, columns(made.types)[: width + 1], self.path)
+        join = joined(kind, source, value, keys, residual, self.path)
+        return _projected(join, columns(join.types)[: width + 1], self.path)
 
     def _of_groups(self, source: BoundRelation) -> BoundRelation:
         """Join the groups of an aggregate without grouping; a row without a group has its value for no rows."""
         query, width = self.query, len(source.types)
         conditions = self._joined(query.conditions, width)
         keys, residual = split_condition(conjunction(conditions), width)
-        made = joined("left", source, query.relation, keys, residual, self.path)
+        join = joined("left", source, query.relation, keys, residual, self.path)
 
         def of_group(column: Column) -> Expr:
             moved = Column(column.type.as_nullable(), column.ordinal + width)
@@ -179,7 +179,7 @@ class BoundSubquery:
             return Call(column.type, "coalesce", (moved, default))
 
         value = outer_as_columns(rewrite(query.outputs[0], of_group))
-        return _projected(made, (*columns(source.types), value), self.path, self.type)
+        return _projected(join, (*columns(source.types), value), self.path, self.type)
 
 
 def outer_as_columns(expression: Expr) -> Expr:

@@ -220,7 +220,9 @@ class OutputWorkers:
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
         """Return the progress of every output."""
-        return tuple(told for delivery in self._deliveries for told in delivery.progress(newest))
+        return tuple(
+            progress for delivery in self._deliveries for progress in delivery.progress(newest)
+        )
 
     def end(self, *, with_view: bool, patience: float | None = None) -> None:
         """Deliver what is left and end; may be called repeatedly, and from another thread.

@@ -92,13 +92,14 @@ def _reader(kind: Any) -> _Reader:
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        made: Any = kind
+        class_: Any = kind
         readers = {
-            key: (name, _field_reader(made, name, hints[name])) for key, name in _keys(made).items()
+            key: (name, _field_reader(class_, name, hints[name]))
+            for key, name in _keys(class_).items()
         }
-        keys = {name: key for key, name in _keys(made).items()}
-        optional = frozenset(keys[name] for name in _omitted(made))
-        return partial(_object, made, readers, optional)
+        keys = {name: key for key, name in _keys(class_).items()}
+        optional = frozenset(keys[name] for name in _omitted(class_))
+        return partial(_object, class_, readers, optional)
     if origin is tuple:
         return partial(_tuple, _reader(arguments[0]))
     if origin in (Mapping, dict):

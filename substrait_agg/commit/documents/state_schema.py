@@ -262,12 +262,12 @@ def _is_true(value: Expr) -> bool:
 
 
 def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:
-    made: list[TreeSchema] = []
+    schemas: list[TreeSchema] = []
     for ordinal, tree in enumerate(node.trees):
         holds = _holds(tree, whole=node.stores_whole_rows(ordinal))
         columns = tuple(c.argument if c.argument < ARRIVAL_BATCH else None for c in tree.components)
         follows = tree.follows and [
-            made[tree.follows.tree].print,
+            schemas[tree.follows.tree].print,
             tree.follows.latest,
             tree.follows.by_value,
         ]
@@ -278,8 +278,8 @@ def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema,
         present = _argument_digests(arguments, tree.present)
         print_ = digest([holds, parts, list(tree.skipped), present, follows])
         entries = None if tree.extremes_only else node.accumulators.index(tree_counters(ordinal)[1])
-        made.append(TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries))
-    return tuple(made)
+        schemas.append(TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries))
+    return tuple(schemas)
 
 
 def _holds(tree: ValueTree, *, whole: bool) -> str:

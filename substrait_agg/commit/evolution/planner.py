@@ -111,22 +111,27 @@ def evolution(
             ),
         )
     planner = _Planner(there, wanted, last)
-    made: list[Migration | None] = []
+    migrations: list[Migration | None] = []
     reasons: list[str] = []
     for ordinal in range(len(wanted.state_schemas)):
         try:
-            made.append(planner.operator(ordinal))
+            migrations.append(planner.operator(ordinal))
         except _Unmigratable as refused:
             reasons += refused.reasons
     if reasons:
         return None, tuple(dict.fromkeys(reasons))
-    left = set(range(len(there.state_schemas))) - {m.operator for m in made if m is not None}
+    left = set(range(len(there.state_schemas))) - {m.operator for m in migrations if m is not None}
     if last.counters.get("quarantined") and any(
         there.state_schemas[i].early == "quarantine" for i in left
     ):
         return None, ("an operator that is not in the new plan has rows in quarantine",)
-    fed = {b for o, m in zip(wanted.state_schemas, made, strict=True) if m is None for b in o.below}
-    return Evolution(tuple(made), frozenset(fed)), ()
+    fed = {
+        b
+        for o, m in zip(wanted.state_schemas, migrations, strict=True)
+        if m is None
+        for b in o.below
+    }
+    return Evolution(tuple(migrations), frozenset(fed)), ()
 
 
 class _Planner:
@@ -170,21 +175,24 @@ class _Planner:
     def _migration(self, found: int, ordinal: int) -> Migration:
         there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]
         state = self._last.operators[found]
-        made = _matched(found, there, now)
+        migration = _matched(found, there, now)
         self._check_options(there, now, ordinal)
-        if made.same and (there.kind, there.arguments) == (now.kind, now.arguments):
+        if migration.same and (there.kind, there.arguments) == (now.kind, now.arguments):
             self._check_shown(state, found, ordinal)
-            return made
+            return migration
         if now.kind in _ONLY_KEPT:
             raise _Unmigratable(
                 f"{self._named(ordinal)} stores {now.kind} with the columns that the plan reads, and these columns "
                 "differ"
             )
         self._check_shown(state, found, ordinal)
-        reasons = [*self._unmade(made, there, now, ordinal), *self._mixed(made, state, ordinal)]
+        reasons = [
+            *self._unmade(migration, there, now, ordinal),
+            *self._mixed(migration, state, ordinal),
+        ]
         if reasons:
             raise _Unmigratable(*reasons)
-        return made
+        return migration
 
     def _check_options(self, there: OperatorSchema, now: OperatorSchema, ordinal: int) -> None:
         for what, option, before, after in (
@@ -212,24 +220,24 @@ class _Planner:
         return bool(self._there.watermarks or self._there.forget)
 
     def _unmade(
-        self, made: Migration, there: OperatorSchema, now: OperatorSchema, ordinal: int
+        self, migration: Migration, there: OperatorSchema, now: OperatorSchema, ordinal: int
     ) -> Iterator[str]:
         """Yield the parts that cannot be made from the kept state."""
         unread = UNREAD + (ENDS_ALONE if any(t.holds == "ends" for t in there.trees) else "")
         trees = {
             i: ARRIVALS if tree.holds == "arrivals" else unread
             for i, tree in enumerate(now.trees)
-            if made.trees[i] is None and made.tree_rows[i] is None
+            if migration.trees[i] is None and migration.tree_rows[i] is None
         }
         numbers = {
             i: unread if number.tree is None else trees.get(number.tree, unread)
             for i, number in enumerate(now.numbers)
-            if made.numbers[i] is None
-            and (number.tree in trees or (number.tree is None and made.number_rows[i] is None))
+            if migration.numbers[i] is None
+            and (number.tree in trees or (number.tree is None and migration.number_rows[i] is None))
         }
         named = False
         for i, measure in enumerate(now.measures):
-            if made.measures[i] is not None:  # a kept measure has all that it needs
+            if migration.measures[i] is not None:  # a kept measure has all that it needs
                 continue
             why = [trees[t] for t in (measure.tree,) if t in trees]
             why += [numbers[n] for n in measure.numbers if n in numbers]
@@ -244,16 +252,18 @@ class _Planner:
                 f"{self._named(ordinal)} now reads more columns, and all columns that it reads are stored to "
                 "detect early retractions"
             )
-        elif any(made.trees[i] is None for i in guards) and self._last.counters.get("quarantined"):
+        elif any(migration.trees[i] is None for i in guards) and self._last.counters.get(
+            "quarantined"
+        ):
             yield "rows wait in quarantine for their insertion, and they have other columns than the new plan reads"
 
-    def _mixed(self, made: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
+    def _mixed(self, migration: Migration, state: OperatorState, ordinal: int) -> Iterator[str]:
         """Yield the new measures that would not match what the view shows.
 
         Waiting groups show an older instant, and closed groups have no state.
         """
         for why, runs in ((WAITING, state[PENDING]), (FINISHED, state[CLOSED])):
-            for i, measure in enumerate(made.measures):
+            for i, measure in enumerate(migration.measures):
                 if runs and measure is None:
                     yield f"{self._measure(ordinal, i)}: {why}"
 
@@ -347,9 +357,9 @@ def _turn(operator: OperatorSchema, measure: int) -> tuple[str, int]:
 
     Surrogate keys of a group have equal fingerprints. Their number distinguishes them.
     """
-    told = operator.measures[measure]
+    schema = operator.measures[measure]
     before = [m.kind for m in operator.measures[:measure]]
-    return told.print, before.count(SURROGATE) if told.kind == SURROGATE else 0
+    return schema.print, before.count(SURROGATE) if schema.kind == SURROGATE else 0
 
 
 def _positions(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int | None, ...]:

@@ -184,9 +184,9 @@ class _MigrationTask:
             if plan.migration is None or plan.spec is None or not plan.rewrites:
                 yield part, part
                 continue
-            made = closed_as(part, plan.migration, closed_schema(plan.spec))
-            self._write(CLOSED, made)
-            yield part, made
+            rewritten = closed_as(part, plan.migration, closed_schema(plan.spec))
+            self._write(CLOSED, rewritten)
+            yield part, rewritten
 
     def _groups(self, part: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
         plan = self._plan
@@ -196,12 +196,12 @@ class _MigrationTask:
         rows = in_order(part)
         sizes = entries_read(plan.migration, plan.spec, rows)
         for piece in pieces(rows, sizes, READ_ENTRIES):
-            made = migrated(plan.spec, plan.migration, piece, self._before)
-            self._write(GROUP, made.rows)
-            for i, entries in enumerate(made.trees):
+            rewritten = migrated(plan.spec, plan.migration, piece, self._before)
+            self._write(GROUP, rewritten.rows)
+            for i, entries in enumerate(rewritten.trees):
                 if entries is not None:
                     self._write(entries_tree(i), entries)
-            yield piece, made.rows
+            yield piece, rewritten.rows
 
     def _scan(self, files: Sequence[RunFile]) -> Iterator[pa.Table]:
         if files:
@@ -250,11 +250,11 @@ def state_after(
     """Return the state of an operator after all its tasks."""
     if migration.same:
         return before
-    made = OperatorState.union(moved.state for moved in done)
-    trees = {name: made[name] for name in (GROUP, CLOSED)} | {PENDING: before[PENDING]}
+    rewritten = OperatorState.union(moved.state for moved in done)
+    trees = {name: rewritten[name] for name in (GROUP, CLOSED)} | {PENDING: before[PENDING]}
     for i, at in enumerate(migration.trees):
         name = entries_tree(i)
-        trees[name] = made[name] if at is None else before[entries_tree(at)]
+        trees[name] = rewritten[name] if at is None else before[entries_tree(at)]
     return OperatorState.of(trees)
 
 
@@ -366,12 +366,14 @@ class GroupRewriter:
         shown = rows.column("shown").to_numpy()
         time = rows.column("time").to_numpy() if spec.forget else None
         values = self._values(now, ends, shown > 0)
-        made = stored_rows(spec, self._groups, self._chains, now, shown, values, ends, time)
+        rewritten = stored_rows(spec, self._groups, self._chains, now, shown, values, ends, time)
         trees = (
             delta.entries.to_table(tree.layout) if at is None and not tree.extremes_only else None
             for delta, tree, at in zip(self._deltas, spec.trees, self._migration.trees, strict=True)
         )
-        return RewrittenSlice(made.filter(pa.array(~as_mask(made.column("dead")))), tuple(trees))
+        return RewrittenSlice(
+            rewritten.filter(pa.array(~as_mask(rewritten.column("dead")))), tuple(trees)
+        )
 
     @lazy_property
     def _groups(self) -> BatchGroups:
@@ -410,12 +412,12 @@ class GroupRewriter:
         fixed: dict[int, exact.Digits] = {}
         floats: dict[int, FloatDigits] = {}
         for i, accumulator in enumerate(self._spec.accumulators):
-            made = self._sum(i) if self._migration.numbers[i] is None else None
+            total = self._sum(i) if self._migration.numbers[i] is None else None
             if accumulator.floating:
-                floats[i] = made if isinstance(made, FloatDigits) else self._nothing
+                floats[i] = total if isinstance(total, FloatDigits) else self._nothing
             else:
                 zero = exact.zeros(accumulator.digits, self._count)
-                fixed[i] = zero if made is None or isinstance(made, FloatDigits) else made
+                fixed[i] = zero if total is None or isinstance(total, FloatDigits) else total
         return Sums(exact.zeros(COUNT_DIGITS, self._count), fixed, floats)
 
     def _sum(self, ordinal: int) -> Summed | None:

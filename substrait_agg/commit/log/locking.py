@@ -184,15 +184,15 @@ def _flock(handle: int, kind: int) -> None:
 def _sign(handle: int) -> None:
     """Write the holder of the lock into the file, for messages only."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
-    told = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
+    owner = {"process": os.getpid(), "host": socket.gethostname(), "since": since}
     os.ftruncate(handle, 0)
-    os.pwrite(handle, json.dumps(told).encode(), 0)
+    os.pwrite(handle, json.dumps(owner).encode(), 0)
 
 
 def _signed(handle: int) -> str:
     try:
-        told = json.loads(os.pread(handle, 4096, 0))
-        return f" by process {told['process']} on {told['host']}, since {told['since']}"
+        owner = json.loads(os.pread(handle, 4096, 0))
+        return f" by process {owner['process']} on {owner['host']}, since {owner['since']}"
     except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return ""
 

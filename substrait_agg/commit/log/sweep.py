@@ -68,10 +68,10 @@ def _first_young(checkpoint: Checkpoint, low: int, high: int, age: int) -> int:
     now = datetime.now(UTC)
     oldest, future = _before(now, age), None
     for version in range(low, high):
-        made = _made(checkpoint, version)
-        if made > now:
+        committed = _made(checkpoint, version)
+        if committed > now:
             future = version if future is None else future
-        elif made >= oldest:
+        elif committed >= oldest:
             return version if future is None else future
         else:
             future = None
@@ -88,10 +88,10 @@ def _before(now: datetime, age: int) -> datetime:
 def _made(checkpoint: Checkpoint, version: int) -> datetime:
     created = checkpoint.snapshot(version).created
     try:
-        made = datetime.fromisoformat(created)
+        committed = datetime.fromisoformat(created)
     except ValueError as error:
         raise damaged(f"snapshots/{snapshot_name(version)}", str(error)) from error
-    return made if made.tzinfo else made.replace(tzinfo=UTC)
+    return committed if committed.tzinfo else committed.replace(tzinfo=UTC)
 
 
 def sweep(

@@ -241,27 +241,27 @@ def consolidate_partition(
 
 def _slices(streams: Iterable[bytes], low: int, high: int, stack: ExitStack) -> Iterator[pa.Table]:
     """Yield the consolidated rows of a partition: all at once, or by ranges of the hash."""
-    held: list[pa.Table] = []
+    buffered: list[pa.Table] = []
     rows = size = 0
     buckets: Buckets | None = None
     for stream in streams:
         table = pa.ipc.open_stream(stream).read_all()
-        held.append(table)
+        buffered.append(table)
         rows, size = rows + table.num_rows, size + table.nbytes
         if rows <= SLICE_ROWS and size <= SLICE_BYTES:
             continue
-        held = [consolidate(pa.concat_tables(held))]
-        rows, size = held[0].num_rows, held[0].nbytes
+        buffered = [consolidate(pa.concat_tables(buffered))]
+        rows, size = buffered[0].num_rows, buffered[0].nbytes
         if rows > SLICE_ROWS // 2 or size > SLICE_BYTES // 2:
             buckets = buckets or Buckets(low, high, stack)
-            buckets.add(pa.concat_tables(held))
-            held, rows, size = [], 0, 0
+            buckets.add(pa.concat_tables(buffered))
+            buffered, rows, size = [], 0, 0
     if buckets is None:
-        if held:
-            yield consolidate(pa.concat_tables(held))
+        if buffered:
+            yield consolidate(pa.concat_tables(buffered))
         return
-    if held:
-        buckets.add(pa.concat_tables(held))
+    if buffered:
+        buckets.add(pa.concat_tables(buffered))
     yield from (consolidate(table) for table, _, _ in buckets.tables() if table is not None)
 
 

@@ -196,7 +196,7 @@ class _Task:
         self._counters.add(result.counters)
 
     def _slices(self, batches: Iterable[pa.RecordBatch], stack: ExitStack) -> Iterator[pa.Table]:
-        held: list[pa.RecordBatch] = []
+        buffered: list[pa.RecordBatch] = []
         rows = size = 0
         plan, most_bytes = self._plan, self._operator.spec.slice_bytes
         most = self._operator.rows_at_once(self._state)
@@ -207,18 +207,18 @@ class _Task:
             self._received += batch.nbytes
             checked = self._checked(batch)
             self._counters["partial_rows"] += checked.num_rows
-            held.append(checked)
+            buffered.append(checked)
             rows, size = rows + checked.num_rows, size + checked.nbytes
             if rows > most or size > most_bytes:
                 buckets = buckets or Buckets(plan.low, plan.high, stack)
-                buckets.add(_together(held))
-                held, rows, size = [], 0, 0
+                buckets.add(_together(buffered))
+                buffered, rows, size = [], 0, 0
         if buckets is None:
-            whole = _together(held) if rows else None
+            whole = _together(buffered) if rows else None
             yield from self._completed(whole, plan.low, plan.high)
             return
-        if held:
-            buckets.add(_together(held))
+        if buffered:
+            buckets.add(_together(buffered))
         for table, low, high in buckets.tables():
             yield from self._completed(table, low, high)
 

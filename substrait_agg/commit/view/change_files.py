@@ -27,10 +27,10 @@ def read_change_file(files: FolderFiles, change: ChangeFile) -> pa.Table:
     """
     shown = f"changes/{change.name}"
     try:
-        told = change.bytes, change.crc
+        expected = change.bytes, change.crc
         # The local copy of a file in a store may be wrong while the file is right.
-        whole = files.is_whole(change.name, *told) or (
-            files.forget(change.name) and files.is_whole(change.name, *told)
+        whole = files.is_whole(change.name, *expected) or (
+            files.forget(change.name) and files.is_whole(change.name, *expected)
         )
         if not whole:
             raise damaged(shown, "its size or checksum is not the one in the snapshot")

@@ -378,8 +378,8 @@ class View:
         before = self._checkpoint.document_of(snapshot.plan_before or snapshot.plan)
         if own.begun != version or not version or before.view_schema(self.name) is None:
             return None
-        told = replace(snapshot, plan=snapshot.plan_before)
-        return self._changes([told], own.retractions)
+        earlier = replace(snapshot, plan=snapshot.plan_before)
+        return self._changes([earlier], own.retractions)
 
     def _changes(
         self, snapshots: list[Snapshot], files: Sequence[ChangeFile] | None = None

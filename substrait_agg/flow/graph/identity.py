@@ -45,10 +45,10 @@ class _Input:
 
 def identities(flow: Flow) -> tuple[Identity, ...]:
     """Return the identity of every operator, by its id."""
-    made: list[Identity] = []
+    known: list[Identity] = []
     for node in flow.operators:
-        made.append(_identity(node, [_input(branch, made) for branch in node.branches]))
-    return tuple(made)
+        known.append(_identity(node, [_input(branch, known) for branch in node.branches]))
+    return tuple(known)
 
 
 def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
@@ -59,9 +59,9 @@ def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
     ]
     columns = inputs[0].columns if inputs else ()
     *kind, upserts = node.identity()
-    told = [canonical(kind, columns), canonical(upserts)]
-    told += [ports] if any(ports) else []
-    rows = digest([[i.rows for i in inputs], grouping, *told])
+    details = [canonical(kind, columns), canonical(upserts)]
+    details += [ports] if any(ports) else []
+    rows = digest([[i.rows for i in inputs], grouping, *details])
     measures = tuple(
         digest([rows, [canonical(measure, i.columns) for i in inputs]]) for measure in node.measures
     )

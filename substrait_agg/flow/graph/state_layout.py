@@ -167,8 +167,8 @@ class StateLayoutBuilder:
             keys.append(TreeComponent(argument, descending, nulls_first))
         return self._place_tree(ValueTree(tuple(keys), skipped, present, elements))
 
-    def _place_tree(self, made: ValueTree) -> int:
-        return self._count_entries(self._place("trees", made))
+    def _place_tree(self, tree: ValueTree) -> int:
+        return self._count_entries(self._place("trees", tree))
 
     def _count_entries(self, tree: int) -> int:
         for counter in tree_counters(tree):

@@ -127,14 +127,14 @@ class _Lowering:
         if id(relation) not in self.operators_by_id:
             match relation:
                 case BoundAggregate():
-                    made = self.aggregate(relation)
+                    rewritten = self.aggregate(relation)
                 case BoundFetch():
-                    made = self.fetch(relation)
+                    rewritten = self.fetch(relation)
                 case BoundJoin():
-                    made = self.join(relation)
+                    rewritten = self.join(relation)
                 case BoundSetOperation():
-                    made = self.set_operation(relation)
-            self.operators_by_id[id(relation)] = made
+                    rewritten = self.set_operation(relation)
+            self.operators_by_id[id(relation)] = rewritten
         return self.operators_by_id[id(relation)]
 
     def fetch(self, relation: BoundFetch) -> Node:
@@ -148,12 +148,12 @@ class _Lowering:
     def aggregate(self, relation: BoundAggregate) -> Node:
         """Add the operator of an aggregate, after those that it reads."""
         if any(is_session(key) for key in relation.keys):
-            told = session_node(
+            sessions = session_node(
                 relation, lambda: len(self.operators), self.inputs, self.input_properties
             )
-            self.operators.append(told)
-            relation = over_sessions(relation, told)
-            inputs, ordinals = over(told), tuple(range(len(told.types)))
+            self.operators.append(sessions)
+            relation = over_sessions(relation, sessions)
+            inputs, ordinals = over(sessions), tuple(range(len(sessions.types)))
         else:
             read = [e for m in relation.measures for e in m.expressions]
             ordinals = needed((*relation.keys, *read))

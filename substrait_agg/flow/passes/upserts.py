@@ -118,12 +118,12 @@ def with_upserts(flow: Flow, upserts: Upserts, reads: Sequence[BoundRead]) -> Fl
         return flow
     read = {b.origin.table for b in _branches(flow) if isinstance(b.origin, TableOrigin)}
     tables = [table for table in upserts if table in read]
-    made: dict[Table, Node] = {}
+    nodes: dict[Table, Node] = {}
     for table in tables:
-        made[table] = _operator(len(made), _origin(flow, table, upserts[table], reads))
-    moved = (_behind(node, made) for node in flow.operators)
-    views = (replace(view, operator=view.operator + len(made)) for view in flow.views)
-    return replace(flow, operators=(*made.values(), *moved), views=tuple(views))
+        nodes[table] = _operator(len(nodes), _origin(flow, table, upserts[table], reads))
+    moved = (_behind(node, nodes) for node in flow.operators)
+    views = (replace(view, operator=view.operator + len(nodes)) for view in flow.views)
+    return replace(flow, operators=(*nodes.values(), *moved), views=tuple(views))
 
 
 def _branches(flow: Flow) -> Iterator[Branch]:
@@ -225,22 +225,22 @@ def _operator(id_: int, origin: TableOrigin) -> Upsert:
 # --- readers of a table -------------------------------------------------------------------------
 
 
-def _behind(node: Node, made: Mapping[Table, Node]) -> Node:
+def _behind(node: Node, nodes: Mapping[Table, Node]) -> Node:
     """Return a node of the plan with its id after the new operators."""
     ports = (
-        replace(port, branches=tuple(_rewired(branch, made) for branch in port.branches))
+        replace(port, branches=tuple(_rewired(branch, nodes) for branch in port.branches))
         for port in node.inputs
     )
-    return replace(node, id=node.id + len(made), inputs=tuple(ports))
+    return replace(node, id=node.id + len(nodes), inputs=tuple(ports))
 
 
-def _rewired(branch: Branch, made: Mapping[Table, Node]) -> Branch:
+def _rewired(branch: Branch, nodes: Mapping[Table, Node]) -> Branch:
     origin = branch.origin
     if isinstance(origin, OperatorOrigin):
-        return replace(branch, origin=replace(origin, operator=origin.operator + len(made)))
-    if not isinstance(origin, TableOrigin) or origin.table not in made:
+        return replace(branch, origin=replace(origin, operator=origin.operator + len(nodes)))
+    if not isinstance(origin, TableOrigin) or origin.table not in nodes:
         return branch
-    node = made[origin.table]
+    node = nodes[origin.table]
     place = {name: i for i, name in enumerate(output_names(node))}
     chosen = tuple(place[name] for name in origin.names)
     steps = branch.steps

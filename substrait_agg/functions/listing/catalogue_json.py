@@ -110,7 +110,7 @@ def aggregate(row: AggregateFunction) -> Entry:
         "with_order": row.ordered_form or row.name,
         "without_order": row.unordered_form or row.name,
         "filter": part(row.filter),
-        "phases": {name: part(made) for name, made in _PHASES.items()},
+        "phases": {name: part(value) for name, value in _PHASES.items()},
         "nulls": row.nulls,
         "where_nothing_counts": row.empty,
     }
@@ -138,7 +138,7 @@ def _parameter(parameter: FunctionParameter) -> Entry:
         "repeats": parameter.repeats,
     }
     if parameter.role == "enum":
-        found["words"] = {word: part(made) for word, made in parameter.words.items()}
+        found["words"] = {word: part(value) for word, value in parameter.words.items()}
     elif parameter.role == "constant":
         found.update(rule=parameter.rule, default=parameter.default)
     else:
@@ -151,7 +151,7 @@ def _option(option: FunctionOption) -> Entry:
     return {
         "default": option.accepted[0],
         "types": sorted(option.kinds) or "any",
-        "values": {value: part(made) for value, made in option.values.items()},
+        "values": {value: part(allowed) for value, allowed in option.values.items()},
     }
 
 

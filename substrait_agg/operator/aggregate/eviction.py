@@ -88,24 +88,24 @@ def newest_times(
 def evicted_groups(
     spec: OperatorSpec,
     groups: BatchGroups,
-    held: PendingStatus,
+    pending: PendingStatus,
     time: Int64s | None,
     emission: Emission,
 ) -> tuple[PendingStatus, EvictedGroups]:
     """Return the groups to evict, and the pending status that emits groups because of eviction."""
     none = np.zeros(groups.count, np.bool_)
     if not emission.evicts:
-        return held, EvictedGroups(none, none)
+        return pending, EvictedGroups(none, none)
     idle = none
     if time is not None and emission.idle is not None:
         idle = (time <= emission.idle) & ~_always(spec, groups)
-        held = held.also(idle & held.has_rows)
+        pending = pending.also(idle & pending.has_rows)
     closed = none
     if emission.close:
-        waits = held.has_rows & ~held.fired
+        waits = pending.has_rows & ~pending.fired
         closed = complete(groups.keys, emission.limits, groups.count) & ~waits
     kept = idle if spec.forget == "keep" else none
-    return held, EvictedGroups(closed | kept, idle & ~kept)
+    return pending, EvictedGroups(closed | kept, idle & ~kept)
 
 
 def _always(spec: OperatorSpec, groups: BatchGroups) -> Mask:

@@ -84,11 +84,11 @@ def waiting(
     if emission.all:
         return PendingStatus(known, rows, since, ~known, ~known)
     found = keyed(PENDING).lookup(groups.hashes, groups.keys)
-    held = ~dead_rows(found.rows)
-    at = found.positions[held]
+    alive = ~dead_rows(found.rows)
+    at = found.positions[alive]
     known[at] = True
-    rows[at] = found.rows.column("rows").to_numpy()[held]
-    since[at] = found.rows.column("since").to_numpy()[held]
+    rows[at] = found.rows.column("rows").to_numpy()[alive]
+    since[at] = found.rows.column("since").to_numpy()[alive]
     came = _rows_of(slice_, groups)
     rows += came
     since[came > 0] = emission.now
@@ -103,15 +103,15 @@ def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
     return np.bincount(groups.of_row, weights=came, minlength=groups.count).astype(np.int64)
 
 
-def pending_rows(groups: BatchGroups, held: PendingStatus) -> pa.Table:
+def pending_rows(groups: BatchGroups, pending: PendingStatus) -> pa.Table:
     """Return the rows to add to the pending tree; groups that no longer wait are dead."""
-    kept = np.flatnonzero((held.has_rows & ~held.fired) | held.is_pending)
+    kept = np.flatnonzero((pending.has_rows & ~pending.fired) | pending.is_pending)
     columns = [
         pa.array(groups.hashes),
-        pa.array(held.fired),
+        pa.array(pending.fired),
         *groups.keys,
-        pa.array(held.rows),
-        pa.array(held.since),
+        pa.array(pending.rows),
+        pa.array(pending.since),
     ]
     schema = pending_schema([k.type for k in groups.keys])
     return pa.Table.from_arrays(columns, schema=schema).take(pa.array(kept))

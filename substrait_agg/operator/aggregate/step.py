@@ -229,11 +229,11 @@ def apply_batch(
     found = tree.lookup(groups.hashes, groups.keys)
     groups, found, chains = with_collision_ids(spec, groups, found, tree)
     old, back = restore_evicted(spec, groups, restore(spec, groups.count, found), state.open_keyed)
-    held = waiting(slice_, groups, state.open_keyed, emission)
+    pending = waiting(slice_, groups, state.open_keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
-    held, out = evicted_groups(spec, groups, held, time, emission)
+    pending, out = evicted_groups(spec, groups, pending, time, emission)
     # The values that the view kept of a returning group do not hold for its new rows.
-    stale = _waited(slice_, groups, held) | back if spec.trees else back
+    stale = _waited(slice_, groups, pending) | back if spec.trees else back
     rows_in = hold_early_retractions(spec, slice_, groups, chains, state.open_tree)
     deltas = _tree_deltas(spec, rows_in, groups, chains, state)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
@@ -245,7 +245,7 @@ def apply_batch(
         aside = report_early_retractions(spec, groups.keys, *counts)
     early = rows_in.early + early_retractions(spec, old.state, now)
     return AppliedBatch(
-        groups, chains, old, now, deltas, ends, held, out, back, time, stale, aside, early
+        groups, chains, old, now, deltas, ends, pending, out, back, time, stale, aside, early
     )
 
 
@@ -345,11 +345,11 @@ def _shown(spec: OperatorSpec, groups: BatchGroups, state: GroupState) -> Int64s
     return shown.astype(np.int64)
 
 
-def _waited(slice_: pa.Table, groups: BatchGroups, held: PendingStatus) -> Mask:
+def _waited(slice_: pa.Table, groups: BatchGroups, pending: PendingStatus) -> Mask:
     """Return a mask of the groups that waited before or have a row that adds nothing.
 
     `GroupOperator.wake` creates rows that add nothing for groups to be emitted without input rows.
     """
-    waited = held.is_pending.copy()
+    waited = pending.is_pending.copy()
     waited[groups.of_row[as_mask(pc.is_null(slice_.column(WEIGHT).combine_chunks()))]] = True
     return waited

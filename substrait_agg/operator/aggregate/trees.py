@@ -203,8 +203,8 @@ def moved_end(
     """
     count = len(hashes)
     risen, came = _newcomers(delta, count, last=last)
-    held = before.exists & ~_died(layout, delta, before)
-    keep = held.copy()
+    remains = before.exists & ~_died(layout, delta, before)
+    keep = remains.copy()
     both = np.flatnonzero(before.exists & came)
     sign = compare(
         encode(take(delta.entries.payload, risen[both]), layout.components),
@@ -213,7 +213,7 @@ def moved_end(
     beyond = np.zeros(count, np.bool_)
     beyond[both] = sign > 0 if last else sign < 0
     keep &= ~beyond
-    search = np.flatnonzero(live & before.exists & ~held & ~beyond)
+    search = np.flatnonzero(live & before.exists & ~remains & ~beyond)
     fresh = np.flatnonzero(live & ~keep & (beyond | ~before.exists))
     payload = _picked(before.payload, np.flatnonzero(keep), np.flatnonzero(keep), count)
     payload = _overlaid(payload, fresh, take(delta.entries.payload, risen[fresh]))

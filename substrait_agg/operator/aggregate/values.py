@@ -153,11 +153,11 @@ def _read_whole(groups: MeasuredGroups, measure: MeasureSpec, rows: Indices) -> 
     _, entries = _entries(groups, measure)
     part = (np.cumsum(np.maximum(entries[rows], 1)) - 1) // most
     cuts = np.flatnonzero(np.diff(part)) + 1
-    made = [
+    parts = [
         _computed(tree.live(groups.hashes[some], groups.collision_ids[some]), measure)
         for some in np.split(rows, cuts)
     ]
-    return made[0] if len(made) == 1 else concat(made, measure)
+    return parts[0] if len(parts) == 1 else concat(parts, measure)
 
 
 def _computed(segments: Segments, measure: MeasureSpec) -> pa.Array:

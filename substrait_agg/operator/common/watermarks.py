@@ -150,8 +150,10 @@ def _partitions(
 ) -> tuple[PartitionTime, ...]:
     known = {p.name: p for p in before}
     for name, greatest in sorted(heard.items()):
-        held = known.get(name)
-        known[name] = PartitionTime(name, max(greatest, held.greatest if held else greatest), now)
+        stored = known.get(name)
+        known[name] = PartitionTime(
+            name, max(greatest, stored.greatest if stored else greatest), now
+        )
     if len(known) > MOST_PARTITIONS:
         raise RunFailed(
             "WATERMARK_PARTITIONS",

@@ -34,13 +34,13 @@ def with_computed(
         RunFailed: USER_MEASURE_FAILED.
     """
     result = dict(arguments)
-    made: dict[tuple[int, tuple[int, ...]], _Contributions] = {}
+    contributions: dict[tuple[int, tuple[int, ...]], _Contributions] = {}
     for place, spec in enumerate(computed):
         if all(a in arguments for a in spec.arguments):
             call = (id(spec.implementation), spec.arguments)
-            if call not in made:
-                made[call] = _contributed(spec, [arguments[a] for a in spec.arguments])
-            result[COMPUTED + place] = made[call].column(spec)
+            if call not in contributions:
+                contributions[call] = _contributed(spec, [arguments[a] for a in spec.arguments])
+            result[COMPUTED + place] = contributions[call].column(spec)
     return result
 
 
@@ -77,10 +77,10 @@ def _contributed(spec: ComputedSpec, arguments: Sequence[pa.Array]) -> _Contribu
     rows = np.flatnonzero(complete)
     measure = spec.implementation
     with _converted_errors(measure, "contribute"):
-        made = dict(measure.contribute(take(arguments, rows)))
+        columns = dict(measure.contribute(take(arguments, rows)))
     places = np.zeros(len(complete), np.int64)
     places[rows] = np.arange(len(rows))
-    return _Contributions(made, len(rows), pa.array(places, mask=~complete))
+    return _Contributions(columns, len(rows), pa.array(places, mask=~complete))
 
 
 @contextmanager

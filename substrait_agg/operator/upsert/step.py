@@ -248,13 +248,13 @@ def fill_unchanged(
             continue
         source = _telling(left_out, ends)
         here = (source >= 0) & ~deleted[source]
-        held = (source < 0) & there
-        lost = ~(here | held | deleted[ends])
+        unknown = (source < 0) & there
+        lost = ~(here | unknown | deleted[ends])
         if lost.any():
             raise _unavailable(spec, place, int(lost.sum()))
-        told = columns[place].cast(spec.values[place])
-        index = np.where(here, by_age[source], len(told) + np.arange(len(ends)))
-        values[place] = pa.concat_arrays([told, stored[place]]).take(pa.array(index))
+        new = columns[place].cast(spec.values[place])
+        index = np.where(here, by_age[source], len(new) + np.arange(len(ends)))
+        values[place] = pa.concat_arrays([new, stored[place]]).take(pa.array(index))
     return values
 
 

@@ -143,24 +143,24 @@ def _extension_type(node: MessageNode, field: str, nullable: bool, context: Deco
     return Type("user_defined", nullable, name=name)
 
 
-def with_variation(made: Type, kind: str, node: MessageNode, context: DecodeContext) -> Type:
+def with_variation(type_: Type, kind: str, node: MessageNode, context: DecodeContext) -> Type:
     """Return `made` with the meaning of field ``type_variation_reference`` of `node`."""
     variation = node.number("type_variation_reference")
-    meant = _meant_by_datafusion(made, kind, variation) if context.datafusion else None
+    meant = _meant_by_datafusion(type_, kind, variation) if context.datafusion else None
     if meant is not None:
         context.variation_read(node, variation, kind, str(meant.as_nullable(False)))
         return meant
     if variation:
         code = "TYPE_VARIATION" if variation in context.variations else "TYPE_VARIATION_UNDECLARED"
-        context.report(code, node.path, variation=variation, type=made.kind)
-    return made
+        context.report(code, node.path, variation=variation, type=type_.kind)
+    return type_
 
 
-def _meant_by_datafusion(made: Type, kind: str, variation: int) -> Type | None:
+def _meant_by_datafusion(type_: Type, kind: str, variation: int) -> Type | None:
     if kind in ("timestamp", "timestamp_tz") and variation in _DATAFUSION_TIMESTAMP_DIGITS:
-        return Type(made.kind, made.nullable, (_DATAFUSION_TIMESTAMP_DIGITS[variation],))
-    if variation == 1 and made.kind in INTEGER_BITS and made.kind.startswith("i"):
-        return Type(f"u{made.kind[1:]}", made.nullable)
-    if variation == 1 and made.kind == "map":
-        return made.children[1].as_nullable(made.nullable)
-    return made if kind in _DATAFUSION_SAME_VALUES else None
+        return Type(type_.kind, type_.nullable, (_DATAFUSION_TIMESTAMP_DIGITS[variation],))
+    if variation == 1 and type_.kind in INTEGER_BITS and type_.kind.startswith("i"):
+        return Type(f"u{type_.kind[1:]}", type_.nullable)
+    if variation == 1 and type_.kind == "map":
+        return type_.children[1].as_nullable(type_.nullable)
+    return type_ if kind in _DATAFUSION_SAME_VALUES else None

@@ -155,9 +155,9 @@ def _upgrade_type(type_: MessageNode) -> None:
     for old, new in _OLD_TYPES.items():
         given = type_.values.pop(old, None)
         if given is not None:
-            made = _made(type_, new, f"Type.{_PRECISE[old]}")
-            made.values = {**given.values, "precision": _MICROSECONDS}
-            type_.values[new] = made
+            upgraded = _made(type_, new, f"Type.{_PRECISE[old]}")
+            upgraded.values = {**given.values, "precision": _MICROSECONDS}
+            type_.values[new] = upgraded
 
 
 def _upgrade_literal(literal: MessageNode) -> None:
@@ -165,9 +165,9 @@ def _upgrade_literal(literal: MessageNode) -> None:
         value = literal.values.pop(old, None)
         if value is not None:
             kind = "PrecisionTime" if old == "time" else "PrecisionTimestamp"
-            made = _made(literal, new, f"Expression.Literal.{kind}")
-            made.values = {"precision": _MICROSECONDS, "value": value}
-            literal.values[new] = made
+            upgraded = _made(literal, new, f"Expression.Literal.{kind}")
+            upgraded.values = {"precision": _MICROSECONDS, "value": value}
+            literal.values[new] = upgraded
 
 
 def _upgrade_interval(interval: MessageNode) -> None:

@@ -125,61 +125,61 @@ def _lines(node: MessageNode, names: Mapping[int, str], width: int, focus: Step)
     for item in node.shape.by_number.values():
         name, index = focus if focus[0] == item.name else ("", -1)
         known = known or bool(name)
-        held = node.values.get(item.name)
-        if held is None and name:
+        value = node.values.get(item.name)
+        if value is None and name:
             yield _marked(_step(name, index), "(not written)")
-        elif item.repeated and held is not None:
-            yield from _items(item, held, names, width, index if name else None)
-        elif held is not None:
-            text = _value(node, item, held, names, width - len(item.name) - 4)
+        elif item.repeated and value is not None:
+            yield from _items(item, value, names, width, index if name else None)
+        elif value is not None:
+            text = _value(node, item, value, names, width - len(item.name) - 4)
             yield _marked(item.name, text) if name else Line(f"  {item.name}: {text}")
     if focus[0] and not known:
         yield _marked(cut(printable(focus[0]), width // 2), "(no field of this message)")
 
 
 def _items(
-    item: Field, held: list[Any], names: Mapping[int, str], width: int, focus: int | None
+    item: Field, values: list[Any], names: Mapping[int, str], width: int, focus: int | None
 ) -> Iterator[Line]:
     """Yield the lines of a list: scalars in one line, messages in one line each.
 
     Args:
         item: the field.
-        held: its values.
+        values: its values.
         names: names of functions by anchor.
         width: characters per line.
         focus: index of the marked item; -1 to mark the list; None if the problem is about another
             field.
     """
     if item.kind != MESSAGE:
-        text = short_text(item, held[0], names, width) if len(held) == 1 else ""
-        text = text or ", ".join(scalar(item, value, full=True) for value in held[:width])
+        text = short_text(item, values[0], names, width) if len(values) == 1 else ""
+        text = text or ", ".join(scalar(item, value, full=True) for value in values[:width])
         text = cut(f"[{text}]", width - len(item.name) - 4)
         yield Line(f"  {item.name}: {text}") if focus is None else _marked(item.name, text)
         return
-    middle = min(max(focus or 0, 0), len(held))
-    start, end = max(0, middle - _AROUND), min(len(held), middle + _AROUND + 1)
+    middle = min(max(focus or 0, 0), len(values))
+    start, end = max(0, middle - _AROUND), min(len(values), middle + _AROUND + 1)
     if start:
         yield Line(f"  {item.name}[0]{ELIDED}[{start - 1}]")
     for at in range(start, end):
         step = _step(item.name, at)
-        text = short_text(item, held[at], names, width - len(step) - 4)
+        text = short_text(item, values[at], names, width - len(step) - 4)
         if focus is not None and at == middle:
             # A problem about the list is marked at its first item.
             yield _marked(step, text, len(item.name) if focus < 0 else len(step))
         else:
             yield Line(f"  {step}: {text}")
-    if end < len(held):
-        yield Line(f"  {item.name}[{end}]{ELIDED}[{len(held) - 1}]")
-    if focus is not None and focus >= len(held):
+    if end < len(values):
+        yield Line(f"  {item.name}[{end}]{ELIDED}[{len(values) - 1}]")
+    if focus is not None and focus >= len(values):
         yield _marked(_step(item.name, focus), "(not written)")
 
 
-def _value(node: MessageNode, item: Field, held: Any, names: Mapping[int, str], room: int) -> str:
+def _value(node: MessageNode, item: Field, value: Any, names: Mapping[int, str], room: int) -> str:
     if item.kind == MESSAGE:
-        return short_text(item, held, names, room)
-    text = scalar(item, held, full=True)
-    if item.name == "function_reference" and held in names:
-        text = f"{text}  # {printable(names[held])}"
+        return short_text(item, value, names, room)
+    text = scalar(item, value, full=True)
+    if item.name == "function_reference" and value in names:
+        text = f"{text}  # {printable(names[value])}"
     return cut(text, room)
 
 

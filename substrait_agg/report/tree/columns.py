@@ -27,15 +27,17 @@ _ADDED = {"ProjectRel": "expressions", "ConsistentPartitionWindowRel": "window_f
 
 def body_of(relation: MessageNode) -> MessageNode | None:
     """Return the one message that a ``Rel`` message contains, such as its ``AggregateRel``."""
-    return next((held for held in relation.values.values() if isinstance(held, MessageNode)), None)
+    return next(
+        (value for value in relation.values.values() if isinstance(value, MessageNode)), None
+    )
 
 
 def inputs_of(body: MessageNode) -> list[MessageNode]:
     """Return the ``Rel`` messages that feed a relation, in order."""
     found: list[MessageNode] = []
     for side in _SIDES:
-        held = body.values.get(side)
-        found += held if isinstance(held, list) else [held] if held is not None else []
+        value = body.values.get(side)
+        found += value if isinstance(value, list) else [value] if value is not None else []
     return [item for item in found if isinstance(item, MessageNode) and item.shape.name == "Rel"]
 
 

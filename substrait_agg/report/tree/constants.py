@@ -88,9 +88,9 @@ def hexadecimal(value: bytes, limit: int = MAX_TEXT) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, MessageNode):
         inside = ", ".join(
-            f"{name} {_plain(held)}"
-            for name, held in value.values.items()
-            if not isinstance(held, MessageNode | list)
+            f"{name} {_plain(member)}"
+            for name, member in value.values.items()
+            if not isinstance(member, MessageNode | list)
         )
         return f"({inside})"
     if isinstance(value, bytes):
@@ -143,4 +143,4 @@ def _member(member: MessageNode, levels: int) -> str:
     if member.shape.name == "Expression.Literal":
         return literal_text(member, levels)
     pair = (member.values.get("key"), member.values.get("value"))
-    return " → ".join("nothing" if held is None else literal_text(held, levels) for held in pair)
+    return " → ".join("nothing" if part is None else literal_text(part, levels) for part in pair)

@@ -75,8 +75,8 @@ class _Saying:
         member = next(iter(node.values.items()), None)
         if member is None:
             return "nothing"
-        name, held = member
-        return self.any(held) if isinstance(held, MessageNode) else f"{name} {held}"
+        name, value = member
+        return self.any(value) if isinstance(value, MessageNode) else f"{name} {value}"
 
     def inside(self, node: MessageNode | None) -> str:
         """Return an operand as text, in parentheses if it contains operators."""
@@ -170,7 +170,7 @@ class _Saying:
         first: int | None = None
         while segment is not None and len(steps) < 6:
             body = next(
-                (held for held in segment.values.values() if isinstance(held, MessageNode)), None
+                (value for value in segment.values.values() if isinstance(value, MessageNode)), None
             )
             if body is None:
                 break

@@ -121,9 +121,13 @@ def _fetch(node: MessageNode, speech: Speech) -> str:
 
 
 def _amount(node: MessageNode, name: str, speech: Speech) -> str | None:
-    held = node.values.get(f"{name}_expr", node.values.get(name))
+    value = node.values.get(f"{name}_expr", node.values.get(name))
     return (
-        speech.say(held) if isinstance(held, MessageNode) else None if held is None else str(held)
+        speech.say(value)
+        if isinstance(value, MessageNode)
+        else None
+        if value is None
+        else str(value)
     )
 
 
@@ -398,14 +402,14 @@ def _slots(node: MessageNode) -> Iterator[Slot]:
     """Yield the fields of a message: rows first, relations last, else in the order of declaration."""
     ranked: list[tuple[int, Field, int]] = []
     for item in node.shape.by_number.values():
-        held = node.values.get(item.name)
-        if held is None:
+        value = node.values.get(item.name)
+        if value is None:
             continue
-        empty = isinstance(held, MessageNode) and not held.values
+        empty = isinstance(value, MessageNode) and not value.values
         if item.kind != MESSAGE or empty:
             ranked.append((0, item, 1))
-        elif item.repeated or held is not None:
-            count = len(held) if item.repeated else 1
+        elif item.repeated or value is not None:
+            count = len(value) if item.repeated else 1
             ranked.append((_rank(node, item), item, count))
     start = 0
     for rank, item, count in sorted(ranked, key=lambda entry: entry[0]):

@@ -54,14 +54,14 @@ def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
     call = make(scope, function)
     if distinct and not call.arguments:
         raise not_supported(function, "DISTINCT of all rows")
-    made = {
+    body = {
         "functionReference": scope.functions.reference(call.urn, call.name, call.arguments),
         "arguments": [{"value": argument.message} for argument in call.arguments],
         "outputType": call.type.message(),
         "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
         "invocation": f"AGGREGATION_INVOCATION_{'DISTINCT' if distinct else 'ALL'}",
     }
-    message: dict[str, Any] = {"measure": made}
+    message: dict[str, Any] = {"measure": body}
     if filters:
         message["filter"] = scope.typed(filters[0]).message
     return TranslatedMeasure(message, call.type, lambda value: cast(value, call.as_type))

@@ -131,12 +131,12 @@ def cast(value: Typed, name: str) -> Typed:
     if value.type.name == name:
         return value
     type_ = SparkType(name, value.type.nullable)
-    made = {
+    body = {
         "type": type_.message(),
         "input": value.message,
         "failureBehavior": "FAILURE_BEHAVIOR_THROW_EXCEPTION",
     }
-    return Typed({"cast": made}, type_)
+    return Typed({"cast": body}, type_)
 
 
 def _attribute(scope: Scope, tree: SparkTree) -> Typed:
@@ -289,15 +289,15 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
     if name == "equal":
         plain = scope.call("comparison", "equal", (left, right), type_)
         return logic("or", plain, logic("and", is_nan(left), is_nan(right)))
-    made = {
+    makers = {
         "gt": lambda: greater(left, right),
         "lt": lambda: greater(right, left),
         "gte": lambda: logic("not", greater(right, left)),
         "lte": lambda: logic("not", greater(left, right)),
     }
-    if name not in made:
+    if name not in makers:
         raise not_supported(tree, "of floats")
-    return made[name]()
+    return makers[name]()
 
 
 def _boolean(name: str) -> Callable[[Scope, SparkTree], Typed]:
@@ -404,8 +404,8 @@ def _in(scope: Scope, tree: SparkTree) -> Typed:
         raise not_supported(tree, "of different types")
     if value.type.name in ("float", "double"):
         raise not_supported(tree, "of floats")
-    made = {"value": value.message, "options": [option.message for option in options]}
-    return Typed({"singularOrList": made}, SparkType("boolean", _nullable((value, *options))))
+    body = {"value": value.message, "options": [option.message for option in options]}
+    return Typed({"singularOrList": body}, SparkType("boolean", _nullable((value, *options))))
 
 
 def _case(scope: Scope, tree: SparkTree) -> Typed:

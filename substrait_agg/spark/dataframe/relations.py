@@ -152,8 +152,8 @@ def _projected(below: Relation, expressions: Sequence[SparkTree], scope: Scope) 
         ColumnOf(id_of(tree), tree.fields["name"], value.type)
         for tree, value in zip(expressions, values, strict=True)
     )
-    made = {"common": emit, "input": below.message, "expressions": [v.message for v in values]}
-    return Relation({"project": made}, columns)
+    body = {"common": emit, "input": below.message, "expressions": [v.message for v in values]}
+    return Relation({"project": body}, columns)
 
 
 def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
@@ -166,8 +166,8 @@ def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
     )
     found = [scope.typed(key) for key in keys]
     measures = {identity(m): m for result in results for m in result.walk() if is_measure(m)}
-    made = [measure(scope, m) for m in measures.values()]
-    message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in made]}
+    bound = [measure(scope, m) for m in measures.values()]
+    message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in bound]}
     if keys:
         message["groupingExpressions"] = [key.message for key in found]
         message["groupings"] = [{"expressionReferences": list(range(len(keys)))}]
@@ -175,10 +175,10 @@ def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
         identity(key): field_reference(i, value.type)
         for i, (key, value) in enumerate(zip(keys, found, strict=True))
     }
-    for i, (name, one) in enumerate(zip(measures, made, strict=True)):
+    for i, (name, one) in enumerate(zip(measures, bound, strict=True)):
         computed[name] = one.result(field_reference(len(keys) + i, one.type))
     columns = tuple(
-        ColumnOf(-1, "", t) for t in (*(v.type for v in found), *(m.type for m in made))
+        ColumnOf(-1, "", t) for t in (*(v.type for v in found), *(m.type for m in bound))
     )
     return _projected(
         Relation({"aggregate": message}, columns), results, Scope(functions, {}, computed)
@@ -193,8 +193,8 @@ def _distinct(tree: SparkTree, functions: Functions) -> Relation:
             raise _not_supported(tree, "it keeps any row per key; group by the keys instead")
     keys = [field_reference(i, column.type).message for i, column in enumerate(below.columns)]
     grouping = {"expressionReferences": list(range(len(keys)))}
-    made = {"input": below.message, "groupingExpressions": keys, "groupings": [grouping]}
-    return Relation({"aggregate": made}, below.columns)
+    body = {"input": below.message, "groupingExpressions": keys, "groupings": [grouping]}
+    return Relation({"aggregate": body}, below.columns)
 
 
 _JOINS = {
@@ -222,11 +222,11 @@ def _join(tree: SparkTree, functions: Functions) -> Relation:
         if condition is None
         else _scope(functions, both).typed(condition)
     )
-    made = {"left": left.message, "right": right.message, "expression": on.message, "type": word}
+    body = {"left": left.message, "right": right.message, "expression": on.message, "type": word}
     if kind in ("LeftSemi", "LeftAnti"):
-        return Relation({"join": made}, left.columns)
+        return Relation({"join": body}, left.columns)
     columns = (*_filled(left.columns, fills_left), *_filled(right.columns, fills_right))
-    return Relation({"join": made}, columns)
+    return Relation({"join": body}, columns)
 
 
 def _filled(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:
@@ -284,8 +284,8 @@ def _union(tree: SparkTree, functions: Functions) -> Relation:
         replace(column, type=SparkType(column.type.name, found))
         for column, found in zip(inputs[0].columns, nullable, strict=True)
     )
-    made = {"inputs": [one.message for one in inputs], "op": "SET_OP_UNION_ALL"}
-    return Relation({"set": made}, columns)
+    body = {"inputs": [one.message for one in inputs], "op": "SET_OP_UNION_ALL"}
+    return Relation({"set": body}, columns)
 
 
 def _below(tree: SparkTree, functions: Functions) -> Relation:

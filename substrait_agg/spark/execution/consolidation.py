@@ -47,7 +47,7 @@ def consolidate(
         return consolidate_partition(work, partition, partitions, streams).to_json()
 
     done = run_on_partitions(_exchanged(spark, work, partitions), add_up)
-    return Consolidated.combine([Consolidated.from_json(told) for told in done])
+    return Consolidated.combine([Consolidated.from_json(result) for result in done])
 
 
 def consolidate_here(work: Consolidation) -> Consolidated | None:

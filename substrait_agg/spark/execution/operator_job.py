@@ -290,7 +290,7 @@ def _on_spark(
         # Workers import what this function refers to, so it uses nothing of this module.
         return run_task(task_of(tasks, partition), batches if rows else ()).to_json()
 
-    return [TaskResult.from_json(told) for told in run_on_partitions(frame, work, rows=at_once)]
+    return [TaskResult.from_json(result) for result in run_on_partitions(frame, work, rows=at_once)]
 
 
 def _decimal_params(value: Expr | None) -> Params | None:

@@ -54,10 +54,10 @@ def run_on_partitions(
     """
     try:
         with nullcontext() if rows is None else _unweighed(frame.sparkSession.conf, rows):
-            told = frame.mapInArrow(_worker(work), _ANSWER).collect()
+            answers = frame.mapInArrow(_worker(work), _ANSWER).collect()
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
-    return [_checked(row.result) for row in told]
+    return [_checked(row.result) for row in answers]
 
 
 @contextmanager
@@ -97,8 +97,8 @@ def _answer(work: Callable[[], str]) -> str:
     try:
         return work()
     except SubstraitAggError as error:
-        told = {"code": error.code, "message": error.message, "help": error.help}
-        return json.dumps({"error": {**told, "path": error.path}})
+        fields = {"code": error.code, "message": error.message, "help": error.help}
+        return json.dumps({"error": {**fields, "path": error.path}})
 
 
 def _checked(text: str) -> str:

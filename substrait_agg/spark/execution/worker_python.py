@@ -35,14 +35,14 @@ def check_worker_python(spark: SparkSession) -> None:
     if is_this_python(worker):
         return
     try:
-        (told,) = run_on_partitions(spark.range(0, 1, 1, 1), lambda _partition, _rows: _version())
+        (answer,) = run_on_partitions(spark.range(0, 1, 1, 1), lambda _partition, _rows: _version())
     except RunFailed as error:
         if error.code not in _OF_PYTHON:
             raise
         raise python_differs(
             f"{error.message}: they run {worker}, but this process runs {sys.executable}"
         ) from error
-    found = json.loads(told)["version"]
+    found = json.loads(answer)["version"]
     if found != _minor():
         raise python_differs(
             f"the Python workers of Spark run {worker}, Python {found}, but this process runs {sys.executable}, Python {_minor()}"

@@ -101,8 +101,8 @@ def _rounded(number: Column, drop: Column, mode: str) -> Column:
     """Round a decimal(38,0) to a multiple of 10^`drop`."""
 
     def body(v: Column) -> Column:
-        held = F.when(v["drop"] < _POWERS, _multiple(mode)(v)).otherwise(_beyond(mode)(v))
-        return F.when(v["drop"] <= 0, v["number"]).otherwise(held)
+        rounded = F.when(v["drop"] < _POWERS, _multiple(mode)(v)).otherwise(_beyond(mode)(v))
+        return F.when(v["drop"] <= 0, v["number"]).otherwise(rounded)
 
     parts = F.struct(number.cast(_WHOLE).alias("number"), drop.cast("int").alias("drop"))
     return F.when(number.isNotNull() & drop.isNotNull(), decimals.let(parts, body))

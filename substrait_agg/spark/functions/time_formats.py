@@ -180,10 +180,10 @@ class _Fields:
             return F.make_date(year, month, day)
         ordinal = self.number("j")
         first = F.make_date(year, F.lit(1), F.lit(1))
-        made = F.date_add(first, (ordinal if ordinal is not None else F.lit(None)) - 1)
-        outside = F.year(made) != year
+        resolved = F.date_add(first, (ordinal if ordinal is not None else F.lit(None)) - 1)
+        outside = F.year(resolved) != year
         error = failure("DOMAIN_ERROR", "a year does not have this day").cast("date")
-        return F.when(outside, error).otherwise(made)
+        return F.when(outside, error).otherwise(resolved)
 
     def hour(self) -> Column:
         """Return the hour of the day."""

@@ -103,16 +103,16 @@ def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
     port, count = node.inputs[branch.port], rows.num_rows
     columns = [whole(rows.column(n)) for n in rows.column_names if n not in (WEIGHT, TIME)]
     first = sum(len(other.arguments) for other in node.inputs[: branch.port])
-    made = {f"k{i}": evaluate(key, columns, count) for i, key in enumerate(port.keys)}
+    prepared = {f"k{i}": evaluate(key, columns, count) for i, key in enumerate(port.keys)}
     for i, argument in enumerate(port.arguments, first):
-        made[f"x{i}"] = _argument(argument, columns, count)
+        prepared[f"x{i}"] = _argument(argument, columns, count)
     if node.weight != "append_only":
-        made[WEIGHT] = whole(rows.column(WEIGHT))
+        prepared[WEIGHT] = whole(rows.column(WEIGHT))
     if node.timed:
-        made[TIME] = _time(rows)
+        prepared[TIME] = _time(rows)
     if len(node.inputs) > 1:
-        made[PORT] = pa.repeat(pa.scalar(branch.port, pa.int8()), count)
-    table = pa.table(made or {"x": pa.repeat(pa.scalar(True), count)})
+        prepared[PORT] = pa.repeat(pa.scalar(branch.port, pa.int8()), count)
+    table = pa.table(prepared or {"x": pa.repeat(pa.scalar(True), count)})
     return _of_sets(table, node) if node.sets else table
 
 

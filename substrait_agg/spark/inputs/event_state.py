@@ -84,8 +84,8 @@ class EventState:
             given = heard or (EventTimeStats(),) * len(rules)
             sources = tuple(moved(*each, now) for each in zip(rules, before, given, strict=True))
             watermark = watermark_of(rules, sources, watermark, now)
-        made = replace(self, watermark=watermark, sources=sources)
-        return replace(made, idle=made._idle(now))
+        advanced = replace(self, watermark=watermark, sources=sources)
+        return replace(advanced, idle=advanced._idle(now))
 
     def instant(self, now: int) -> int:
         """Return the event time of the rows of a batch if groups expire by the clock.

@@ -130,13 +130,13 @@ def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitP
     shown = shown_operators(flow)
     if all(node.events for node in flow.operators if node.id in shown):
         return
-    told = ", ".join(source.label for source in sources)
+    labels = ", ".join(source.label for source in sources)
     raise UsageError(
         "EVENT_TIME_MISSING",
         "emission by watermark is not possible: no grouping key depends on event time"
         + (
-            f" ({told} is not a grouping key, and no grouping key is computed from it)"
-            if told
+            f" ({labels} is not a grouping key, and no grouping key is computed from it)"
+            if labels
             else ", and no --watermark is given"
         ),
         help=(

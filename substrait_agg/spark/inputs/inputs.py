@@ -341,8 +341,8 @@ def whole_origins(
     for origin in table_origins(flow):
         if readers[origin.table] == 1 and not every:
             continue
-        held = whole.get(origin.table, replace(origin, names=(), types=()))
-        typed = dict(zip(held.names, held.types, strict=True))
+        other = whole.get(origin.table, replace(origin, names=(), types=()))
+        typed = dict(zip(other.names, other.types, strict=True))
         typed |= dict(zip(origin.names, origin.types, strict=True))
         if origin.table in events:
             typed |= dict(events[origin.table].needed)

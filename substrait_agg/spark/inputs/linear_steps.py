@@ -86,8 +86,8 @@ def prepare(
     if len(node.inputs) > 1:
         chosen.append(F.lit(port).cast("tinyint").alias(PORT))
     # A frame needs at least one column to keep its rows; count(*) alone reads no column.
-    made = frame.select(*(chosen or [F.lit(True).alias("x")]))
-    return _masked(made, node) if plain else made
+    prepared = frame.select(*(chosen or [F.lit(True).alias("x")]))
+    return _masked(prepared, node) if plain else prepared
 
 
 def _unmasked(node: Node, columns: Sequence[Column]) -> list[Column]:
@@ -149,15 +149,15 @@ def _rows_of_set(
     """
     out = {i: F.when(F.lit(False), key) for i, key in plain.items() if i not in ordinals}
     out |= {i: F.get(w, F.lit(-1)) for i, w in windows.items() if i not in ordinals}
-    held = {i: key for i, key in plain.items() if i in ordinals}
+    set_keys = {i: key for i, key in plain.items() if i in ordinals}
 
     def struct(keys: Mapping[int, Column]) -> Column:
         return F.struct(*(keys[i].alias(f"k{i}") for i in sorted(keys)), *last)
 
     inside = next((i for i in windows if i in ordinals), None)
     if inside is None:
-        return F.array(struct({**out, **held}))
-    return F.transform(windows[inside], lambda w: struct({**out, **held, inside: w}))
+        return F.array(struct({**out, **set_keys}))
+    return F.transform(windows[inside], lambda w: struct({**out, **set_keys, inside: w}))
 
 
 def is_hop(expression: Expr) -> bool:

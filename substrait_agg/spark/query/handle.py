@@ -276,11 +276,11 @@ class Run:
     def _committed(self, progress: Progress) -> None:
         if not self._first or self._inputs.stream is None:
             self._timer.end("batch")
-        told = self._with_outputs(progress)
+        reported = self._with_outputs(progress)
         if self._options.progress is not None:
-            self._options.progress(told)
-        self._output_workers.wake(told)
-        self._observers.committed(told)
+            self._options.progress(reported)
+        self._output_workers.wake(reported)
+        self._observers.committed(reported)
 
     def wait(self) -> None:
         """Wait until the run ends, and deliver the view.

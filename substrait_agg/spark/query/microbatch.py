@@ -330,10 +330,10 @@ class MicroBatches(Generic[Rows]):
         if last is None or self._policy.due(0, 0) is None:
             return None
         storage = self._checkpoint.state
-        held = (
+        instants = (
             oldest(tree_of(storage, state[PENDING])) for state in last.operators if state[PENDING]
         )
-        since = min((instant for instant in held if instant is not None), default=None)
+        since = min((instant for instant in instants if instant is not None), default=None)
         return None if since is None else self._policy.due(since, self.clock())
 
     def _run_operators(

@@ -229,8 +229,8 @@ def reason_of(error: BaseException) -> str:
         return reasons[0]
     file, why = read.groups()
     causes = list(dict.fromkeys([why, *reasons[1:]] if why else reasons[1:]))
-    told = f": {causes[0]}" if causes else ""
-    return f"file {file} cannot be read{told}" + (f" ({causes[-1]})" if len(causes) > 1 else "")
+    cause = f": {causes[0]}" if causes else ""
+    return f"file {file} cannot be read{cause}" + (f" ({causes[-1]})" if len(causes) > 1 else "")
 
 
 def _reasons_in(text: str) -> Iterator[str]:

@@ -171,8 +171,8 @@ def _side_type(row: st.StructType) -> st.StructType:
 
 
 def _side(name: str, operations: Sequence[str], weight: int) -> Column:
-    made = F.struct(F.col(name).alias("row"), F.lit(weight).cast("bigint").alias("weight"))
-    return F.when(F.col("op").isin(*operations), made)
+    row = F.struct(F.col(name).alias("row"), F.lit(weight).cast("bigint").alias("weight"))
+    return F.when(F.col("op").isin(*operations), row)
 
 
 # --- faults of events -----------------------------------------------------------------------------
@@ -181,10 +181,10 @@ def _side(name: str, operations: Sequence[str], weight: int) -> Column:
 def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
     op = F.col("op")
     known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
-    told = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
+    shown = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
     return [
         (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or one of its values does not fit its column")),
-        (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), told, F.lit("; supported operations are c, r, u and d"))),
+        (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), shown, F.lit("; supported operations are c, r, u and d"))),
         (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete event does not contain the old row")),
         (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an insert or update event does not contain the new row")),
         *_omission_faults(origin, table),
@@ -325,8 +325,8 @@ def _has_digits(column: Column) -> Column:
 def _unscaled(column: Column, type_: Type, what: str) -> Column:
     """Convert bytes, a signed big-endian unscaled number, to a decimal."""
     error = F.raise_error(F.lit(f"[VALUE_OUT_OF_RANGE] {what} has a decimal of more than 16 bytes"))
-    told = _unscaled_text(column, type_)
-    text = F.when(_has_digits(column), told).otherwise(error.cast("string"))
+    digits = _unscaled_text(column, type_)
+    text = F.when(_has_digits(column), digits).otherwise(error.cast("string"))
     return F.when(column.isNotNull(), text).cast(to_spark(type_))
 
 
@@ -418,12 +418,12 @@ def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
         if unit == "text":
             return column.cast(target)
         ticks = _ticks(column, unit, what)
-        made = (
+        instant = (
             zoneless(ticks)
             if type_.kind == "precision_timestamp"
             else F.call_function("time_from_micros", ticks)
         )
-        return made.cast(target)
+        return instant.cast(target)
 
     def broken(column: Column) -> Column:
         if unit == "text":
@@ -486,11 +486,11 @@ def texts(events: DataFrame, value: str, keyed: UpsertSource | None) -> DataFram
     inner = F.when(
         F.get_json_object(key, "$.schema").isNotNull(), F.get_json_object(key, "$.payload")
     ).otherwise(key)
-    told = F.when(
+    fault = F.when(
         F.json_object_keys(inner).isNotNull(),
         F.concat(F.lit('{"op":"d","before":'), inner, F.lit("}")),
     )
-    return events.select(F.coalesce(text, told).alias("t"), *place)
+    return events.select(F.coalesce(text, fault).alias("t"), *place)
 
 
 def order_fields(keyed: UpsertSource | None) -> list[st.StructField]:
@@ -531,17 +531,17 @@ def removed(origin: TableOrigin, keyed: UpsertSource, row: st.StructType) -> Col
     """
     names = [origin.names[k] for k in keyed.keys]
     before, after = F.col("before"), F.col("after")
-    told = reduce(lambda a, b: a & b, (before.getField(n).isNotNull() for n in names))
+    complete = reduce(lambda a, b: a & b, (before.getField(n).isNotNull() for n in names))
     moved = reduce(
         lambda a, b: a | b, (~before.getField(n).eqNullSafe(after.getField(n)) for n in names)
     )
-    other = (F.col("op") == "u") & F.coalesce(told & moved, F.lit(False))
+    other = (F.col("op") == "u") & F.coalesce(complete & moved, F.lit(False))
     parts = (
         (before.getField(f.name) if f.name in names else F.lit(None).cast(f.dataType)).alias(f.name)
         for f in row.fields
     )
-    made = F.struct(F.struct(*parts).alias("row"), F.lit(-1).cast("bigint").alias("weight"))
-    return F.when((F.col("op") == "d") | other, made)
+    removed_row = F.struct(F.struct(*parts).alias("row"), F.lit(-1).cast("bigint").alias("weight"))
+    return F.when((F.col("op") == "d") | other, removed_row)
 
 
 def unavailable(row: Column, name: str) -> Column:

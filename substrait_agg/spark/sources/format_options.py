@@ -87,19 +87,19 @@ def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
     """
     known = {name.lower(): name for name in OPTIONS[format_]}
     refused = {name.lower(): reason for name, reason in NOT_TAKEN.items()}
-    made: dict[str, str] = {}
+    respelled: dict[str, str] = {}
     for given, value in options.items():
         name = given if "." in given else known.get(given.lower())
         if name is None and given.lower() in refused:
             raise ValueError(f"{given} is not supported: {refused[given.lower()]}")
         if name is None:
             raise KeyError(given)
-        if name in made:
+        if name in respelled:
             raise ValueError(f"{name} is given twice")
         if name == "header" and value.lower() not in ("true", "false"):
             raise ValueError(f"header={value} is not true or false")
-        made[name] = value
-    return made
+        respelled[name] = value
+    return respelled
 
 
 def nearest(name: str, format_: str) -> str | None:

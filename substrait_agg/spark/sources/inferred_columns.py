@@ -218,5 +218,5 @@ def _of_spark(schema: Any) -> pa.Schema:
     """Return the columns of a schema of Spark."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    made: pa.Schema = to_arrow_schema(schema)
-    return plannable(made)
+    columns: pa.Schema = to_arrow_schema(schema)
+    return plannable(columns)

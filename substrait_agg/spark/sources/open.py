@@ -290,8 +290,8 @@ def _failing(
     for _, text in weight.faults:  # the weight of a bad row is null, so it is computed only once
         value = F.coalesce(value, F.raise_error(text).cast("bigint"))
     shaped = plain.select(*_named(columns), value.cast("bigint").alias(WEIGHT))
-    made = [F.col(column_name(i)) for i in range(len(columns))]
-    faults = null_faults(origin, table, made, F.col(WEIGHT))
+    inputs = [F.col(column_name(i)) for i in range(len(columns))]
+    faults = null_faults(origin, table, inputs, F.col(WEIGHT))
     return shaped.filter(raise_on(faults)) if faults else shaped
 
 

@@ -138,13 +138,13 @@ class ParquetReader:
             found = self._found(file)
             read = file.read(columns=[column.name for column in found], use_threads=False)
             rows = file.metadata.num_rows
-        made = {}
+        columns = {}
         for i, column in enumerate(self.columns):
             known = column in found
             values = whole(read.column(column.name)) if known else pa.nulls(rows, column.target)
-            made[column_name(i)] = _converted(values, column)
-        made[WEIGHT] = self._weights(read, rows)
-        return pa.table(made)
+            columns[column_name(i)] = _converted(values, column)
+        columns[WEIGHT] = self._weights(read, rows)
+        return pa.table(columns)
 
     def _found(self, file: pq.ParquetFile) -> list[_Column]:
         """Return the columns that a file has, each once."""
@@ -258,12 +258,12 @@ def _converted(values: pa.Array, column: _Column) -> pa.Array:
         raise ValueError(column.name)
     if column.target == pa.string():
         values.validate(full=True)
-    made = values.cast(column.target)
+    converted = values.cast(column.target)
     first = None
     if pa.types.is_date(column.target):
         first = _FIRST_DATE
     elif pa.types.is_timestamp(column.target) and column.target.tz is not None:
-        made, first = made.view(pa.timestamp("us")), _FIRST_INSTANT
-    if first is not None and pc.any(pc.less(made, first)).as_py():
+        converted, first = converted.view(pa.timestamp("us")), _FIRST_INSTANT
+    if first is not None and pc.any(pc.less(converted, first)).as_py():
         raise ValueError(column.name)
-    return made if made.type == column.target else made.view(column.target)
+    return converted if converted.type == column.target else converted.view(column.target)

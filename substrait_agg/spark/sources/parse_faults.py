@@ -96,12 +96,12 @@ def _json_faults(columns: Sequence[TextColumn], table: str) -> list[Fault]:
 def _column_fault(text: Column, column: TextColumn, table: str) -> Fault:
     of_table = f" of table {table}" if table else ""
     start = f"[ROW_UNREADABLE] column {column.name}{of_table} has the value '"
-    told = F.concat(
+    message = F.concat(
         F.lit(start),
         F.left(text, F.lit(_SHOWN)),
         F.lit(f"', which is not a valid {replace(column.type, nullable=False)}"),
     )
-    return text.isNotNull() & column.value.isNull(), told
+    return text.isNotNull() & column.value.isNull(), message
 
 
 def _unparsed(table: str, form: str) -> Column:

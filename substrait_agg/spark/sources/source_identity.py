@@ -59,12 +59,12 @@ def check_locations(store: Checkpoint, places: Sequence[InputPlace], *, accept: 
     moved = [p for p in last.inputs if now.get(p.table, p.place) != p.place]
     if not moved:
         return
-    told = "; ".join(
+    differences = "; ".join(
         f"{p.table} was read from {p.place} and is now read from {now[p.table]}" for p in moved
     )
     raise StateRefused(
         "SOURCE_DIFFERS",
-        f"the source differs from the checkpoint: {told}",
+        f"the source differs from the checkpoint: {differences}",
         help="give the source as before; if the files were only moved, link them under their old path, which Spark "
         "has recorded. --accept-source-change continues with the new location: files there that Spark has not "
         "read count as new rows",

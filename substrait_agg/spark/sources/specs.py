@@ -305,9 +305,9 @@ def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str
     except KeyError as error:
         name = str(error.args[0])
         near = nearest(name, format_)
-        told = "change events" if format_ == "debezium" else format_
+        kind = "change events" if format_ == "debezium" else format_
         raise _bad(
-            "SPEC_OPTION_UNKNOWN", text, f"{name} is not an option of {told}",
+            "SPEC_OPTION_UNKNOWN", text, f"{name} is not an option of {kind}",
             f"did you mean {near}? docs/formats.md lists the options" if near else
             f"the options are {', '.join(sorted(OPTIONS[format_]))}",
         ) from error  # fmt: skip

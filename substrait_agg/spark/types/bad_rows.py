@@ -38,8 +38,8 @@ def error_text(code: str, text: str) -> Column:
 def first_fault(faults: Sequence[Fault]) -> Column:
     """Return the text of the first fault of a row; null if the row has no fault."""
     text = F.lit(None).cast("string")
-    for broken, told in reversed(faults):
-        text = F.when(broken, told).otherwise(text)
+    for broken, reason in reversed(faults):
+        text = F.when(broken, reason).otherwise(text)
     return text
 
 
@@ -63,8 +63,8 @@ def record(faults: Sequence[Fault], row: Column) -> Column:
     """
     message = first_fault(faults)
     parts = (F.col(FILE), F.col(POSITION), F.coalesce(row, F.lit("")), message)
-    made = F.struct(*(part.alias(name) for name, part in zip(RECORD, parts, strict=True)))
-    return F.when(message.isNotNull(), made)
+    fields = F.struct(*(part.alias(name) for name, part in zip(RECORD, parts, strict=True)))
+    return F.when(message.isNotNull(), fields)
 
 
 def is_good() -> Column:

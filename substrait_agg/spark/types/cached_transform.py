@@ -39,13 +39,16 @@ class RecordedTransform:
         """Apply ``DataFrame.withColumns``; return itself if `columns` is empty."""
         if not columns:
             return self
-        names, made = self._frame._jseq(list(columns)), self._frame._jcols(*columns.values())
-        return self._then(lambda frame: frame.withColumns(names, made))
+        names, java_columns = (
+            self._frame._jseq(list(columns)),
+            self._frame._jcols(*columns.values()),
+        )
+        return self._then(lambda frame: frame.withColumns(names, java_columns))
 
     def select(self, *columns: Column) -> RecordedTransform:
         """Apply ``DataFrame.select``."""
-        made = self._frame._jcols(*columns)
-        return self._then(lambda frame: frame.select(made))
+        java_columns = self._frame._jcols(*columns)
+        return self._then(lambda frame: frame.select(java_columns))
 
     def grouped(self, keys: tuple[str, ...], first: Column, *others: Column) -> RecordedTransform:
         """Apply ``DataFrame.groupBy`` and then ``agg``."""
@@ -55,8 +58,8 @@ class RecordedTransform:
 
     def repartitionById(self, partitions: int, place: Column) -> RecordedTransform:  # noqa: N802 - the name in `DataFrame`
         """Apply ``DataFrame.repartitionById``."""
-        made = place._jc
-        return self._then(lambda frame: frame.repartitionById(partitions, made))
+        java_column = place._jc
+        return self._then(lambda frame: frame.repartitionById(partitions, java_column))
 
     def coalesce(self, partitions: int) -> RecordedTransform:
         """Apply ``DataFrame.coalesce``."""
@@ -77,8 +80,8 @@ class RecordedTransform:
         )
 
 
-def _wrapped(made: Any, frame: DataFrame) -> DataFrame:
-    whole: DataFrame = type(frame)(made, frame.sparkSession)
+def _wrapped(java_frame: Any, frame: DataFrame) -> DataFrame:
+    whole: DataFrame = type(frame)(java_frame, frame.sparkSession)
     return whole
 
 
@@ -105,7 +108,7 @@ class TransformCache:
         if key not in self._steps:
             whole, self._steps[key] = make(RecordedTransform(frame)).result
             return whole
-        made = frame._jdf
+        java_frame = frame._jdf
         for step in self._steps[key]:
-            made = step(made)
-        return _wrapped(made, frame)
+            java_frame = step(java_frame)
+        return _wrapped(java_frame, frame)

@@ -222,15 +222,15 @@ def _nested_misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Co
 
 
 def _any_misfit(elements: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
-    told = misfit(F.lit(None).cast(actual), actual, type_)
-    if told is None:
+    fault = misfit(F.lit(None).cast(actual), actual, type_)
+    if fault is None:
         return None
 
     def broken(element: Column) -> Column:
         test = misfit(element, actual, type_)
         return F.lit(False) if test is None else F.coalesce(test[0], F.lit(False))
 
-    return F.exists(elements, broken), told[1]
+    return F.exists(elements, broken), fault[1]
 
 
 def misfit_text(what: str, words: str) -> Column:
@@ -291,8 +291,8 @@ def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: st
         return F.transform_values(column, lambda _k, v: converted(v, value_type, value, what))
     fields = zip(_fields(actual), type_.children, strict=True)
     parts = [converted(column.getField(f.name), f.dataType, t, what) for f, t in fields]
-    made = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
-    return F.when(column.isNotNull(), made)
+    struct = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
+    return F.when(column.isNotNull(), struct)
 
 
 def _checked(type_: Type) -> bool:

@@ -81,14 +81,14 @@ def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
     """
     found = []
     for record in records(folder):
-        told = record.read()
-        if told is None:
+        state = record.read()
+        if state is None:
             continue
-        had = max(-1 if told[0] is None else told[0], *_numbers_of_files(record.output), -1)
+        had = max(-1 if state[0] is None else state[0], *_numbers_of_files(record.output), -1)
         if record.output.startswith(DELTA) and had == version:
             had = version + 1  # unknown without the table, so assume a transaction
         if had > version:
-            found.append((record, had, told[1]))
+            found.append((record, had, state[1]))
     return found
 
 
@@ -171,8 +171,8 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
 
 
 def _recorded_version(record: Record) -> int:
-    told = record.read()
-    return -1 if told is None or told[0] is None else told[0]
+    state = record.read()
+    return -1 if state is None or state[0] is None else state[0]
 
 
 def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:

@@ -134,15 +134,15 @@ def _with_restored_entries(
     if not later:
         raise _lost(log, f"entry {missing[0]} of the file log of a source is missing")
     head, lines = read_entry_lines(later[0].path)
-    made = []
+    restored = []
     for name, number in numbers.items():
         whole = name.endswith(COMPACT)
         chosen = [text for n, text in lines if n == number or (whole and n < number)]
         content = "\n".join([head, *chosen])
         if zlib.crc32(content.encode()) != noted[name]:
             raise _lost(log, f"entry {name} of the file log of a source cannot be rebuilt")
-        made.append((log / name, content))
-    return made
+        restored.append((log / name, content))
+    return restored
 
 
 def _rebuilt(

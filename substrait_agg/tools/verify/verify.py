@@ -230,10 +230,10 @@ class _Verification:
         for tree in all_trees(snapshot):
             check_ranges(tree.runs, path, self._found, HASH_MAX)
             for run in tree.runs:
-                told = (run.name, run.rows, run.bytes, run.crc)
-                if told in self._looked_at:
+                identity = (run.name, run.rows, run.bytes, run.crc)
+                if identity in self._looked_at:
                     continue
-                self._looked_at.add(told)
+                self._looked_at.add(identity)
                 where = f"state/{run.name}"
                 if self._is_whole(self._checkpoint.state, run, where):
                     with self._found.caught("RUN_DAMAGED", where):
@@ -390,9 +390,9 @@ def check_levels(
 ) -> None:
     """Compare the counters of a version that are totals with its state."""
     for name, level in levels.items():
-        told = snapshot.counters.get(name, level)
-        if told != level:
-            message = f"its counter {name} is {told}, but its state has {level}"
+        counter = snapshot.counters.get(name, level)
+        if counter != level:
+            message = f"its counter {name} is {counter}, but its state has {level}"
             found.fault("COUNTS_DIFFER", path, message)
 
 
@@ -535,8 +535,8 @@ def check_ranges(runs: tuple[RunFile, ...], path: str, found: FindingCollector, 
         pieces.setdefault(run.name, []).append(run)
     for name, parts in pieces.items():
         ordered = sorted(parts, key=_low)
-        told = {(part.rows, part.bytes, part.crc) for part in parts}
-        if len(told) > 1:
+        contents = {(part.rows, part.bytes, part.crc) for part in parts}
+        if len(contents) > 1:
             found.fault("RUN_METADATA_WRONG", path, f"{name} is listed with different sizes")
         if any(b.low <= a.high for a, b in pairwise(ordered)):
             found.fault("RANGES_OVERLAP", path, f"{name} is live twice for the same hashes")

@@ -135,22 +135,22 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 def _added(parts: Iterable[pa.Table]) -> pa.Table:
     """Consolidate rows in pieces: add up weights and leave out rows of weight 0."""
-    held: list[pa.Table] = [pa.table({WEIGHT: pa.array([], pa.int64())})]
+    buffered: list[pa.Table] = [pa.table({WEIGHT: pa.array([], pa.int64())})]
     rows, most = 0, ROWS_AT_ONCE
     for part in parts:
         if not part.num_rows:
             continue
-        held = [*held, part] if rows else [part]
+        buffered = [*buffered, part] if rows else [part]
         rows += part.num_rows
         if rows > most:
-            held = [_collapsed(held)]
-            rows = held[0].num_rows
+            buffered = [_collapsed(buffered)]
+            rows = buffered[0].num_rows
             most = max(ROWS_AT_ONCE, 2 * rows)
-    return _collapsed(held)
+    return _collapsed(buffered)
 
 
-def _collapsed(held: list[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables(held)
+def _collapsed(parts: list[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables(parts)
     if not rows.num_rows:
         return rows
     names = rows.column_names[:-1]
