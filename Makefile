@@ -44,7 +44,7 @@ soak: $(READY) java
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[soak]'
 	$(RUN) -m pytest --hypothesis-profile deep -m 'soak or hypothesis'
 
-# The projects in docs/examples: Spark Connect, declarative pipelines, and dbt in an environment of its own.
+# The projects in docs/examples: Spark Connect, declarative pipelines; dbt, SQLMesh and Airflow in environments of their own.
 examples: $(READY) java
 	$(RUN) -m pytest -m soak tests/examples
 

@@ -16,6 +16,7 @@ import pytest
 
 import substrait_agg as sa
 from tests.e2e.rows import bag
+from tests.examples.environments import installed
 
 PROJECT = Path(__file__).parents[2] / "docs" / "examples" / "dbt"
 PACKAGES = ("dbt-core>=1.9,<1.11", "dbt-duckdb<1.11")
@@ -31,11 +32,7 @@ pytestmark = pytest.mark.soak
 @pytest.fixture(scope="module")
 def dbt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of dbt."""
-    home = tmp_path_factory.mktemp("dbt")
-    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-    install = [str(home / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, *PACKAGES], check=True)
-    return home / "bin" / "dbt"
+    return installed(tmp_path_factory.mktemp("dbt"), *PACKAGES) / "dbt"
 
 
 def matches(rows: list[tuple[str, int | None]]) -> pa.Table:

@@ -1,0 +1,1 @@
+CREATE MATERIALIZED VIEW best AS SELECT max(goals) AS most FROM totals;
