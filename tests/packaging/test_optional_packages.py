@@ -102,6 +102,41 @@ print(names, pyspark_substrait_agg.DefaultSource.name(), [str(f) for f in files(
     assert result.stdout.strip() == f"{['pyspark_substrait_agg']} substrait_agg {typed}"
 
 
+@pytest.mark.spark
+def test_a_run_from_the_wheel_is_read_by_spark(fresh: Environment, tmp_path: Path) -> None:
+    """The script, the run, Python workers and the data source have nothing but the wheel and its packages."""
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "a.csv").write_text("team,goals\na,2\nb,1\na,3\n")
+    checkpoint = tmp_path / "checkpoint"
+    command = [
+        "run", "--query", "SELECT team, sum(goals) AS goals FROM matches GROUP BY team", "--source",
+        f"matches=csv:{source}", "--checkpoint", str(checkpoint), "--output", "batch-csv", "--no-progress",
+    ]  # fmt: skip
+    program = f"""
+import os, runpy, sys
+sys.argv = ["substrait-agg", *{command!r}]
+try:
+    runpy.run_path({str(fresh.folder / "bin" / "substrait-agg")!r}, run_name="__main__")
+except SystemExit as ended:
+    assert not ended.code, ended.code
+import substrait_agg
+assert {str(fresh.folder)!r} in substrait_agg.__file__, substrait_agg.__file__
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+rows = SparkSession.builder.master("local[1]").getOrCreate().read.format("substrait_agg").load({str(checkpoint)!r})
+print(sorted(map(tuple, rows.collect())))
+"""
+    result = fresh.call("-c", program, packages=(*RUN_PACKAGES, "datafusion"), program="python")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert sorted(lines[:-1]) == ["a,5", "b,1", "team,goals"], result.stdout
+    assert lines[-1] == "[('a', 5), ('b', 1)]"
+    shown = fresh.call("view", checkpoint, "--format", "csv")
+    assert sorted(shown.stdout.splitlines()) == ["a,5", "b,1", "team,goals"]
+    assert fresh.call("state", "verify", checkpoint).returncode == 0
+
+
 def test_a_run_says_which_package_of_spark_is_missing(
     fresh: Environment, run_arguments: list[str]
 ) -> None:
