@@ -362,6 +362,7 @@ def run(
     keep_for: str | None = None,
     accept_source_change: bool = False,
     evolve: bool = False,
+    latency: str | None = None,
 ) -> Run:
     """Start a run that maintains the plan over its sources, or continue the run of a checkpoint.
 
@@ -434,6 +435,9 @@ def run(
         evolve: continue a checkpoint with a plan that has other measures or other names. Measures
             of both plans keep their state. New measures are computed from stored state, or the run
             is refused with EVOLVE_REFUSED.
+        latency: target duration of a batch, such as ``2s``. A batch takes as many bytes of files as
+            stay below it, and at least one file per table. ``batch-files=`` in a SPEC stays an
+            upper limit. All streams have to be files given as a SPEC.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``. The first version is committed when
@@ -445,7 +449,7 @@ def run(
             KEY_COLUMN_UNKNOWN.
         StateRefused: the checkpoint belongs to another plan (PLAN_DIFFERS), is damaged
             (STATE_DAMAGED) or cannot evolve (EVOLVE_REFUSED).
-        UsageError: OPTION_INVALID or OPTION_CONFLICT; PYSPARK_MISSING, PANDAS_MISSING or
+        UsageError: OPTION_INVALID, OPTION_CONFLICT or LATENCY_NOT_SUPPORTED; PYSPARK_MISSING, PANDAS_MISSING or
             JAVA_MISSING.
         RunFailed: Spark could not start (SPARK_NOT_STARTED, RUN_NOT_STARTED), or the first version
             could not be computed (BATCH_FAILED).

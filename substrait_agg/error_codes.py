@@ -71,6 +71,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("VIEW_UNKNOWN", "there is no view with this name", "use one of the names in the message"),
         ("VIEW_NAME_MISSING", "the checkpoint has several views, and no name says which one is meant", "add --name NAME"),
         ("TTL_MEANINGLESS", "--ttl has no effect on this plan: none of its groups can expire", "remove --ttl"),
+        ("LATENCY_NOT_SUPPORTED", "--latency limits batches of files, and a table is another kind of stream; or this release of Spark cannot change limits during a run", "remove --latency, or give the table as files; other sources have limits of their own, such as maxOffsetsPerTrigger"),
         ("OPTION_CONFLICT", "options exclude each other", "remove one of them"),
         ("PARTITIONS_INVALID", "the number of state partitions is not a power of two, or is too large", "use 1, 2, 4, 8, ..."),
         ("OPERATOR_UNKNOWN", "the plan of the checkpoint has no operator with this number", "use a number that substrait-agg state ls lists"),

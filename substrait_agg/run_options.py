@@ -56,6 +56,12 @@ class RunOptions:
         "DIR",
     )
     until: str = "done"
+    latency: str | None = _option(
+        None,
+        "Target duration of a batch, such as 2s. Batches take as many bytes of files as stay below it, and at least one "
+        "file per table. batch-files= in a source stays an upper limit.",
+        "INTERVAL",
+    )
     emit: str = _option(
         "batch",
         "When the changes of a group are emitted. batch: after every batch with rows of the group; watermark: when "
@@ -137,6 +143,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Check all options that need a check."""
         _ = self.trigger, self.retention, self.emit_policy, self.state_ttl, self.early
+        _ = self.target_seconds
 
     @cached_property
     def trigger(self) -> str:
@@ -149,6 +156,18 @@ class RunOptions:
             help = "write an interval as 500ms, 5s, 1m or 1h"
             raise UsageError("OPTION_INVALID", message, help=help, path="until")
         return f"{interval // 1000} milliseconds"
+
+    @cached_property
+    def target_seconds(self) -> float | None:
+        """Return the target duration of a batch in seconds; None without one."""
+        if self.latency is None:
+            return None
+        target = microseconds(self.latency)
+        if not target:
+            message = f"{self.latency!r} is not a duration"
+            help = "write a duration as 500ms, 5s, 1m or 1h"
+            raise UsageError("OPTION_INVALID", message, help=help, path="latency")
+        return target / 1e6
 
     @cached_property
     def retention(self) -> Retention:

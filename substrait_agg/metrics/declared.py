@@ -109,6 +109,16 @@ def _committed(progress: Progress) -> Iterable[Sample]:
     return (Sample((), progress.committed),) if progress.committed else ()
 
 
+def _known(value: Callable[[Progress], Number | None]) -> Read:
+    """Return a reader of a value that only some runs have."""
+
+    def read(progress: Progress) -> Iterable[Sample]:
+        known = value(progress)
+        return () if known is None else (Sample((), known),)
+
+    return read
+
+
 def _batches(progress: Progress) -> Iterable[Sample]:
     bounds = (*BATCH_SECONDS, float("inf"))
     counts = zip(bounds, accumulate(progress.batch_times), strict=True)
@@ -131,6 +141,8 @@ METRICS: tuple[Metric, ...] = (
                                                          "while unknown."), _watermark),
     Metric("batches_total", "counter", "versions", (), "Versions committed.", _plain(lambda p: p.batches)),
     Metric("batch_seconds", "histogram", "seconds", (), "Duration of batches, from reading rows to the commit.", _batches),
+    Metric("batch_target_seconds", "gauge", "seconds", (), "Duration that a batch should not exceed (--latency); absent without it.", _known(lambda p: p.target_seconds)),
+    Metric("batch_limit_bytes", "gauge", "bytes", (), "Most bytes of files that the last batch could take (--latency), except that it takes at least one file per table.", _known(lambda p: p.limit_bytes)),
     Metric("rows_per_second", "gauge", "rows", (), "Input rows of the last batch, divided by its duration.", _plain(lambda p: p.rows_per_second)),
     Metric("input_rows_total", "counter", "rows", _OPERATOR, "Rows that reached the operator.", _per_operator(lambda o: o.input_rows)),
     Metric("exchanged_rows_total", "counter", "rows", _OPERATOR, "Rows exchanged between tasks: partial sums per key, or all rows if partial sums would not be fewer.", _per_operator(lambda o: o.partial_rows)),

@@ -147,6 +147,8 @@ class Progress:
         checkpoint: path of the checkpoint.
         start_phases: seconds of each phase (`startup.PHASES`) from the call of ``run`` to the first
             commit; empty before it.
+        target_seconds: duration that a batch should not exceed; None without ``latency``.
+        limit_bytes: limit of the last batch; None without ``latency``.
         views: progress per view; empty for the view of one plan without a name.
     """
 
@@ -179,6 +181,8 @@ class Progress:
     checkpoint: str = ""
     start_phases: tuple[tuple[str, float], ...] = ()
     views: tuple[ViewProgress, ...] = ()
+    target_seconds: float | None = None
+    limit_bytes: int | None = None
 
     @property
     def input_ended(self) -> bool:

@@ -37,8 +37,8 @@ def watermark_text(watermark: int | None) -> str:
 def progress_line(progress: Progress) -> str:
     """Return one line with the version, rows, groups, changes and rows per second.
 
-    Late rows, bad rows, waiting groups, quarantined rows and failing outputs follow if there are
-    any.
+    The limit of the batch follows if the run has a target duration; late rows, bad rows, waiting
+    groups, quarantined rows and failing outputs follow if there are any.
     """
     return (
         f"version {progress.version}: {progress.input_rows:,} rows, "
@@ -85,6 +85,8 @@ def status_line(version: int, progress: Progress | None) -> str:
 def _notable(progress: Progress) -> Iterator[str]:
     if progress.watermark is not None:
         yield f"watermark {watermark_text(progress.watermark)}"
+    if progress.limit_bytes is not None:
+        yield f"limit {progress.limit_bytes / 1e6:,.1f} MB"
     counts = (
         (progress.late_rows, "late rows"),
         (progress.bad_rows, "bad rows"),

@@ -33,6 +33,8 @@ FULL = Progress(
     operators=(OperatorProgress(0, input_rows=20), OperatorProgress(1, input_rows=10)),
     trees=(TreeSize(0, "group", 2, 40, 4096),),
     views=(ViewProgress("revenue", 5),),
+    target_seconds=2.0,
+    limit_bytes=4096,
     sinks=(SinkProgress(HOSTILE, version=2, lag=1, delivered=3, failures=4, seconds=0.5),),
     started=1.5e9,
     committed=1.6e9,

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.spark
 
 COLUMNS = {"k": "i64", "x": "i64"}
 FILES = 14
-UNKNOWN = {"watermark_seconds", "view_changes_total"}
-"""What a run without a watermark does not know, and one whose view has no name."""
+UNKNOWN = {"watermark_seconds", "view_changes_total", "batch_target_seconds", "batch_limit_bytes"}
+"""What a run without a watermark or target duration does not know, and one whose view has no name."""
 
 
 def plan() -> str:

@@ -166,6 +166,12 @@ class Inputs:
         else:
             self._first.append((node, branch, rows))
 
+    @property
+    def streams(self) -> tuple[Source, ...]:
+        """Return the sources of the tables, in the order of the sources of the stream."""
+        opened = dict.fromkeys(use.opened for use in self._table_uses)
+        return tuple(self._sources[origin.table] for origin in opened)
+
     def first_rows(self, node: Node, port: int) -> DataFrame:
         """Return the rows of the first version that come in through a port."""
         return union_all([r for n, b, r in self._first if n.id == node.id and b.port == port])

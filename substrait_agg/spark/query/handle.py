@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.notices import notice
 from substrait_agg.redaction import safe_cause
 from substrait_agg.run_options import RunOptions
+from substrait_agg.spark.admission.read_limits import AdmissionControl, has_own_limit
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_state import EventOptions
@@ -111,6 +113,9 @@ class Run:
         self._stopped = False
         self._first = True
         self._query: StreamingQuery | None = None
+        target = self._options.target_seconds
+        bounded = [has_own_limit(source) for source in inputs.streams]
+        self._admission = None if target is None else AdmissionControl(self._spark, target, bounded)
         output_workers.begin(self._unread)
         # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
@@ -226,9 +231,17 @@ class Run:
         sources = planned_sources(self._logs.folder, batch)
         count = partial(add_input_rows, self._spark, query)
         state = self._batches.event_state
+        began = time.monotonic()
+        if self._admission is not None:
+            self._admission.begin()
         with self._inputs.batch(frame, state, instant, sources, count) as inputs:
             self._executor.session = session
             self._batches.run(inputs.frames, query, batch, inputs.times, inputs.tables)
+        if self._admission is not None:
+            # A restarted run computes a batch that was planned long ago.
+            waited = 0.0 if first else max(since - instant, 0) / 1e6
+            files = [len(source.files or ()) for source in sources]
+            self._admission.end(query, time.monotonic() - began + waited, files)
         if self._endless and first:
             self._batch_timer.set(self._batches.due())
         elif self._endless:
@@ -271,6 +284,8 @@ class Run:
             progress,
             sinks=self._output_workers.progress(progress.version),
             start_phases=self._timer.phases,
+            target_seconds=None if self._admission is None else self._admission.target,
+            limit_bytes=None if self._admission is None else self._admission.limit,
         )
 
     def _committed(self, progress: Progress) -> None:

@@ -25,6 +25,7 @@ from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
+from substrait_agg.spark.admission.read_limits import with_first_limits
 from substrait_agg.spark.execution.worker_python import check_worker_python
 from substrait_agg.spark.executors.executor import Executor
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
@@ -228,7 +229,15 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
         check_outputs_go_on(of_view.outputs, store.folder, known, SparkWriter, of_view.view)
     check_free(store.folder)
     return CheckedRun(
-        options, flow, chosen, events, store, document, places, found is not None, outputs
+        options,
+        flow,
+        with_first_limits(chosen, options),
+        events,
+        store,
+        document,
+        places,
+        found is not None,
+        outputs,
     )
 
 

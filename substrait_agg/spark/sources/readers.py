@@ -28,6 +28,9 @@ NO_FILE_TOO_OLD = "100000d"
 """A value of ``maxFileAge`` that excludes no file. Spark's default skips files a week older than
 the newest file."""
 
+LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
+"""Spark's options that limit the files of a batch, in lower case."""
+
 LOCATION_OPTION = {"kafka": "subscribe"}
 """Format without a path -> the option that takes the location."""
 
@@ -98,10 +101,19 @@ def _read_files(
     options = {**({} if spec.static else streamed), **dict(spec.options), **extra}
     if place.only_file:
         options["pathGlobFilter"] = place.only_file
-    if spec.batch_files is not None:
-        options["maxFilesPerTrigger"] = str(spec.batch_files)
+    options |= _batch_limit(spec)
     reader = _reader(spark, spec).format(spec.format).options(**options).schema(schema)
     return reader.load(place.path)
+
+
+def _batch_limit(spec: SourceSpec) -> dict[str, str]:
+    """Return the option that limits a batch, besides those that the user gave by Spark's names."""
+    if spec.batch_files is not None:
+        return {"maxFilesPerTrigger": str(spec.batch_files)}
+    limited = any(name.lower() in LIMITS for name, _ in spec.options)
+    if spec.first_bytes is None or spec.static or limited:
+        return {}
+    return {"maxBytesPerTrigger": str(spec.first_bytes)}
 
 
 SchemaOf = Callable[

@@ -82,6 +82,8 @@ class SourceSpec:
         bad_rows: what happens to a row that is unreadable or violates the plan.
         columns: the columns of the table in the plan, for files without a header.
         static: whether all rows are read once, in the first version.
+        first_bytes: the limit of the first batch of a run that chooses the limits itself, in bytes;
+            it does not apply where another limit is given.
     """
 
     format: str
@@ -96,6 +98,7 @@ class SourceSpec:
     bad_rows: BadRowPolicy = "fail"
     columns: tuple[str, ...] = ()
     static: bool = False
+    first_bytes: int | None = None
 
     @property
     def by_position(self) -> bool:

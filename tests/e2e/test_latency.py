@@ -1,0 +1,147 @@
+"""Runs with a target duration: which files Spark takes into a batch, and what a killed run leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pytest
+
+import substrait_agg as sa
+from substrait_agg.spark.admission import read_limits
+from substrait_agg.spark.admission.read_limits import AdmissionControl
+from substrait_agg.spark.offsets.planned_files import planned_sources
+from tests.e2e.feeds import Change, Feed
+from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, projected, read
+from tests.e2e.rows import bag
+from tests.e2e.test_small_batch_reads import as_json
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS = {"k": "i64", "v": "i64"}
+
+
+def feed(table: str, files: Sequence[int]) -> Feed:
+    """Files with these numbers of rows."""
+    ends = list(accumulate(files))
+    batches: list[list[Change]] = [
+        [((n % 7, n), 1) for n in range(end - size, end)]
+        for end, size in zip(ends, files, strict=True)
+    ]
+    return Feed(table, ROWS, "one", batches)
+
+
+def unlimited(spec: str) -> str:
+    return spec.replace("batch-files=1", "")
+
+
+def files_by_batch(checkpoint: Path, source: int = 0) -> list[list[Path]]:
+    """The files of a source by batch, from the logs of Spark."""
+    logs = checkpoint / "spark"
+    batches = sorted(int(p.name) for p in (logs / "offsets").iterdir() if p.name.isdigit())
+    found = (planned_sources(logs, batch)[source].files or () for batch in batches)
+    return [[Path(unquote(uri.removeprefix("file://"))) for uri in uris] for uris in found]
+
+
+@pytest.mark.parametrize("how", ["parquet", "quarantine"])
+def test_a_batch_takes_what_its_limit_allows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """No file fewer, no file more, a file that is larger than the limit alone, and every file once."""
+    table = feed("t", [40] * 10 + [4000] + [40] * 12)
+    spec = unlimited(table.write(tmp_path) if how == "parquet" else as_json(table, tmp_path))
+    source = spec if how == "parquet" else spec + "bad-rows=quarantine"
+    sizes = sorted(p.stat().st_size for p in (tmp_path / "t").iterdir())
+    monkeypatch.setattr(read_limits, "FIRST_BYTES", int(2.5 * sizes[0]))
+    b = Builder()
+    total = b.measure("sum", (column(1), "i64"), output="i64")
+    plan = b.plan(aggregate(read("t", ROWS), [column(0)], [total]), "k", "total")
+    limits: dict[int, int] = {}
+
+    def keep(progress: Any) -> None:
+        assert progress.target_seconds == 0.5
+        limits[progress.version] = progress.limit_bytes
+
+    checkpoint = tmp_path / "checkpoint"
+    options: dict[str, Any] = {"checkpoint": checkpoint, "spark": spark, "latency": "500ms"}
+    sa.run(plan, {"t": source}, progress=keep, **options).wait()
+    batches = files_by_batch(checkpoint)
+    assert [path for batch in batches for path in batch] == sorted((tmp_path / "t").iterdir())
+    for number, batch in enumerate(batches):
+        limit, taken = limits[number + 1], sum(path.stat().st_size for path in batch)
+        assert taken <= limit or len(batch) == 1, number
+        if number + 1 < len(batches):
+            assert taken + batches[number + 1][0].stat().st_size > limit, number
+    assert len(batches) > 2
+    assert bag(sa.open_view(checkpoint).to_arrow()) == totals(table)
+
+
+def totals(table: Feed) -> Counter[Any]:
+    sums: Counter[int] = Counter()
+    for (k, v), _ in (change for batch in table.batches for change in batch):
+        sums[k] += v
+    return Counter(sums.items())
+
+
+def test_a_killed_run_continues_with_the_batch_that_was_planned(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another target; batch-files stays the upper limit of its table."""
+    left, right = feed("l", [30] * 8), feed("r", [20] * 9)
+    sources = {
+        "l": left.write(tmp_path).replace("batch-files=1", "batch-files=2"),
+        "r": unlimited(right.write(tmp_path)),
+    }
+    size = next((tmp_path / "r").iterdir()).stat().st_size
+    monkeypatch.setattr(read_limits, "FIRST_BYTES", int(1.5 * size))
+    b = Builder()
+    equal = b.call("equal:any_any", COMPARISON, column(1), column(3), output="bool")
+    both = joined("inner", read("l", ROWS), read("r", ROWS), equal)
+    plan = b.plan(projected(both, 4, column(1)), "v")
+    checkpoint, struck = tmp_path / "checkpoint", []
+    begin = AdmissionControl.begin
+
+    def strike(control: AdmissionControl) -> None:
+        struck.append(True)
+        if len(struck) == 3:
+            raise RuntimeError("killed")
+        begin(control)
+
+    options: dict[str, Any] = {"checkpoint": checkpoint, "spark": spark}
+    with monkeypatch.context() as patched:
+        patched.setattr(AdmissionControl, "begin", strike)
+        with pytest.raises(RuntimeError, match="killed"):
+            sa.run(plan, sources, latency="1m", **options).wait()
+    planned = [files_by_batch(checkpoint, source) for source in (0, 1)]
+    assert len(planned[0]) == 3
+    sa.run(plan, sources, latency="1ms", **options).wait()
+    ended = [files_by_batch(checkpoint, source) for source in (0, 1)]
+    assert [batches[:3] for batches in ended] == planned
+    order = ("l", "r") if "/l/" in str(ended[0][0][0]) else ("r", "l")
+    for batches, name in zip(ended, order, strict=True):
+        assert [p for batch in batches for p in batch] == sorted((tmp_path / name).iterdir())
+        assert max(map(len, batches)) <= (2 if name == "l" else 9)
+        assert {len(batch) for batch in batches[4:]} <= {0, 1}
+    assert bag(sa.open_view(checkpoint).to_arrow()) == Counter({(v,): 1 for v in range(180)})
+
+
+@pytest.mark.parametrize(
+    ("latency", "source", "code"),
+    [("2", "parquet:in", "OPTION_INVALID"), ("0s", "parquet:in", "OPTION_INVALID"),
+     ("2s", "kafka:t?kafka.bootstrap.servers=h:1", "LATENCY_NOT_SUPPORTED"),
+     ("2s", "table:t", "LATENCY_NOT_SUPPORTED")],
+)  # fmt: skip
+def test_a_target_that_cannot_be_kept_is_refused_at_once(
+    tmp_path: Path, latency: str, source: str, code: str
+) -> None:
+    """Before Spark starts, and before the checkpoint is made."""
+    plan = Builder().plan(read("t", ROWS), "k", "v")
+    with pytest.raises(sa.UsageError) as refused:
+        sa.run(plan, {"t": source}, checkpoint=tmp_path / "c", latency=latency)
+    assert refused.value.code == code
+    assert not (tmp_path / "c").exists()
