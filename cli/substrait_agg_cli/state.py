@@ -192,17 +192,22 @@ def _upright(table: Any) -> None:
 
 
 @state.command(
-    epilog="Examples: substrait-agg state verify ckpt; substrait-agg state verify ckpt --format json"
+    epilog="Examples: substrait-agg state verify ckpt; substrait-agg state verify ckpt --deep; substrait-agg state verify ckpt --format json"
 )
 @click.argument("directory", metavar="DIR")
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also compute the state of every operator of the newest version again, from that of the operators below.",
+)
 @format_option
 @debug_option
-def verify(directory: str, format: str) -> None:
+def verify(directory: str, deep: bool, format: str) -> None:
     """Verify the checkpoint: checksums, sort order, counters, and the view against the sum of its changes.
 
     Exit status: 0 no faults; 1 faults, each listed with its file and a remedy.
     """
-    verdict = _opened(directory).verify()
+    verdict = _opened(directory).verify(deep=deep)
     if format == "json":
         _json(verdict.to_json())
     else:

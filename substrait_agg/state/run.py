@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -234,6 +235,7 @@ _KNOWN_RUNS = 1 << 14
 _Known = tuple[int, tuple[int, ...]]
 _opened: OrderedDict[tuple[str, str], tuple[RunReader, _Known]] = OrderedDict()
 _verified: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+_CACHE_LOCK = Lock()  # a program may read a view in one thread while a run is active in another
 
 
 def open_run(storage: Storage, file: RunFile) -> RunReader:
@@ -254,21 +256,24 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
     if reader is None or opened_as != known:
         reader = RunReader(storage, file)
     _remember(storage, file.name, file.crc)
-    _opened[key] = (reader, known)
-    _opened.move_to_end(key)
-    cached = sum(opened.held for opened, _ in _opened.values())
-    while len(_opened) > _CACHE_RUNS or (cached > _CACHE_BYTES and len(_opened) > 1):
-        cached -= _opened.popitem(last=False)[1][0].held
+    with _CACHE_LOCK:
+        _opened[key] = (reader, known)
+        _opened.move_to_end(key)
+        cached = sum(opened.held for opened, _ in _opened.values())
+        while len(_opened) > _CACHE_RUNS or (cached > _CACHE_BYTES and len(_opened) > 1):
+            cached -= _opened.popitem(last=False)[1][0].held
     return _with_range(reader, file)
 
 
 def _remember(storage: Storage, name: str, crc: int) -> None:
     """Record that a file is verified; keep the most recently used records."""
     key = (storage.root, name)
-    _verified[key] = (crc, storage.stamp(name))
-    _verified.move_to_end(key)
-    while len(_verified) > _KNOWN_RUNS:
-        _verified.popitem(last=False)
+    stamp = storage.stamp(name)
+    with _CACHE_LOCK:
+        _verified[key] = (crc, stamp)
+        _verified.move_to_end(key)
+        while len(_verified) > _KNOWN_RUNS:
+            _verified.popitem(last=False)
 
 
 def _stamp(storage: Storage, file: RunFile) -> tuple[int, ...]:

@@ -199,6 +199,12 @@ class State:
         retention = parse_retention(keep, older_than, ("--keep", "--older-than"))
         return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run, no_run=no_run)
 
-    def verify(self) -> Verdict:
-        """Check the whole checkpoint: checksums, order, counters, the view against its changes."""
-        return verify(self._checkpoint)
+    def verify(self, *, deep: bool = False) -> Verdict:
+        """Check the whole checkpoint: checksums, order, counters, the view against its changes.
+
+        Args:
+            deep: also compute the state of every operator of the newest version again, from that of
+                the operators below, and the values of groups from their numbers. This holds the
+                rows of one operator in memory. A note names what cannot be computed.
+        """
+        return verify(self._checkpoint, deep=deep)

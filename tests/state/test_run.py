@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest.mock import patch
 
@@ -131,3 +133,23 @@ def test_a_file_that_unfolds_to_more_than_any_run_is_damaged(tmp_path: Path) -> 
         open_run(files, RunFile("forged", 1, size, crc))
     assert refused.value.code == "STATE_DAMAGED"
     assert "decompresses" in str(refused.value)
+
+
+def test_threads_open_runs_at_the_same_time(tmp_path: Path) -> None:
+    """A program may read a view while a run of its own is active."""
+    files = FolderFiles(tmp_path)
+    made = [write(files, f"run-{i}", texts([1])) for i in range(60)]
+
+    def open_all(_thread: int) -> int:
+        return sum(len(open_run(files, file).pages) for _ in range(20) for file in made)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with (
+            patch.object(runs, "_CACHE_RUNS", 40), patch.object(runs, "_KNOWN_RUNS", 50),
+            ThreadPoolExecutor(4) as threads,
+        ):  # fmt: skip
+            assert list(threads.map(open_all, range(4))) == [20 * len(made)] * 4
+    finally:
+        sys.setswitchinterval(interval)

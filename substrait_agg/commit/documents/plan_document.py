@@ -145,6 +145,8 @@ class PlanDocument:
         views: the views by name. Empty for a run of one plan: `columns`, `types`, `sorts` and
             `keys` then describe its view, which has the rows of the last operator. Otherwise these
             are empty.
+        flow: the operators and the steps between them, as `flow_document.flow_text` writes them.
+            Only `state verify --deep` reads it. Empty in documents of older releases.
     """
 
     plan: str
@@ -169,6 +171,7 @@ class PlanDocument:
     inputs: tuple[InputSchema, ...] = field(default=(), metadata={DOCUMENT_KEY: "readings"})
     static: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
     views: tuple[ViewSchema, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+    flow: str = field(default="", metadata={DOCUMENT_OMITTED: True})
 
     @property
     def view_schemas(self) -> tuple[ViewSchema, ...]:
@@ -291,12 +294,14 @@ def publish_document(root: FolderFiles, document: PlanDocument, identity: str) -
 def check_same_document(there: PlanDocument, document: PlanDocument) -> None:
     """Refuse a document of the same plan that describes other state.
 
-    The descriptions for users may differ.
+    The descriptions for users may differ, and so may paths in the text of the plan, which the flow
+    has.
 
     Raises:
         StateRefused: STATE_DAMAGED.
     """
-    if replace(there, operator_texts=document.operator_texts) != document:
+    same = replace(there, operator_texts=document.operator_texts, flow=document.flow)
+    if same != document:
         raise damaged(
             document_name(document.plan), "it was written by another release or with other options"
         )

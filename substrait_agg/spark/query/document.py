@@ -6,6 +6,7 @@ import base64
 
 import pyarrow as pa
 
+from substrait_agg.commit.documents.flow_document import flow_text
 from substrait_agg.commit.documents.plan_document import OperatorText, ViewSchema
 from substrait_agg.commit.documents.state_schema import readings, state_schemas
 from substrait_agg.commit.log.checkpoint import (
@@ -57,6 +58,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         inputs=readings(flow),
         static=static_tables(flow),
         views=() if one else views,
+        flow=flow_text(flow),
     )
 
 

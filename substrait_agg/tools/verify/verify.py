@@ -44,19 +44,24 @@ from substrait_agg.tools.checks.findings import Finding, FindingCollector, Verdi
 from substrait_agg.tools.checks.orphan_files import report_orphan_files
 from substrait_agg.tools.checks.spark_logs import check_logs
 from substrait_agg.tools.checks.trees import TreeForm, all_trees, shape_of
+from substrait_agg.tools.deep.check import check_deep, flow_of
 from substrait_agg.tools.rollback.sinks import check_records
 from substrait_agg.tools.verify.view import check_view
 
 
-def verify(checkpoint: Checkpoint) -> Verdict:
+def verify(checkpoint: Checkpoint, *, deep: bool = False) -> Verdict:
     """Verify a checkpoint. A run may be active.
+
+    Args:
+        checkpoint: the checkpoint.
+        deep: also compute the state of every operator again, from that of the operators below.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT. Damage is in the verdict instead.
     """
     for _ in range(3):
         versions = checkpoint.versions()
-        verdict = _Verification(checkpoint).verdict()
+        verdict = _Verification(checkpoint, deep=deep).verdict()
         # Deletions and commits of a concurrent run may look like damage. Verify again.
         if verdict.ok or checkpoint.versions() == versions:
             break
@@ -64,8 +69,9 @@ def verify(checkpoint: Checkpoint) -> Verdict:
 
 
 class _Verification:
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, deep: bool) -> None:
         self._checkpoint = checkpoint
+        self._deep = deep
         self._found = FindingCollector()
         self._documents: dict[str, PlanDocument | None] = {}
         self._looked_at: set[tuple[str, int, int, int]] = set()
@@ -251,6 +257,8 @@ class _Verification:
             return
         with self._found.caught("STATE_DAMAGED", path):
             self._levels(document, newest, path)
+        if self._deep:
+            self._recomputed(document, newest, path)
         # If Spark is ahead, versions are missing. The view of the remaining ones is not checked.
         ahead = "spark/offsets" in faulty
         if not ahead and not any(
@@ -272,6 +280,14 @@ class _Verification:
             )
             levels["quarantined"] = -sum(aside.column(WEIGHT).to_pylist())
         check_levels(newest, levels, path, self._found)
+
+    def _recomputed(self, document: PlanDocument, newest: Snapshot, path: str) -> None:
+        """Compute the state of every operator of the newest version again."""
+        flow = flow_of(document, path, self._found)
+        if flow is not None:
+            with self._found.caught("STATE_DAMAGED", path):
+                storage, states = self._checkpoint.state, newest.operators
+                self._checked["comparisons"] = check_deep(flow, storage, states, path, self._found)
 
     def _leftovers(self, kept: RetentionState, newest: int) -> None:
         """Report files of failed attempts, and state that the next sweep deletes."""

@@ -15,10 +15,8 @@ from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.view import View
 from substrait_agg.operator.common.names import WEIGHT
-from substrait_agg.state.keys.rows import sortable
 from substrait_agg.tools.checks.findings import FindingCollector
-
-ROWS_AT_ONCE = 1 << 22
+from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, consolidated
 
 
 def check_view(
@@ -56,9 +54,9 @@ def _check_one(
         for first, last in _spans(chosen, view.name):
             table = view.between(first, last)
             changed += table.num_rows
-            yield _labelled(table.columns[:-2], table.column(WEIGHT))
+            yield comparable_rows(table.columns[:-2], table.column(WEIGHT))
 
-    left = _added(part for some in (*parts, changes()) for part in some)
+    left = consolidated(part for some in (*parts, changes()) for part in some)
     wrong = int(np.abs(left.column(WEIGHT).to_numpy()).sum())
     if wrong:
         since = (
@@ -87,8 +85,8 @@ def _check_retractions(
         return
     chosen = [there[v] for v in range(before.of_view(view.name).begun, snapshot.version)]
     given = (view.between(first, last) for first, last in _spans(chosen, view.name))
-    parts = (_labelled(t.columns[:-2], t.column(WEIGHT)) for t in (back, *given))
-    wrong = int(np.abs(_added(parts).column(WEIGHT).to_numpy()).sum())
+    parts = (comparable_rows(t.columns[:-2], t.column(WEIGHT)) for t in (back, *given))
+    wrong = int(np.abs(consolidated(parts).column(WEIGHT).to_numpy()).sum())
     if wrong:
         message = f"it does not retract the view of the previous plan: {wrong} rows differ"
         found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(snapshot.version)}", message)
@@ -119,42 +117,4 @@ def _spans(snapshots: Sequence[Snapshot], view: str) -> Iterator[tuple[int, int]
 def _signed(rows: pa.Table, weight: int) -> Iterator[pa.Table]:
     for start in range(0, rows.num_rows, ROWS_AT_ONCE):
         part = rows.slice(start, ROWS_AT_ONCE)
-        yield _labelled(part.columns, pa.array(np.full(part.num_rows, weight, np.int64)))
-
-
-def _labelled(columns: Iterable[pa.ChunkedArray], weights: pa.Array) -> pa.Table:
-    """Return rows in types that can be grouped. They are equal where the rows are equal."""
-    chunks = [sortable(_whole(column)) for column in columns]
-    names = [f"c{i}" for i in range(len(chunks))]
-    return pa.table([*chunks, weights], [*names, WEIGHT])
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _added(parts: Iterable[pa.Table]) -> pa.Table:
-    """Consolidate rows in pieces: add up weights and leave out rows of weight 0."""
-    buffered: list[pa.Table] = [pa.table({WEIGHT: pa.array([], pa.int64())})]
-    rows, most = 0, ROWS_AT_ONCE
-    for part in parts:
-        if not part.num_rows:
-            continue
-        buffered = [*buffered, part] if rows else [part]
-        rows += part.num_rows
-        if rows > most:
-            buffered = [_collapsed(buffered)]
-            rows = buffered[0].num_rows
-            most = max(ROWS_AT_ONCE, 2 * rows)
-    return _collapsed(buffered)
-
-
-def _collapsed(parts: list[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables(parts)
-    if not rows.num_rows:
-        return rows
-    names = rows.column_names[:-1]
-    sums = rows.group_by(names).aggregate([(WEIGHT, "sum")])
-    columns = [*(sums.column(name) for name in names), sums.column(f"{WEIGHT}_sum")]
-    kept = pa.table(columns, rows.column_names)
-    return kept.filter(pa.array(kept.column(WEIGHT).to_numpy() != 0))
+        yield comparable_rows(part.columns, pa.array(np.full(part.num_rows, weight, np.int64)))

@@ -1,0 +1,134 @@
+"""Convert a flow to text and back, for the plan document of a checkpoint.
+
+With the flow, tools can compute what operators store without the plan and the options of the run.
+Classes have tags of their own. A value that has its default is left out, so that a field that is
+added later does not make older documents unreadable.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any
+
+from substrait_agg.bind import bound
+from substrait_agg.bind.deep_stack import deep_call
+from substrait_agg.flow.graph import graph, nodes
+from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
+from substrait_agg.flow.graph.join import Join
+from substrait_agg.flow.graph.sessionize import Sessionize
+from substrait_agg.flow.graph.set_operation import SetOperation
+from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
+from substrait_agg.flow.graph.top_k import TopK
+from substrait_agg.flow.graph.upsert import Upsert
+from substrait_agg.functions.aggregates.accumulators import Accumulator
+from substrait_agg.plan.types import Type
+
+MOST_BYTES = 1 << 26
+"""Limit of the size of the JSON text of a flow."""
+
+_TAG = "class"
+
+_CLASSES: Mapping[str, type[Any]] = {
+    "flow": nodes.Flow, "view": nodes.FlowView, "sort": bound.SortKey, "port": nodes.Port,
+    "aggregate": Aggregate, "distinct": Distinct, "sessionize": Sessionize,
+    "upsert": Upsert, "join": Join, "top_k": TopK, "set": SetOperation,
+    "branch": graph.Branch, "filter": graph.FilterStep, "project": graph.ProjectStep,
+    "table": graph.TableOrigin, "rows": graph.RowsOrigin, "operator": graph.OperatorOrigin,
+    "upsert_source": graph.UpsertSource, "user_column": graph.UserColumn,
+    "arrivals": graph.ArrivalTree, "component": graph.TreeComponent, "tree": graph.ValueTree,
+    "measure_state": graph.MeasureState, "accumulator": Accumulator,
+    "event_key": EventKey, "time_step": TimeStep, "type": Type,
+    "measure": bound.BoundMeasure, "measure_sort": bound.MeasureSort,
+    "constant": bound.Constant, "column": bound.Column, "nested_part": bound.NestedPart,
+    "call": bound.Call, "conversion": bound.Conversion, "conditional": bound.Conditional,
+    "in": bound.InList, "nested": bound.BoundNestedValue, "lambda": bound.BoundLambda,
+    "parameter": bound.LambdaParameter,
+}  # fmt: skip
+"""The classes of a flow by their tags, which never change."""
+
+_TAGS = {kind: tag for tag, kind in _CLASSES.items()}
+
+
+def flow_text(flow: nodes.Flow) -> str:
+    """Return a flow as text."""
+    return deep_call(_text, flow)
+
+
+def parse_flow(text: str) -> nodes.Flow:
+    """Return the flow that `flow_text` wrote.
+
+    Raises:
+        ValueError, TypeError, KeyError: the text is damaged, or another release has written it.
+    """
+    return deep_call(_parsed, text)
+
+
+def _text(flow: nodes.Flow) -> str:
+    content = json.dumps(_encoded(flow), separators=(",", ":"), ensure_ascii=True)
+    return base64.b64encode(zlib.compress(content.encode("ascii"), 9)).decode("ascii")
+
+
+def _parsed(text: str) -> nodes.Flow:
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not unpacking.eof:
+        raise ValueError("the flow is incomplete or too large")
+    flow = _decoded(json.loads(content))
+    if not isinstance(flow, nodes.Flow):
+        raise TypeError("it is no flow")
+    return flow
+
+
+@cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the fields of a class that the constructor takes, with their defaults."""
+    return {
+        f.name: f.default if f.default_factory is MISSING else f.default_factory()
+        for f in fields(kind)
+        if f.init
+    }
+
+
+def _encoded(value: Any) -> Any:
+    kind: Any = type(value)
+    if kind in _TAGS:
+        defaults = _defaults(kind)
+        pairs = ((name, getattr(value, name)) for name in defaults)
+        return {
+            _TAG: _TAGS[kind],
+            **{n: _encoded(v) for n, v in pairs if not _same(v, defaults[n])},
+        }
+    if isinstance(value, tuple | list):
+        return [_encoded(item) for item in value]
+    if isinstance(value, bytes):
+        return {_TAG: "bytes", "hex": value.hex()}
+    if isinstance(value, float):
+        return {_TAG: "float", "hex": value.hex()}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    raise TypeError(type(value).__name__)
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and bool(value == default)
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_decoded, value))
+    if not isinstance(value, dict):
+        return value
+    body = {name: _decoded(item) for name, item in value.items() if name != _TAG}
+    if value[_TAG] == "bytes":
+        return bytes.fromhex(body["hex"])
+    if value[_TAG] == "float":
+        return float.fromhex(body["hex"])
+    return _CLASSES[value[_TAG]](**body)

@@ -1,0 +1,141 @@
+"""Compare the state of every operator of the newest version with that of the operators below.
+
+The rows of tables are not stored. Of an operator over tables, only its own parts are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from substrait_agg.commit.documents.flow_document import parse_flow
+from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.log.checkpoint import PlanDocument
+from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.graph import OperatorOrigin, RowsOrigin
+from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.operator.registry import operator_of
+from substrait_agg.state.storage import Storage
+from substrait_agg.tools.checks.findings import CAUGHT, FindingCollector
+from substrait_agg.tools.deep.inputs import (
+    NotComputable,
+    check_computable,
+    origin_types,
+    port_rows,
+    written_rows,
+)
+from substrait_agg.tools.deep.outputs import InputRows, StoredTrees, output_rows, passes_rows_on
+from substrait_agg.tools.deep.states import (
+    Difference,
+    against_input,
+    against_itself,
+    hashes_of_keys,
+)
+
+_NO_FLOW = "nothing, unless you want this check: a new --checkpoint has what it needs"
+_PARTLY = "nothing: the other checks of state verify apply to these files"
+
+
+def flow_of(document: PlanDocument, path: str, found: FindingCollector) -> Flow | None:
+    """Return the flow of a checkpoint; None with a note if the document has none to read."""
+    if not document.flow:
+        message = "the checkpoint was begun by a release that did not store the operators"
+        found.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
+        return None
+    try:
+        return parse_flow(document.flow)
+    except CAUGHT as error:
+        message = f"the operators cannot be read, another release has written them ({error})"
+        found.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
+        return None
+
+
+def check_deep(
+    flow: Flow,
+    storage: Storage,
+    states: Sequence[OperatorState],
+    path: str,
+    found: FindingCollector,
+) -> int:
+    """Compare the states of all operators; return the number of comparisons.
+
+    Args:
+        flow: the operators.
+        storage: where the runs are. Each of them is undamaged.
+        states: the state of each operator.
+        path: path of the snapshot, for findings.
+        found: takes the findings: an error per difference, a note per part that cannot be compared.
+    """
+    check = _Check(flow, storage, states)
+    done = 0
+    for node in flow.operators:
+        name = f"operator {node.id} ({node.describe().kind})"
+        for comparison in (check.input, check.own, check.hashes):
+            try:
+                for difference in comparison(node):
+                    message = f"{name}: {difference.what} differ in {difference.rows} rows"
+                    found.fault("DEEP_DIFFERS", path, message)
+                done += 1
+            except NotComputable as reason:
+                found.note("DEEP_NOT_CHECKED", path, f"{name}: {reason}", _PARTLY)
+            except (RunFailed, *CAUGHT) as error:
+                message = f"{name}: its state cannot be computed again ({error})"
+                found.fault("DEEP_DIFFERS", path, message)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """The comparisons of one version."""
+
+    flow: Flow
+    storage: Storage
+    states: Sequence[OperatorState]
+
+    def input(self, node: Node) -> Iterator[Difference]:
+        """Compare an operator with the output of the operators below."""
+        return against_input(node, self._trees(node), partial(self._port, node))
+
+    def own(self, node: Node) -> Iterator[Difference]:
+        """Compare the values of an operator with its numbers."""
+        return against_itself(node, self._trees(node))
+
+    def hashes(self, node: Node) -> Iterator[Difference]:
+        """Compare the hashes of the keys of a join."""
+        return hashes_of_keys(node, self._trees(node))
+
+    def _trees(self, node: Node) -> StoredTrees:
+        try:
+            operator = operator_of(node)
+        except KeyError as error:
+            message = f"the user-defined measure {error} is not registered here"
+            raise NotComputable(message) from error
+        return StoredTrees(self.storage, operator, self.states[node.id])
+
+    def _port(self, node: Node, number: int) -> InputRows:
+        """Return the input rows of a port.
+
+        Raises:
+            NotComputable: they are not stored.
+        """
+        branches = [branch for branch in node.branches if branch.port == number]
+        if not branches:
+            raise NotComputable("the input is not known")
+        for branch in branches:
+            check_computable(origin_types(branch), node, branch)
+        rows: list[pa.Table] = []
+        complete = True
+        for branch in branches:
+            origin = branch.origin
+            if isinstance(origin, RowsOrigin):
+                rows += port_rows(node, branch, [written_rows(origin)])
+            elif isinstance(origin, OperatorOrigin):
+                below = self.flow.operators[origin.operator]
+                inputs = partial(self._port, below)
+                output = output_rows(below, self._trees(below), inputs)
+                rows += port_rows(node, branch, output)
+                complete = complete and not passes_rows_on(below, inputs)
+        return InputRows(rows, complete)

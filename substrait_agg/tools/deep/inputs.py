@@ -1,0 +1,130 @@
+"""Turn output rows of operators into the input rows of the operator above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from substrait_agg.bind.bound import Expr
+from substrait_agg.evaluation.columns import null_unless
+from substrait_agg.evaluation.expressions import evaluate, supports
+from substrait_agg.evaluation.steps import apply_steps, supports_steps, whole
+from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin
+from substrait_agg.flow.graph.nodes import Argument, Node, Port
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.types import Type
+from substrait_agg.state.keys.canonical import canonical
+
+
+class NotComputable(Exception):
+    """Raised when rows cannot be computed from the stored state; the text is the reason."""
+
+
+def check_computable(types: Sequence[Type], node: Node, branch: Branch) -> None:
+    """Check that the rows of a branch can be computed here with exactly the values of Spark.
+
+    Args:
+        types: the types of the columns at its origin.
+        node: the operator that reads the branch.
+        branch: the branch.
+
+    Raises:
+        NotComputable: they cannot.
+    """
+    port = node.inputs[branch.port]
+    read = [*port.keys, *(e for argument in port.arguments for e in argument if e is not None)]
+    nested = any(pa.types.is_nested(to_arrow(t)) for t in (*types, *(e.type for e in read)))
+    if nested or not supports_steps(branch.steps) or not all(map(supports, read)):
+        raise NotComputable("only Spark can compute an expression between the operators")
+
+
+def written_rows(origin: RowsOrigin) -> pa.Table:
+    """Return the rows that are written in the plan: ``c0``, ``c1``, ..., each with weight 1.
+
+    Raises:
+        NotComputable: they have other expressions than constants.
+    """
+    expressions = [e for row in origin.rows for e in row]
+    if not all(map(supports, expressions)):
+        raise NotComputable("only Spark can compute the rows that are written in the plan")
+    types = [to_arrow(t) for t in origin.types]
+    columns = [
+        pa.concat_arrays([pa.array([], type_), *(_one(row[i], type_) for row in origin.rows)])
+        for i, type_ in enumerate(types)
+    ]
+    return output_table(columns, np.ones(len(origin.rows), np.int64))
+
+
+def _one(expression: Expr, type_: pa.DataType) -> pa.Array:
+    return evaluate(expression, [], 1).cast(type_)
+
+
+def output_table(columns: Sequence[pa.Array], weights: object) -> pa.Table:
+    """Return rows as `port_rows` reads them: ``c0``, ``c1``, ..., and the weight."""
+    names = [f"c{i}" for i in range(len(columns))]
+    return pa.table([*columns, pa.array(weights, pa.int64())], [*names, WEIGHT])
+
+
+def port_rows(node: Node, branch: Branch, rows: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield rows as input rows of a port: ``k*``, ``x*`` and the weight, for all grouping sets.
+
+    The values of the port are ``x0``, ``x1``, ... whatever the number of the port.
+
+    Raises:
+        RunFailed: a value cannot be computed.
+    """
+    port = node.inputs[branch.port]
+    for part in rows:
+        stepped = apply_steps(part, branch.steps, carried=(WEIGHT,))
+        if stepped.num_rows:
+            yield _of_sets(_prepared(port, stepped), node)
+
+
+def _prepared(port: Port, rows: pa.Table) -> pa.Table:
+    count = rows.num_rows
+    columns = [whole(rows.column(name)) for name in rows.column_names if name != WEIGHT]
+    made = {f"k{i}": canonical(evaluate(key, columns, count)) for i, key in enumerate(port.keys)}
+    for i, argument in enumerate(port.arguments):
+        made[f"x{i}"] = canonical(_argument(argument, columns, count))
+    return pa.table({**made, WEIGHT: whole(rows.column(WEIGHT))})
+
+
+def _argument(argument: Argument, columns: Sequence[pa.Array], rows: int) -> pa.Array:
+    value, condition = argument
+    result = pa.repeat(pa.scalar(True), rows) if value is None else evaluate(value, columns, rows)
+    if condition is None:
+        return result
+    return null_unless(pc.fill_null(evaluate(condition, columns, rows), False), result)
+
+
+def _of_sets(rows: pa.Table, node: Node) -> pa.Table:
+    """Return the rows once per grouping set, with null in the keys outside of the set."""
+    if not node.sets:
+        return rows
+    parts = []
+    for index, inside in enumerate(node.sets):
+        part = rows
+        for i in range(len(node.keys)):
+            if i not in inside:
+                place = part.column_names.index(f"k{i}")
+                nulls = pa.nulls(part.num_rows, part.column(place).type)
+                part = part.set_column(place, f"k{i}", nulls)
+        number = pa.repeat(pa.scalar(index, pa.int32()), part.num_rows)
+        parts.append(part.append_column(f"k{len(node.keys)}", number))
+    return pa.concat_tables(parts)
+
+
+def origin_types(branch: Branch) -> tuple[Type, ...]:
+    """Return the types of the columns at the origin of a branch.
+
+    Raises:
+        NotComputable: the origin is a table, whose rows are not stored.
+    """
+    origin = branch.origin
+    if isinstance(origin, OperatorOrigin | RowsOrigin):
+        return origin.types
+    raise NotComputable(f"rows of the table {'.'.join(origin.table)} are not stored")
