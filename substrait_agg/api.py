@@ -361,6 +361,7 @@ def run(
     keep_versions: int | None = None,
     keep_for: str | None = None,
     accept_source_change: bool = False,
+    refresh: str | Mapping[str, str] = "incremental",
     evolve: bool = False,
     latency: str | None = None,
 ) -> Run:
@@ -432,6 +433,12 @@ def run(
             format than before. Data that Spark has not read there counts as new rows. Spark itself
             refuses another folder of files. Of a static table whose content has changed, the
             difference counts, where every join with it stores the rows of both sides.
+        refresh: how views follow their input. ``incremental``: by its changes.
+            ``incremental_strict``: the same, and refuse a plan in which a changed row makes the run
+            read many stored rows again. ``full``: compute the view again from all rows in every
+            batch, and emit the difference. ``auto``: full or incremental, whichever the costs of
+            past batches say is cheaper. With several views: policies by name of view, or
+            ``"auto,totals=full"``.
         evolve: continue a checkpoint with a plan that has other measures or other names. Measures
             of both plans keep their state. New measures are computed from stored state, or the run
             is refused with EVOLVE_REFUSED.

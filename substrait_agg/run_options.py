@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from substrait_agg.commit.log.retention import Retention
     from substrait_agg.operator.common.policy import EmitPolicy
     from substrait_agg.operator.common.watermarks import Ttl
+    from substrait_agg.refresh.policies import RefreshPolicies
 
 
 def _option(default: Any, help: str, metavar: str = "", **form: Any) -> Any:
@@ -126,6 +127,14 @@ class RunOptions:
         "Continue if a table has another location than before; all data of the new location counts as new rows. Of a "
         "static table whose content has changed, the difference counts.",
     )
+    refresh: str | Mapping[str, str] = _option(
+        "incremental",
+        "How views follow their input. incremental: by its changes. incremental_strict: the same, and refuse a plan in "
+        "which a changed row makes the run read many stored rows again. full: compute the view again from all rows in "
+        "every batch, and emit the difference. auto: full or incremental, whichever the costs of past batches say is "
+        "cheaper. VIEW=POLICY is for one of several views; separate several by commas.",
+        "POLICY[,VIEW=POLICY]",
+    )
     evolve: bool = _option(
         False,
         "Continue a checkpoint with a plan that has other measures or names. New measures are computed from the "
@@ -143,7 +152,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Check all options that need a check."""
         _ = self.trigger, self.retention, self.emit_policy, self.state_ttl, self.early
-        _ = self.target_seconds
+        _ = self.target_seconds, self.refresh_policies
 
     @cached_property
     def trigger(self) -> str:
@@ -194,6 +203,13 @@ class RunOptions:
     def early(self) -> EarlyRetraction:
         """Return what happens to a retraction that comes before its insertion."""
         return checked_choice(self.early_retraction, EARLY_RETRACTIONS, "early_retraction")
+
+    @cached_property
+    def refresh_policies(self) -> RefreshPolicies:
+        """Return the refresh policy of each view."""
+        from substrait_agg.refresh.policies import parse_refresh
+
+        return parse_refresh(self.refresh)
 
     @cached_property
     def sinks(self) -> tuple[Any, ...]:

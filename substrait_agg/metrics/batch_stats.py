@@ -68,6 +68,11 @@ class BatchStats:
         yield
         self._jobs[operator] += _microseconds(began)
 
+    @property
+    def microseconds(self) -> int:
+        """Return the time since the batch began."""
+        return _microseconds(self._began)
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure the time of ``commit`` or ``sweep``."""

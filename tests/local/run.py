@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +42,7 @@ from substrait_agg.spark.query.static_tables import (
     stored_inputs,
     with_contents,
 )
+from substrait_agg.spark.refresh.whole_input import FileSizes, RowsByOperator, WholeInput
 from substrait_agg.spark.sources.open import OPERATIONS, is_static
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import PREIMAGES
@@ -119,7 +120,7 @@ class LocalRun:
         ]  # fmt: skip
         batches = MicroBatches(
             checked.flow, store, LocalExecutor(ArrowSteps()), partitions, self._committed, options.emit_policy,
-            checked.events, clock=self._clock, retention=options.retention,
+            checked.events, clock=self._clock, retention=options.retention, refresh=checked.refresh,
         )  # fmt: skip
         batches.inputs = checked.source_locations
         self._query = store.identity
@@ -159,15 +160,37 @@ class LocalRun:
         if not tables:
             return False
         self._plan(number, counts)
+        self._number = number
         instant = self._clock()
         parts = list(self._branches(tables))
         nodes = dict.fromkeys(node for node, _ in parts)
         rows = {n: _together(p.prepared for node, p in parts if node == n) for n in nodes}
         stats = tuple(_stats(event, tables) for event in self._checked.events.sources)
         times = BatchTimes(instant, lambda: stats, tuple(part for _, part in parts))
-        self._batches.run(rows, self._query, number, times)
+        self._batches.run(rows, self._query, number, times, whole=self._whole(counts))
         self._deliver()
         return True
+
+    def _whole(self, counts: Mapping[str, int]) -> WholeInput[pa.Table]:
+        """Return all rows up to and including a batch."""
+        files = [f for paths in _files(self._checked, counts).values() for f in paths]
+        before = self._offsets(self._number - 1)
+        done = {f for paths in _files(self._checked, before).values() for f in paths}
+        batch = [str(f) for f in files if f not in done]
+        size, missing = FileSizes().look_up(batch, [str(f) for f in files])
+
+        def read(operators: Collection[int]) -> RowsByOperator[pa.Table]:
+            tables = {
+                table: _table_of(self._checked, table, paths)
+                for table, paths in _files(self._checked, counts).items()
+                if paths
+            }
+            streamed = ((n, branch.prepared) for n, branch in self._branches(tables))
+            first = ((n, rows) for n, _, rows in _first_rows(self._checked))
+            parts = [part for part in (*streamed, *first) if part[0] in operators]
+            return _by_operator(parts), {}
+
+        return WholeInput(size, missing, read)
 
     def _offsets(self, batch: int) -> dict[str, int]:
         """Return how many files of each table have been read up to a batch."""
@@ -264,6 +287,25 @@ def _read(
         tables[table] = _weighted(rows if chosen else rows.slice(0, 0), spec)
         counts[name] = begin + len(chosen)
     return (tables, counts) if counts != dict(done) else ({}, counts)
+
+
+def _files(checked: CheckedRun, counts: Mapping[str, int]) -> dict[Any, list[Path]]:
+    """Return the first files of every streaming table."""
+    found = {}
+    for table, source in checked.sources.items():
+        if not is_static(source):
+            files = sorted(Path(_spec(source).location).glob("*.parquet"))
+            found[table] = files[: counts.get(".".join(table), 0)]
+    return found
+
+
+def _table_of(checked: CheckedRun, table: Any, files: Iterable[Path]) -> pa.Table:
+    rows = pa.concat_tables([pq.read_table(file) for file in files])
+    return _weighted(rows, _spec(checked.sources[table]))
+
+
+def _spec(source: Any) -> SourceSpec:
+    return as_spec(source)
 
 
 def _weighted(rows: pa.Table, spec: SourceSpec) -> pa.Table:

@@ -31,6 +31,7 @@ LAYERS = (
     {"functions"},
     {"bind"},
     {"flow"},
+    {"refresh"},
     {"evaluation"},
     {"explanation"},
     {"report"},

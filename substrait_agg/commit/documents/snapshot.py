@@ -13,6 +13,7 @@ from substrait_agg.commit.hash_ranges import clip, outside
 from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_OMITTED
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.operator.common.watermarks import SourceTime
+from substrait_agg.refresh.cost_model import BatchCost
 from substrait_agg.state.run import RunFile
 
 FORMAT = 6
@@ -30,6 +31,7 @@ __all__ = [
     "InputPlace",
     "LogFile",
     "OperatorState",
+    "RefreshRecord",
     "Runs",
     "SideFile",
     "Snapshot",
@@ -159,6 +161,21 @@ class ViewVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshRecord:
+    """How a version was computed, if a refresh policy chooses.
+
+    Attributes:
+        operators: the operators that were computed again.
+        reason: why.
+        costs: measured costs of past batches.
+    """
+
+    operators: tuple[int, ...] = ()
+    reason: str = ""
+    costs: tuple[BatchCost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A committed version.
 
@@ -190,6 +207,7 @@ class Snapshot:
         views: what the version has of each view, by name. Empty for a run of one plan: `changes`,
             `begun` and `retractions` then belong to its view. Otherwise `changes` and
             `retractions` are empty, and `begun` is that of the whole set of views.
+        refresh: how the version was computed, if a refresh policy chooses.
     """
 
     version: int
@@ -215,6 +233,7 @@ class Snapshot:
     views: Mapping[str, ViewVersion] = field(
         default_factory=dict, metadata={DOCUMENT_OMITTED: True}
     )
+    refresh: RefreshRecord = field(default_factory=RefreshRecord, metadata={DOCUMENT_OMITTED: True})
 
     def of_view(self, name: str) -> ViewVersion:
         """Return what the version has of a view; nothing for an unknown one."""

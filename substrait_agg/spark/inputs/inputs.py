@@ -6,7 +6,7 @@ Each micro-batch of the stream is split into the rows of every operator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -249,19 +249,43 @@ class Inputs:
         opened = {use.opened: self._source(use.opened) for use in self._table_uses}
         batch = StreamBatch(frame, sets, opened, planned, of_files=self._of_files)
         try:
-            yield BatchInputs({}, self._table_rows(batch), BatchTimes(instant))
+            yield BatchInputs({}, self._table_rows(batch, self._table_uses), BatchTimes(instant))
             count(batch.rows_without_spark)
         finally:
             batch.close()
 
-    def _table_rows(self, batch: StreamBatch) -> dict[int, TableRows]:
-        uses: dict[int, list[TableUse]] = {}
-        for use in self._table_uses:
+    def rows_of_files(
+        self, planned: Sequence[PlannedSource], operators: Collection[int]
+    ) -> tuple[dict[int, DataFrame], dict[int, TableRows]]:
+        """Return the rows that operators have from files, and those written in the plan.
+
+        Args:
+            planned: the files of each source, in the order of the stream.
+            operators: ids of the operators.
+
+        Returns:
+            Rows of the first version by operator, and rows of tables that the executor prepares.
+        """
+        origins = tuple(dict.fromkeys(use.opened for use in self._table_uses))
+        sources = {origin: self._source(origin) for origin in origins}
+        none = self._spark.range(0)
+        batch = StreamBatch(none, len(origins), sources, planned, of_files=True)
+        uses = [
+            replace(use, tag=origins.index(use.opened), whole=True)
+            for use in self._table_uses
+            if use.node.id in operators
+        ]
+        first = {operator: rows for operator, rows in self.first.items() if operator in operators}
+        return first, self._table_rows(batch, uses)
+
+    def _table_rows(self, batch: StreamBatch, uses: Iterable[TableUse]) -> dict[int, TableRows]:
+        by_node: dict[int, list[TableUse]] = {}
+        for use in uses:
             if batch.has_rows(use.opened):
-                uses.setdefault(use.node.id, []).append(use)
+                by_node.setdefault(use.node.id, []).append(use)
         return {
             node: TableRows(batch, found, partial(self._prepared, batch, found))
-            for node, found in uses.items()
+            for node, found in by_node.items()
         }
 
     def _prepared(self, batch: StreamBatch, uses: Sequence[TableUse]) -> DataFrame:

@@ -83,6 +83,39 @@ def planned_sources(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
         return ()
 
 
+def all_files(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
+    """Return the files that Spark has planned up to a micro-batch, by source.
+
+    Returns:
+        Nothing if a source is not one of files, or if its log does not go back to its first file.
+    """
+    try:
+        now = read_offsets(folder, batch)
+        ends = [] if now is None else [now.log_entry(i) for i in range(len(now.sources))]
+        logs = (folder / "sources" / str(source) for source in range(len(ends)))
+        files = [
+            None if e is None else _files_until(log, e) for log, e in zip(logs, ends, strict=True)
+        ]
+    except (OSError, ValueError, KeyError):
+        return ()
+    known = [part for part in files if part is not None]
+    return (
+        tuple(PlannedSource(not part, part) for part in known) if len(known) == len(files) else ()
+    )
+
+
+def _files_until(log: Path, end: int) -> tuple[str, ...] | None:
+    """Return the URIs of all files in a log up to an entry; None if entries are missing."""
+    numbers = range(end, -1, -1)
+    names = frozenset(path.name for path in children(log))
+    base = next((n for n in numbers if f"{n}{COMPACT}" in names), -1)
+    entries = [f"{base}{COMPACT}"] if base >= 0 else []
+    later = [str(n) for n in range(base + 1, end + 1)]
+    if not names.issuperset(later):
+        return None
+    return tuple(e["path"] for name in (*entries, *later) for e in read_entries(log / name)[1])
+
+
 def _planned_sources(folder: Path, now: Offsets, before: Offsets | None) -> Iterator[PlannedSource]:
     starts = () if before is None else before.sources
     for source, end in enumerate(now.sources):

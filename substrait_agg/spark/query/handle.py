@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +25,7 @@ from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.notices import notice
 from substrait_agg.redaction import safe_cause
+from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.admission.read_limits import AdmissionControl, has_own_limit
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
@@ -32,6 +33,8 @@ from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.offsets.planned_files import (
+    PlannedSource,
+    all_files,
     check_planned_files,
     planned_at,
     planned_sources,
@@ -42,6 +45,7 @@ from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.static_tables import difference, stored_inputs
 from substrait_agg.spark.query.timer import Timer
 from substrait_agg.spark.query.unreadable_rows import explained
+from substrait_agg.spark.refresh.whole_input import FileSizes, RowsByOperator, WholeInput
 from substrait_agg.spark.session.errors import (
     GONE_ERRORS,
     SPARK_ERRORS,
@@ -66,6 +70,7 @@ class CheckedRun:
         evolves: whether the checkpoint has to evolve to this plan first.
         outputs: the outputs of each view.
         changed: the static tables whose new rows have to be taken in first.
+        refresh: chooses which operators a batch computes again; None: no batch does.
     """
 
     options: RunOptions
@@ -78,6 +83,7 @@ class CheckedRun:
     evolves: bool
     outputs: tuple[ViewOutputs, ...]
     changed: frozenset[str] = frozenset()
+    refresh: RefreshChooser | None = None
 
 
 class Run:
@@ -121,8 +127,9 @@ class Run:
         self._working = threading.RLock()
         self._batches: MicroBatches[DataFrame] = MicroBatches(
             checked.flow, checked.store, executor, partitions, self._committed, self._options.emit_policy,
-            checked.events, retention=self._options.retention,
+            checked.events, retention=self._options.retention, refresh=checked.refresh,
         )  # fmt: skip
+        self._sizes = FileSizes()
         self._batches.inputs = checked.source_locations
         observers.begin(lambda: self.progress, self._is_busy)
         self._batch_timer = Timer(self._emit_due, self._batches.clock)
@@ -236,7 +243,8 @@ class Run:
             self._admission.begin()
         with self._inputs.batch(frame, state, instant, sources, count) as inputs:
             self._executor.session = session
-            self._batches.run(inputs.frames, query, batch, inputs.times, inputs.tables)
+            whole = self._whole_input(batch, sources)
+            self._batches.run(inputs.frames, query, batch, inputs.times, inputs.tables, whole)
         if self._admission is not None:
             # A restarted run computes a batch that was planned long ago.
             waited = 0.0 if first else max(since - instant, 0) / 1e6
@@ -249,6 +257,25 @@ class Run:
                 self._options.emit_policy.due(since, since) if self._batches.waits else None
             )
             self._batch_timer.set(self._batches.event_state.due(since))
+
+    def _whole_input(
+        self, batch: int, planned: Sequence[PlannedSource]
+    ) -> WholeInput[DataFrame] | None:
+        """Return all rows up to and including a batch; None if no policy may need them."""
+        if self._checked.refresh is None:
+            return None
+        whole = all_files(self._logs.folder, batch)
+        now, before = (
+            [file for source in part for file in source.files or ()] for part in (planned, whole)
+        )
+        size, missing = self._sizes.look_up(now, before) if before else (None, "")
+
+        def read(operators: Collection[int]) -> RowsByOperator[DataFrame]:
+            # The rows written in the plan are of this session.
+            self._prepare()
+            return self._inputs.rows_of_files(whole, operators)
+
+        return WholeInput(size, missing, read)
 
     def _prepare(self) -> None:
         """Prepare the session of the run for jobs outside a micro-batch."""

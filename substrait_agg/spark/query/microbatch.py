@@ -13,6 +13,7 @@ from substrait_agg.commit.documents.snapshot import (
     ChangeFile,
     InputPlace,
     OperatorState,
+    RefreshRecord,
     SideFile,
     Snapshot,
     ViewVersion,
@@ -22,7 +23,7 @@ from substrait_agg.commit.log.publishing import committed_by_another
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.runtime.consolidate import Consolidation
-from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.flow.graph.graph import OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, hides_keys, shown_operators
 from substrait_agg.metrics import Progress
@@ -33,6 +34,8 @@ from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.common.policy import EVERY_BATCH, EmitPolicy
 from substrait_agg.operator.registry import operator_of
+from substrait_agg.refresh.chooser import Choice, RefreshChooser
+from substrait_agg.refresh.cost_model import BatchCost, CostHistory
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of, counters_of
 from substrait_agg.spark.executors.executor import BranchInput, Executor, Rows
 from substrait_agg.spark.inputs.event_state import (
@@ -45,6 +48,8 @@ from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.side_files import LeftOut
 from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import alone, conflict_behind
+from substrait_agg.spark.refresh.rebuild import Rebuild
+from substrait_agg.spark.refresh.whole_input import RowsByOperator, WholeInput
 from substrait_agg.state.tree import tree_of
 
 FIRST_BATCH = -1
@@ -64,6 +69,7 @@ class MicroBatches(Generic[Rows]):
         events: the sources with a watermark, and the TTL of idle groups.
         clock: returns the current instant, in microseconds since 1970.
         retention: which versions keep their state.
+        refresh: chooses which operators a batch computes again; None: no batch does.
 
     Attributes:
         logs: Spark's own logs that the next version records (`spark.offsets.logs`); set before
@@ -82,6 +88,7 @@ class MicroBatches(Generic[Rows]):
         events: EventOptions = EventOptions(),  # noqa: B008 - frozen
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         retention: Retention = DEFAULT,
+        refresh: RefreshChooser | None = None,
     ) -> None:
         self._flow = flow
         self._checkpoint = checkpoint
@@ -90,6 +97,9 @@ class MicroBatches(Generic[Rows]):
         self._committed = committed
         self._policy = policy
         self._retention = retention
+        self._refresh = refresh
+        self._choice = Choice()
+        self._rebuild: Rebuild[Rows] | None = None
         self.clock = clock
         self._shown = shown_operators(flow)
         self._view_operators = frozenset(view.operator for view in flow.views)
@@ -170,6 +180,7 @@ class MicroBatches(Generic[Rows]):
         batch: int,
         times: BatchTimes[Rows] | None = None,
         tables: Mapping[int, BranchInput[Rows]] = MappingProxyType({}),
+        whole: WholeInput[Rows] | None = None,
     ) -> None:
         """Compute a batch and commit it.
 
@@ -180,6 +191,8 @@ class MicroBatches(Generic[Rows]):
             times: the event times observed, available once the batch has been read; None for the
                 first version.
             tables: rows of tables by operator id that the executor prepares.
+            whole: all rows of the tables up to and including this batch; None if they are not
+                known.
 
         Raises:
             RunFailed: nothing was committed.
@@ -189,8 +202,9 @@ class MicroBatches(Generic[Rows]):
         now = self.clock()
         instant = self.event_state.instant(now if times is None else times.instant)
         emission = ALL if self._last is None else self._policy.at(now)
-        self._tally = BatchStats()
+        self._begin_version()
         rules = self._rules(replace(emission, instant=instant))
+        rows, tables = self._chosen_inputs(rows, tables, whole)
         results = self._run_operators(rows, rules, tables=tables)
         before = self.event_state
         after = before if times is None else before.after(times.observed(), instant)
@@ -198,6 +212,45 @@ class MicroBatches(Generic[Rows]):
         bad = [b for b in times.bad if b.count()] if times else []
         results = self._settled(results, before, after, now)
         self._commit(results, query, batch, self._with_side_files(after, parts, bad))
+
+    def _begin_version(self) -> None:
+        self._tally = BatchStats()
+        self._choice, self._rebuild = Choice(), None
+
+    def _chosen_inputs(
+        self,
+        rows: Mapping[int, Rows],
+        tables: Mapping[int, BranchInput[Rows]],
+        whole: WholeInput[Rows] | None,
+    ) -> RowsByOperator[Rows]:
+        """Choose which operators the batch computes again, and return the rows of all operators.
+
+        Raises:
+            RunFailed: REFRESH_INPUT_GONE.
+        """
+        if self._refresh is None or self._last is None or whole is None:
+            return rows, tables
+        self._choice = self._refresh.choose(
+            CostHistory(self._last.refresh.costs), whole.size, whole.missing
+        )
+        again = self._choice.operators
+        if not again:
+            return rows, tables
+        if whole.missing:
+            raise RunFailed(
+                "REFRESH_INPUT_GONE",
+                "a file of the input no longer exists, so the view cannot be computed again from all rows",
+                help="restore the file, or give --refresh incremental",
+                path=whole.missing,
+            )
+        self._rebuild = Rebuild(
+            self._flow, self._checkpoint, self._executor, self._partitions, self._last, again
+        )
+        whole_rows, whole_tables = whole.read(again)
+        return (
+            {**{o: part for o, part in rows.items() if o not in again}, **whole_rows},
+            {**{o: part for o, part in tables.items() if o not in again}, **whole_tables},
+        )
 
     def _with_side_files(
         self, state: EventState, parts: Sequence[LeftOut[Rows]], bad: Sequence[LeftOut[Rows]]
@@ -233,7 +286,7 @@ class MicroBatches(Generic[Rows]):
         noted = bool(before.sources) and after.sources != before.sources
         if (after.watermark, after.idle) == (before.watermark, before.idle) and not noted:
             return
-        self._tally = BatchStats()
+        self._begin_version()
         none = [JobResult((), state) for state in last.operators]
         results = self._settled(none, before, after, now)
         changed = tuple(result.state for result in results) != last.operators
@@ -295,7 +348,7 @@ class MicroBatches(Generic[Rows]):
             return
         now = self.clock()
         emission = replace(ALL, now=now) if all else self._policy.at(now)
-        self._tally = BatchStats()
+        self._begin_version()
         results = self._run_operators({}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
             self._commit(results, last.query, last.batch, AdvancedEventState(self.event_state))
@@ -385,13 +438,15 @@ class MicroBatches(Generic[Rows]):
         Returns:
             The results of the operators, and the change files that are not read after the commit.
         """
-        served: list[ChangeFile] = []
+        served = [] if self._rebuild is None else list(self._rebuild.served)
         done = list(results)
         for operator, result in enumerate(results):
             changes = changes_of([result])
             if not self._flow.shows(operator):
                 served += changes
-            elif operator in self._consolidated_operators:
+            elif (
+                operator in self._consolidated_operators and operator not in self._choice.operators
+            ):
                 done[operator] = self._consolidate(operator, result, changes)
                 served += changes if done[operator] is not result else []
         return done, served
@@ -420,7 +475,7 @@ class MicroBatches(Generic[Rows]):
         inputs = [rows[node.id]] if node.id in rows else []
         for branch in node.branches:
             if isinstance(branch.origin, OperatorOrigin):
-                files = changes_of([results[branch.origin.operator]])
+                files = self._files_of(branch.origin.operator, node, results)
                 paths = [self._checkpoint.changes.path(f.name) for f in files]
                 if paths:
                     below = self._flow.operators[branch.origin.operator]
@@ -428,9 +483,20 @@ class MicroBatches(Generic[Rows]):
                     part = self._executor.changes(below, node, branch, paths, late)
                     self._parts.append(part)
                     branches.append(part)
+        if self._rebuild is not None and node.id in self._rebuild:
+            job = self._rebuild.job(job)
+            return self._rebuild.finished(job, self._executor.run(job, inputs, branches))
         if job.version == 0 and not job.watermark_pass:
             job = replace(job, initial_groups=self._executor.initial_groups(job.spec))
         return self._executor.run(job, inputs, branches)
+
+    def _files_of(
+        self, below: int, node: Node, results: Sequence[JobResult]
+    ) -> Sequence[ChangeFile]:
+        """Return the changes of an operator in this batch, or all its rows for `node`."""
+        if self._rebuild is not None and node.id in self._rebuild:
+            return self._rebuild.input_files(below, results)
+        return changes_of([results[below]])
 
     def _job(
         self, node: Node, emission: Emission, passed: Sequence[JobResult] | None
@@ -484,7 +550,21 @@ class MicroBatches(Generic[Rows]):
             logs=self.logs,
             inputs=self.inputs,
             begun=0 if self._last is None else self._last.begun,
+            refresh=self._refresh_record(),
         )
+
+    def _refresh_record(self) -> RefreshRecord:
+        """Return how the batch was computed, with its cost and those of past batches."""
+        last = RefreshRecord() if self._last is None else self._last.refresh
+        return RefreshRecord(
+            tuple(sorted(self._choice.operators)), self._choice.reason, self._costs(last.costs)
+        )
+
+    def _costs(self, known: tuple[BatchCost, ...]) -> tuple[BatchCost, ...]:
+        history = CostHistory(known)
+        for full, size in self._choice.measured:
+            history = history.add(BatchCost(full, size, self._tally.microseconds))
+        return history.costs
 
     def _of_view(self, view: FlowView, results: Sequence[JobResult]) -> ViewVersion:
         """Return what the version that is being made has of a view."""

@@ -45,6 +45,7 @@ from substrait_agg.spark.query.handle import CheckedRun, Run
 from substrait_agg.spark.query.sinks import SparkWriter, check_writers, frame_of, open_writer
 from substrait_agg.spark.query.static_tables import changed_tables, with_contents
 from substrait_agg.spark.query.warm_up import first_bytes, warm_driver, warm_workers
+from substrait_agg.spark.refresh.conditions import refresh_chooser
 from substrait_agg.spark.session.errors import (
     SPARK_ERRORS,
     reason_of,
@@ -217,6 +218,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
         plan, weights, options.early, upserts, columns, forget=forgetting(events), static=static
     )
     check_times(flow, events, options.emit_policy)
+    refresh = refresh_chooser(plan, flow, chosen, events, options)
     store = Checkpoint(options.checkpoint)
     document = plan_document(flow, events)
     found = store.check(document, evolve=options.evolve)
@@ -238,6 +240,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
         places,
         found is not None,
         outputs,
+        refresh=refresh,
     )
 
 

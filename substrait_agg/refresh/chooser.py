@@ -1,0 +1,80 @@
+"""Choose, for every batch, which operators it computes again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.refresh.checks import RunConditions, not_recomputable
+from substrait_agg.refresh.cost_model import CostHistory, InputSize
+from substrait_agg.refresh.ownership import operators_with
+from substrait_agg.refresh.policies import RefreshPolicies
+
+NOTHING: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a batch is computed.
+
+    Attributes:
+        operators: the operators that are computed again; the others are maintained by changes.
+        reason: why, in a clause.
+        measured: what its cost says: whether it is that of a full batch, and of how many bytes.
+    """
+
+    operators: frozenset[int] = NOTHING
+    reason: str = ""
+    measured: tuple[tuple[bool, int], ...] = ()
+
+
+class RefreshChooser:
+    """Chooses by the policies of the views and by the cost of past batches.
+
+    Args:
+        flow: the flow.
+        policies: the policy of each view; they have passed `check_policies`.
+        conditions: what the run has besides.
+    """
+
+    def __init__(self, flow: Flow, policies: RefreshPolicies, conditions: RunConditions) -> None:
+        self._full = operators_with(flow, policies, "full")
+        self._auto = operators_with(flow, policies, "auto")
+        self._obstacle = ""
+        both = self._full | self._auto
+        found = next(not_recomputable(flow, both, conditions), None) if self._auto else None
+        if found is not None:
+            self._obstacle = found.reason
+
+    @property
+    def active(self) -> bool:
+        """Return whether a batch may compute operators again."""
+        return bool(self._full or (self._auto and not self._obstacle))
+
+    def choose(self, history: CostHistory, size: InputSize | None, missing: str = "") -> Choice:
+        """Choose for a batch.
+
+        Args:
+            history: the costs of past batches.
+            size: the sizes of the input; None if they are not known.
+            missing: a file of the input that no longer exists; empty if all do.
+        """
+        if not self._auto:
+            return Choice(self._full, "the policy is full" if self._full else "")
+        if self._obstacle:
+            return Choice(self._full, f"incremental: {self._obstacle}")
+        if size is None or missing:
+            return Choice(self._full, f"incremental: {missing or 'the input'} cannot be read again")
+        incremental, full = ((False, size.batch),), ((True, size.whole),)
+        if size.batch >= size.whole:
+            # Nothing is stored yet, so the cost is that of both ways.
+            return Choice(
+                self._full, "incremental: the batch has all input so far", (*incremental, *full)
+            )
+        found = history.estimate(size)
+        if found is None:
+            return Choice(self._full, "incremental: no batch has been measured yet", incremental)
+        times = f"{found.incremental / 1e6:.2f} s incremental, {found.full / 1e6:.2f} s full"
+        if found.full < found.incremental:
+            return Choice(self._full | self._auto, f"full: estimated {times}", full)
+        return Choice(self._full, f"incremental: estimated {times}", incremental)

@@ -1,0 +1,69 @@
+"""Decide which operators follow the policy of which view."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, operators_below
+from substrait_agg.refresh.policies import RefreshPolicies, RefreshPolicy
+
+_LISTED = ("groups", "rows")
+"""What an operator keeps (`NodeDescription.keeps`) if its output rows can be read from its state."""
+
+
+def owners(flow: Flow) -> tuple[FlowView, ...]:
+    """Return, per operator, the view whose policy it follows.
+
+    This is the first view that needs it, in the order of the views: a view comes after those that
+    it reads.
+    """
+    found: dict[int, FlowView] = {}
+    for view in flow.views:
+        for operator in _needed(flow, view.operator):
+            found.setdefault(operator, view)
+    # An operator that no stored view needs cannot be in a flow.
+    return tuple(found[node.id] for node in flow.operators)
+
+
+def operators_with(flow: Flow, policies: RefreshPolicies, chosen: RefreshPolicy) -> frozenset[int]:
+    """Return the operators whose view has a policy."""
+    return frozenset(
+        operator for operator, view in enumerate(owners(flow)) if policies.of(view.name) == chosen
+    )
+
+
+def has_listed_rows(node: Node) -> bool:
+    """Return whether the output rows of an operator can be read from its state."""
+    return node.describe().keeps in _LISTED
+
+
+def borders(flow: Flow, operators: Collection[int]) -> Iterator[tuple[Node, Node]]:
+    """Yield pairs of operators of which the second reads the first, and one is in `operators`."""
+    for node in flow.operators:
+        for below in operators_below(node):
+            if (below in operators) != (node.id in operators):
+                yield flow.operators[below], node
+
+
+def tables_read(flow: Flow, operators: Collection[int]) -> frozenset[tuple[str, ...]]:
+    """Return the tables that some operators read themselves."""
+    return frozenset(
+        branch.origin.table
+        for node in flow.operators
+        if node.id in operators
+        for branch in node.branches
+        if isinstance(branch.origin, TableOrigin)
+    )
+
+
+def _needed(flow: Flow, operator: int) -> Iterator[int]:
+    """Yield an operator and all operators that it reads, directly or not."""
+    waiting, seen = [operator], set[int]()
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        yield current
+        waiting += operators_below(flow.operators[current])

@@ -1,0 +1,102 @@
+"""Read the refresh policies of a run: one for all views, and others for single views."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from substrait_agg.errors import UsageError
+
+RefreshPolicy = OneOf["auto", "incremental", "incremental_strict", "full"]
+REFRESH_POLICIES: tuple[RefreshPolicy, ...] = ("auto", "incremental", "incremental_strict", "full")
+
+DEFAULT: RefreshPolicy = "incremental"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPolicies:
+    """The refresh policy of each view.
+
+    Attributes:
+        default: the policy of views that are not named.
+        views: policy by name of view.
+    """
+
+    default: RefreshPolicy = DEFAULT
+    views: Mapping[str, RefreshPolicy] = field(default_factory=dict)
+
+    def of(self, view: str) -> RefreshPolicy:
+        """Return the policy of a view."""
+        return self.views.get(view, self.default)
+
+    def with_declared(self, declared: Mapping[str, str]) -> RefreshPolicies:
+        """Return the policies with those that SQL scripts declare; views of the option come first."""
+        known = {view: _policy(word, "refresh") for view, word in declared.items()}
+        return RefreshPolicies(self.default, {**known, **self.views})
+
+    def check_views(self, names: Collection[str]) -> None:
+        """Check that all views that have a policy exist.
+
+        Raises:
+            UsageError: VIEW_UNKNOWN.
+        """
+        for view in self.views:
+            if view not in names:
+                shown = ", ".join(sorted(filter(None, names)))
+                raise UsageError(
+                    "VIEW_UNKNOWN",
+                    f"--refresh names the view {view!r}, which the run does not have",
+                    help=f"the views are: {shown}" if shown else "give a policy without a name",
+                    path="refresh",
+                )
+
+
+def parse_refresh(given: str | Mapping[str, str]) -> RefreshPolicies:
+    """Parse the option ``refresh``.
+
+    Args:
+        given: ``POLICY``, or ``VIEW=POLICY`` texts, separated by commas; or policies by name of
+            view.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+
+    Example:
+        >>> policies = parse_refresh("auto,totals=full")
+        >>> policies.of("totals"), policies.of("other")
+        ('full', 'auto')
+    """
+    if isinstance(given, Mapping):
+        return RefreshPolicies(
+            views={view: _policy(word, "refresh") for view, word in given.items()}
+        )
+    default: RefreshPolicy | None = None
+    views: dict[str, RefreshPolicy] = {}
+    for part in given.split(","):
+        view, separator, word = part.strip().rpartition("=")
+        policy = _policy(word, "refresh")
+        if (view in views) if separator else default is not None:
+            raise UsageError(
+                "OPTION_INVALID",
+                f"refresh gives {f'the view {view!r}' if separator else 'all views'} two policies",
+                help="give one policy for all views, and VIEW=POLICY once per view",
+                path="refresh",
+            )
+        if separator:
+            views[view] = policy
+        else:
+            default = policy
+    return RefreshPolicies(default or DEFAULT, views)
+
+
+def _policy(word: str, path: str) -> RefreshPolicy:
+    for policy in REFRESH_POLICIES:
+        if word.strip().lower().replace(" ", "_") == policy:
+            return policy
+    raise UsageError(
+        "OPTION_INVALID",
+        f"{word!r} is not a refresh policy",
+        help=f"give one of {', '.join(REFRESH_POLICIES)}, or VIEW=POLICY",
+        path=path,
+    )

@@ -1,0 +1,66 @@
+"""Say what of a run's sources and options decides whether its views can be computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyspark.sql import DataFrame
+
+from substrait_agg.bind.plan.views import BoundViews
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.refresh.checks import RunConditions, Table, check_policies
+from substrait_agg.refresh.chooser import RefreshChooser
+from substrait_agg.run_options import RunOptions
+from substrait_agg.spark.inputs.event_state import EventOptions
+from substrait_agg.spark.inputs.inputs import Source, table_origins
+from substrait_agg.spark.sources.open import has_files, is_static, sets_aside
+
+
+def refresh_chooser(
+    plan: BoundViews,
+    flow: Flow,
+    sources: Mapping[Table, Source],
+    events: EventOptions,
+    options: RunOptions,
+) -> RefreshChooser | None:
+    """Check the refresh policies of a run.
+
+    Args:
+        plan: the views.
+        flow: their flow.
+        sources: the source of each table.
+        events: the sources with a watermark, and the TTL.
+        options: the options of the run.
+
+    Returns:
+        What chooses for each batch; None if all batches are incremental.
+
+    Raises:
+        UsageError: as `check_policies`.
+    """
+    policies = options.refresh_policies
+    conditions = RunConditions(
+        bool(events.sources or events.ttl is not None),
+        not options.emit_policy.batch,
+        dict(_unreadable(flow, sources)),
+    )
+    check_policies(flow, policies, conditions, {})
+    chooser = RefreshChooser(flow, policies, conditions)
+    return chooser if chooser.active else None
+
+
+def _unreadable(flow: Flow, sources: Mapping[Table, Source]) -> Iterator[tuple[Table, str]]:
+    """Yield the tables whose rows so far cannot be read again, and why."""
+    for origin in table_origins(flow):
+        source = sources[origin.table]
+        if is_static(source):
+            yield origin.table, "it is a static table, which is read once"
+        elif isinstance(source, DataFrame):
+            yield origin.table, "it is a DataFrame"
+        elif sets_aside(source):
+            yield origin.table, "its bad rows are in the quarantine"
+        elif not has_files(source, origin):
+            yield origin.table, "it is not a local folder of Parquet files with rows or weights"
+    if any(map(sets_aside, sources.values())):
+        for origin in table_origins(flow):
+            yield origin.table, "another table has bad rows in the quarantine"

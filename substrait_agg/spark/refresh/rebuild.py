@@ -1,0 +1,157 @@
+"""Make the changes of operators that a batch computes again from all rows of their inputs.
+
+Such an operator starts from an empty state. Its new state replaces the stored one, and its output
+is all rows that it now shows. The difference to the rows that the previous version showed, which
+its old state has, is what views and operators with incremental batches get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic
+
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.evolution.task import Columns, MigrationPlan
+from substrait_agg.commit.hash_ranges import partition_range
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.flow.graph.nodes import Flow, operators_below
+from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
+from substrait_agg.spark.executors.executor import Executor, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """A list of rows from stored state, as change files."""
+
+    operator: int
+    state: OperatorState
+    columns: Columns
+    final: bool
+
+
+class Rebuild(Generic[Rows]):
+    """The operators that one batch computes again.
+
+    Args:
+        flow: the flow.
+        checkpoint: the checkpoint.
+        executor: computes the operators.
+        partitions: number of state partitions.
+        before: the version before the batch.
+        operators: ids of the operators that are computed again.
+
+    Attributes:
+        served: change files that are not needed after the commit.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        checkpoint: Checkpoint,
+        executor: Executor[Rows],
+        partitions: int,
+        before: Snapshot,
+        operators: frozenset[int],
+    ) -> None:
+        self._flow, self._checkpoint, self._executor = flow, checkpoint, executor
+        self._partitions, self._before = partitions, before
+        self._operators = operators
+        self._rows: dict[int, tuple[ChangeFile, ...]] = {}
+        self._differing = frozenset(self._with_difference())
+        self.served: list[ChangeFile] = []
+
+    def __contains__(self, operator: int) -> bool:
+        return operator in self._operators
+
+    def _with_difference(self) -> Iterator[int]:
+        """Yield the operators whose difference a view or an incremental operator reads."""
+        yield from (view.operator for view in self._flow.views)
+        for node in self._flow.operators:
+            if node.id not in self._operators:
+                yield from operators_below(node)
+
+    def job(self, job: OperatorJob) -> OperatorJob:
+        """Return the job of an operator that begins with an empty state."""
+        groups = self._executor.initial_groups(job.spec)
+        return replace(job, state=OperatorState(), initial_groups=groups)
+
+    def input_files(self, below: int, results: Sequence[JobResult]) -> tuple[ChangeFile, ...]:
+        """Return files with all rows of an operator after the batch.
+
+        Args:
+            below: id of the operator.
+            results: results of the operators so far.
+        """
+        if below not in self._rows:
+            ordinals = range(len(self._flow.operators[below].types))
+            listing = _Listing(below, results[below].state, self._columns(below, ordinals), False)
+            inserted, _ = self._listed(listing, retracted=False)
+            self._rows[below] = inserted
+            self.served += inserted
+        return self._rows[below]
+
+    def finished(self, job: OperatorJob, result: JobResult) -> JobResult:
+        """Return the result of an operator with the difference to the previous version as changes."""
+        operator = job.node.id
+        rows = tuple(changes_of([result]))
+        self._rows[operator] = rows
+        self.served += rows
+        if operator not in self._differing:
+            return result.with_changes(Consolidated((), 0, 0))
+        listing = _Listing(operator, self._before.operators[operator], job.columns, job.final)
+        _, retracted = self._listed(listing, retracted=True)
+        self.served += retracted
+        return result.with_changes(self._difference(operator, job.version, retracted, rows))
+
+    def _difference(
+        self,
+        operator: int,
+        version: int,
+        retracted: tuple[ChangeFile, ...],
+        inserted: tuple[ChangeFile, ...],
+    ) -> Consolidated:
+        """Return the changes from the rows of the previous version to all rows of this one."""
+        files = (*retracted, *inserted)
+        work = Consolidation(self._checkpoint.changes.root, operator, version, files)
+        done = self._executor.consolidate(work, self._partitions)
+        if done is not None:
+            return done
+        # No two rows are equal, so the files are the difference.
+        kept = {file.name for file in files}
+        self.served = [file for file in self.served if file.name not in kept]
+        counts = (sum(file.rows for file in part) for part in (retracted, inserted))
+        return Consolidated(files, *counts)
+
+    def _columns(self, operator: int, ordinals: Sequence[int]) -> Columns:
+        names = self._flow.operators[operator].columns
+        return tuple((names[o], f"c{i}") for i, o in enumerate(ordinals))
+
+    def _listed(
+        self, listing: _Listing, *, retracted: bool
+    ) -> tuple[tuple[ChangeFile, ...], tuple[ChangeFile, ...]]:
+        """Write the rows that a state shows: as insertions, or as retractions."""
+        none: Columns = ()
+        version = self._before.version + 1
+        ranges = (partition_range(p, self._partitions) for p in range(self._partitions))
+        plans = [
+            MigrationPlan(
+                checkpoint=str(self._checkpoint.folder),
+                operator=listing.operator,
+                version=version,
+                low=low,
+                high=high,
+                state=listing.state.within(low, high),
+                columns=none if retracted else listing.columns,
+                final=listing.final,
+                retraction_columns=listing.columns if retracted else none,
+                retraction_final=listing.final,
+            )
+            for low, high in ranges
+        ]
+        done = self._executor.migrate([plan for plan in plans if not plan.idle])
+        return (
+            tuple(file for result in done for file in result.inserted),
+            tuple(file for result in done for file in result.retracted),
+        )
