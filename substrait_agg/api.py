@@ -154,7 +154,9 @@ def sql_views(
     STREAMING TABLE, CREATE VIEW and CREATE TEMPORARY VIEW, each with AS and a query, in any order.
 
     Args:
-        text: SQL text, or the `Path` of a file or of a folder, whose ``.sql`` files are read.
+        text: SQL text, or the `Path` of a file or of a folder, whose ``.sql`` files are read. If the
+            path is that of a ``spark-pipeline.yml``, or of a folder with one, the files are those of its
+            libraries.
         sources: as in `sql`, for the tables that no statement creates.
         spark: as in `sql`.
         conf: as in `run`.
@@ -169,7 +171,7 @@ def sql_views(
             maintained; SQL_VIEW_TWICE, SQL_VIEW_CYCLE.
         PlanRefused: the query of a view has errors.
         InputRefused: as in `sql`.
-        UsageError: as in `sql`; SQL_FOLDER_EMPTY.
+        UsageError: as in `sql`; SQL_FOLDER_EMPTY, PIPELINE_SPEC_INVALID.
 
     Example:
         >>> plans = sql_views(
@@ -181,11 +183,26 @@ def sql_views(
         >>> [*plans]
         ['totals', 'best']
     """
-    columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
-    from substrait_agg.sql_planner.pipelines.pipeline import plan_pipeline, scripts_in
+    from substrait_agg.sql_planner.pipelines.pipeline import (
+        PlanSet,
+        plan_pipeline,
+        scripts_in,
+        scripts_of,
+    )
+    from substrait_agg.sql_planner.pipelines.project import find_spec, read_spec
 
-    scripts = scripts_in(text) if isinstance(text, Path) else {"": text}
-    return plan_pipeline(scripts, columns_of)
+    file = find_spec(text) if isinstance(text, Path) else None
+    spec = None if file is None else read_spec(file)
+    if isinstance(text, Path):
+        scripts = scripts_in(text) if spec is None else scripts_of(spec.files, text)
+    else:
+        scripts = {"": text}
+    configuration = {} if spec is None else spec.configuration
+    columns_of = _columns_of(
+        sources or {}, spark, {**configuration, **(conf or {})}, master, spark_log
+    )
+    plans = plan_pipeline(scripts, columns_of)
+    return PlanSet(plans, plans.temporary, configuration)
 
 
 def _columns_of(
@@ -464,6 +481,7 @@ def run(
     """
     # These are the parameters of this function, which are the fields of the options.
     given = locals().copy()
+    given["conf"] = _configured(plan, conf)
     options = RunOptions(**{name: given[name] for name in given.keys() - {"plan", "sources"}})
     from substrait_agg.metrics.startup import StartTimer
 
@@ -488,6 +506,12 @@ def _named(plan: Plans) -> dict[str, Plan]:
     if isinstance(plan, Mapping):
         return {name: _plan(given) for name, given in plan.items()}
     return {"": _plan(plan)}
+
+
+def _configured(plan: Plans, conf: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return Spark configuration after that of the project of a pipeline."""
+    own = getattr(plan, "configuration", None)
+    return {**own, **(conf or {})} if own else conf
 
 
 def _temporary(plan: Plans) -> frozenset[str]:

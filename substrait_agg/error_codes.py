@@ -96,6 +96,8 @@ _ALL: tuple[ErrorCode, ...] = (
         ("SQL_VIEW_TWICE", "a pipeline creates a view twice", "rename or remove one of the statements"),
         ("SQL_VIEW_CYCLE", "views of a pipeline read each other in a circle", "remove one of these reads; recursive views are not supported"),
         ("SQL_FOLDER_EMPTY", "a folder of SQL has no file that ends in .sql", "name another folder"),
+        ("PIPELINE_SPEC_INVALID", "a spark-pipeline.yml has a field, a value or a glob that is wrong, or that changes the rows of the views in a way that is not followed", "correct the line of the message"),
+        ("PIPELINE_FIELD_IGNORED", "a note: a field of a spark-pipeline.yml has no effect, because it only says where Spark stores a table", "nothing"),
         ("SQL_CLAUSE_IGNORED", "a note: a clause of a pipeline has no effect, because it only says how Spark stores a table", "nothing"),
         ("SQL_NOT_IN", "NOT IN with a subquery is used where its value for nulls would be lost", "write NOT EXISTS"),
         ("DATAFUSION_MISSING", "datafusion is not installed, or too old; only SQL needs it", "pip install 'substrait-agg[sql]'"),

@@ -52,7 +52,7 @@ class RunOptions:
         MISSING,
         (
             "Folder, or URL such as s3://bucket/prefix, for state, offsets and versions. A run continues an existing "
-            "checkpoint."
+            "checkpoint. Required, but for a project with a spark-pipeline.yml: there it is a folder in its storage."
         ),
         "DIR",
     )

@@ -17,6 +17,7 @@ from substrait_agg_cli.terminal import STDIO, debug_option
 Command = Callable[..., None]
 
 SQL_SUFFIX = ".sql"
+SPEC_SUFFIXES = (".yml", ".yaml")
 
 _SOURCE_HELP = "A table of the query; once per table. Its columns are read from the source (run --help describes SPEC)."
 
@@ -28,8 +29,8 @@ def sql_options(command: Command) -> Command:
             "--sql",
             metavar="FILE",
             help="A file of SQL in place of PLAN: CREATE TABLE statements, and one query or CREATE VIEW; - is stdin. "
-            "A PLAN that ends in .sql means the same. run and explain also take a file with several views, or a "
-            "folder of such files (docs/pipelines.md).",
+            "A PLAN that ends in .sql means the same. run and explain also take a file with several views, a "
+            "folder of such files, or the spark-pipeline.yml of a project or its folder (docs/pipelines.md).",
         ),
         click.option(
             "--query",
@@ -130,10 +131,10 @@ def read_plans(
 
 
 def _is_pipeline(name: str, sql: str | None) -> bool:
-    """Return whether a path is a folder, or a file of SQL with several views."""
+    """Return whether a path is a folder, a `spark-pipeline.yml`, or a file of SQL with several views."""
     if name == STDIO or not name:
         return False
-    if is_folder(name):
+    if is_folder(name) or is_spec_file(name):
         return True
     if sql is None and not is_sql(name):
         return False
@@ -141,6 +142,29 @@ def _is_pipeline(name: str, sql: str | None) -> bool:
     from substrait_agg.sql_planner.script import script_text
 
     return is_pipeline(script_text(Path(name)), name)
+
+
+def is_spec_file(name: str) -> bool:
+    """Return whether a file of the command line is the specification of a pipeline, by its suffix."""
+    return name.lower().endswith(SPEC_SUFFIXES)
+
+
+def checkpoint_of(name: str) -> str:
+    """Return the checkpoint of a pipeline project, below its storage.
+
+    Raises:
+        UsageError: OPTION_INVALID: a plan or SQL without a specification has no such folder.
+    """
+    spec = None
+    if name not in ("", STDIO):
+        from substrait_agg.sql_planner.pipelines.project import find_spec, read_spec
+
+        spec = find_spec(Path(name))
+    if spec is None:
+        help = "add --checkpoint DIR: the folder for state, offsets and versions"
+        message = "no checkpoint is given"
+        raise UsageError("OPTION_INVALID", message, help=help, path="--checkpoint")
+    return read_spec(spec).checkpoint
 
 
 def each_plan_of(

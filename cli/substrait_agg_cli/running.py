@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import Field, fields
 from typing import Any, NoReturn
 
 import click
@@ -20,7 +20,15 @@ from substrait_agg.run_options import RunOptions
 from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.progress import ProgressMeter
-from substrait_agg_cli.queries import each_plan_of, pairs, read_plans, sql_options, tables_of
+from substrait_agg_cli.queries import (
+    check_one_given,
+    checkpoint_of,
+    each_plan_of,
+    pairs,
+    read_plans,
+    sql_options,
+    tables_of,
+)
 from substrait_agg_cli.sparklog import spark_log
 from substrait_agg_cli.terminal import (
     INTERRUPTED,
@@ -94,7 +102,6 @@ def _option(row: Field[Any]) -> Callable[[Command], Command]:
     return click.option(
         f"--{form.get('name', row.name).replace('_', '-')}",
         row.name,
-        required=row.default is MISSING,
         is_flag=row.default is False,
         multiple=row.name in (*PAIRS, "outputs"),
         type=kind,
@@ -152,7 +159,9 @@ def run(
     """
     from substrait_agg.changes import parse_output
 
+    check_one_given(plan, sql, query)
     options["until"] = _until(until, every)
+    options["checkpoint"] = options["checkpoint"] or checkpoint_of(sql or plan or "")
     tables = tables_of(sources)
     for name, form in PAIRS.items():
         options[name] = pairs(options[name], f"--{name}", form)

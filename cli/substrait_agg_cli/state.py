@@ -93,7 +93,7 @@ def _json(value: Any) -> None:
 @format_option
 @debug_option
 def ls(directory: str, limit: int, format: str) -> None:
-    """List the versions, and the trees of each operator at the newest version."""
+    """List the versions, the views, and the trees of each operator at the newest version."""
     from substrait_agg_cli.state_tables import listed
 
     found = _opened(directory).ls(limit or None)
@@ -121,6 +121,11 @@ def ls(directory: str, limit: int, format: str) -> None:
     help="Number of the operator; default: the last.",
 )
 @click.option(
+    "--name",
+    metavar="VIEW",
+    help="Show the operator that has the rows of this view, where a run maintains several views.",
+)
+@click.option(
     "--tree",
     metavar="NAME",
     help="Tree to show: group, pending, closed, tree0, tree1, ...; default: group, or all trees with --key.",
@@ -135,6 +140,7 @@ def show_(
     directory: str,
     key: str | None,
     operator: int | None,
+    name: str | None,
     tree: str | None,
     version: int | None,
     limit: int,
@@ -149,7 +155,9 @@ def show_(
 
     wanted = ANY if key is None else parse_key(key)
     opened = _opened(directory)
-    found = opened.show(tree, key=wanted, operator=operator, version=version, limit=limit or None)
+    found = opened.show(
+        tree, key=wanted, operator=operator, name=name, version=version, limit=limit or None
+    )
     if format == "json":
         _show_json(found)
     else:

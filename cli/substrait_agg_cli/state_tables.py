@@ -60,6 +60,10 @@ def listed(found: Listing) -> Iterator[str]:
     yield ""
     yield from _versions(found)
     yield ""
+    if any(view.name for view in found.views):
+        rows = [(view.name, view.operator, ", ".join(view.columns)) for view in found.views]
+        yield from aligned(("view", "operator", "columns"), rows)
+        yield ""
     yield from _trees(found)
 
 

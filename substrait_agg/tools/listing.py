@@ -95,6 +95,21 @@ class TreeLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewLine:
+    """A view of the newest version.
+
+    Attributes:
+        name: its name; empty for the only view of a run of one plan.
+        operator: ordinal of the operator that has its rows.
+        columns: names of its columns.
+    """
+
+    name: str
+    operator: int
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """The result of `ls`.
 
@@ -110,6 +125,7 @@ class Listing:
         total: number of versions.
         versions: the newest ones, ascending.
         trees: of the newest version.
+        views: of the newest version.
     """
 
     checkpoint: str
@@ -123,6 +139,7 @@ class Listing:
     total: int
     versions: tuple[VersionLine, ...]
     trees: tuple[TreeLine, ...]
+    views: tuple[ViewLine, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the listing as JSON values."""
@@ -165,6 +182,10 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
             _version(s, written[s.version], kept=s.version >= kept.state_from) for s in snapshots
         ),
         trees=tuple(_tree(tree, document) for tree in trees),
+        views=tuple(
+            ViewLine(view.name, view.operator, tuple(column.name for column in view.columns))
+            for view in document.view_schemas
+        ),
     )
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import parse_retention
-from substrait_agg.errors import StateRefused
+from substrait_agg.commit.view.schema import named_view
+from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.locations import Location
 from substrait_agg.tools.checks.findings import Verdict
 from substrait_agg.tools.checks.trees import (
@@ -72,6 +73,7 @@ class State:
         *,
         key: Any = ANY,
         operator: int | None = None,
+        name: str | None = None,
         version: int | None = None,
         limit: int | None = LIMIT,
     ) -> dict[str, pa.Table]:
@@ -83,6 +85,7 @@ class State:
             key: of the wanted groups: a value, a list of values, or a mapping by name of column,
                 with values as JSON outputs write them. Not given: any.
             operator: ordinal; the last if None.
+            name: name of a view, in place of the ordinal of the operator that has its rows.
             version: the newest if None.
             limit: greatest number of rows, None for all.
 
@@ -91,9 +94,11 @@ class State:
 
         Raises:
             StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
-            UsageError: OPERATOR_UNKNOWN, TREE_UNKNOWN, KEY_INVALID.
+            UsageError: OPERATOR_UNKNOWN, VIEW_UNKNOWN, OPTION_CONFLICT, TREE_UNKNOWN, KEY_INVALID.
         """
         snapshot = self.at(version)
+        if name is not None:
+            operator = self._operator_of(name, operator, snapshot)
         ordinal = chosen_operator(snapshot, operator)
         state, any_key = snapshot.operators[ordinal], key is ANY
         shape = shape_of(self._checkpoint.document_of(snapshot.plan), ordinal)
@@ -107,6 +112,17 @@ class State:
             # A concurrent run may have swept the version in the meantime.
             self.at(snapshot.version)
             raise
+
+    def _operator_of(self, view: str, operator: int | None, snapshot: Snapshot) -> int:
+        """Return the ordinal of the operator that has the rows of a view."""
+        if operator is not None:
+            raise UsageError(
+                "OPTION_CONFLICT",
+                "a view and an operator are given",
+                help="give one of them",
+                path="--name",
+            )
+        return named_view(self._checkpoint.document_of(snapshot.plan), view).operator
 
     def at(self, version: int | None = None) -> Snapshot:
         """Return a version whose state is kept, the newest if None.

@@ -28,6 +28,7 @@ EXCEPTIONS = {
     "spark/inputs/stream_batch.py": "calls the open method of a reader of sources, which are no part of a checkpoint",
     "spark/sources/static_content.py": "reads files of sources",
     "sql_planner/pipelines/pipeline.py": "reads SQL files, before there is a checkpoint",
+    "sql_planner/pipelines/project.py": "reads SQL files, before there is a checkpoint",
     "spark/session/java.py": "looks for Java",
     "spark/execution/worker_python.py": "looks for a Python",
     "commit/log/locking.py": "a lock of the operating system, which says nothing when its process is gone",

@@ -35,11 +35,18 @@ class PlanSet(dict[str, Plan]):
 
     Attributes:
         temporary: the views that only other views read.
+        configuration: Spark configuration of the pipeline.
     """
 
-    def __init__(self, plans: Mapping[str, Plan], temporary: frozenset[str]) -> None:
+    def __init__(
+        self,
+        plans: Mapping[str, Plan],
+        temporary: frozenset[str],
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(plans)
         self.temporary = temporary
+        self.configuration = dict(configuration or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +74,30 @@ def scripts_in(path: Path) -> dict[str, str]:
 
     Raises:
         UsageError: FILE_NOT_FOUND, FILE_NOT_READABLE or SQL_FOLDER_EMPTY.
+        SqlRefused: SQL_NOT_MAINTAINED: a file has Python code.
     """
     if not path.is_dir():
         return {str(path): script_text(path)}
-    found = sorted(
+    found = (
         file
         for file in path.rglob("*")
         if file.is_file()
         and not any(p.startswith((".", "__")) for p in file.relative_to(path).parts)
     )
+    return scripts_of(sorted(found), path)
+
+
+def scripts_of(found: Sequence[Path], path: Path) -> dict[str, str]:
+    """Return the text of SQL files by name.
+
+    Args:
+        found: the files; those with other suffixes than .sql and .py are left out.
+        path: where they come from, for errors.
+
+    Raises:
+        UsageError: FILE_NOT_READABLE or SQL_FOLDER_EMPTY.
+        SqlRefused: SQL_NOT_MAINTAINED: a file has Python code.
+    """
     scripts = {str(file): script_text(file) for file in found if file.suffix.lower() == SUFFIX}
     if not scripts:
         raise UsageError(

@@ -1,0 +1,207 @@
+"""Read the specification of a Spark Declarative Pipeline: ``spark-pipeline.yml``.
+
+The fields are those of Spark 4.3 (`pyspark.pipelines.cli`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from substrait_agg.errors import UsageError
+from substrait_agg.notices import notice
+
+SPEC_NAMES = ("spark-pipeline.yaml", "spark-pipeline.yml")
+
+IGNORED = ("catalog", "database", "schema")
+"""Fields that say where Spark stores the tables."""
+
+_REQUIRED = ("name", "storage")
+_FIELDS = (*_REQUIRED, *IGNORED, "configuration", "libraries")
+CHANGES_ROWS: dict[str, str] = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Spark configuration that changes the rows of a view -> the only value that is followed."""
+
+_RECURSIVE = "/**"
+_WILDCARDS = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """The specification of a pipeline.
+
+    Attributes:
+        file: the file of the specification.
+        name: name of the pipeline.
+        storage: folder or URL for the metadata of the pipeline.
+        configuration: Spark configuration.
+        files: the files with the definitions of its views.
+    """
+
+    file: Path
+    name: str
+    storage: str
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+    @property
+    def checkpoint(self) -> str:
+        """Return where a run keeps its checkpoint if the user does not say."""
+        plain = self.storage.removeprefix("file://") if self.storage[7:8] == "/" else self.storage
+        return f"{plain.rstrip('/')}/substrait_agg"
+
+
+def is_spec(path: str | Path) -> bool:
+    """Return whether a path is a specification, by its suffix."""
+    return Path(path).suffix.lower() in (".yml", ".yaml")
+
+
+def find_spec(path: Path) -> Path | None:
+    """Return the specification that a path means: the file itself, or the one in a folder.
+
+    Raises:
+        UsageError: PIPELINE_SPEC_INVALID: the folder has two.
+    """
+    if not path.is_dir():
+        return path if is_spec(path) else None
+    found = [path / name for name in SPEC_NAMES if (path / name).is_file()]
+    if len(found) > 1:
+        raise UsageError(
+            "PIPELINE_SPEC_INVALID",
+            f"the folder has {' and '.join(SPEC_NAMES)}",
+            help="remove one of them, or name the one to use",
+            path=str(path),
+        )
+    return found[0] if found else None
+
+
+def read_spec(file: Path) -> PipelineSpec:
+    """Read a specification, and find the files of its libraries.
+
+    Raises:
+        UsageError: FILE_NOT_FOUND, FILE_NOT_READABLE, PIPELINE_SPEC_INVALID or SQL_FOLDER_EMPTY.
+    """
+    from substrait_agg.sql_planner.script import script_text
+
+    spec = _SpecFile(file)
+    root = spec.parsed(script_text(file))
+    fields = spec.mapping(root, "the specification")
+    for name, (key, _) in fields.items():
+        if name not in _FIELDS:
+            raise spec.refused(key, f"there is no field {name}", f"use {', '.join(_FIELDS)}")
+        if name in IGNORED:
+            notice(
+                "PIPELINE_FIELD_IGNORED",
+                f"{name} has no effect: it says where Spark stores the tables",
+                help="open a view with --name NAME, without catalog and database",
+            )
+    for name in _REQUIRED:
+        if name not in fields:
+            raise spec.refused(root, f"the field {name} is missing", f"add {name}: ...")
+    files = tuple(spec.library_files(fields["libraries"][1])) if "libraries" in fields else ()
+    if not files:
+        raise UsageError(
+            "SQL_FOLDER_EMPTY",
+            "the libraries of the pipeline have no SQL file",
+            help="add a glob under libraries, such as transformations/**",
+            path=str(file),
+        )
+    configuration = (
+        spec.configuration(fields["configuration"][1]) if "configuration" in fields else {}
+    )
+    name, storage = (spec.text(fields[n][1], n) for n in _REQUIRED)
+    return PipelineSpec(file, name, storage, configuration, files)
+
+
+class _SpecFile:
+    """The nodes of a YAML file, with errors that have line and column."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def refused(self, at: Any, message: str, help: str) -> UsageError:
+        """Return an error at a node."""
+        mark = at if isinstance(at, yaml.Mark) else at.start_mark
+        place = f"{self._file}:{mark.line + 1}:{mark.column + 1}"
+        return UsageError("PIPELINE_SPEC_INVALID", message, help=help, path=place)
+
+    def parsed(self, text: str) -> Any:
+        """Return the root node."""
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or yaml.Mark("", 0, 0, 0, None, None)
+            raise self.refused(mark, f"this is not YAML: {error.problem}", "correct it") from error
+        except yaml.YAMLError as error:
+            mark = yaml.Mark("", 0, 0, 0, None, None)
+            raise self.refused(mark, f"this is not YAML: {error}", "correct it") from error
+        if root is None:
+            mark = yaml.Mark("", 0, 0, 0, None, None)
+            raise self.refused(mark, "the file is empty", "add name, storage and libraries")
+        return root
+
+    def mapping(self, node: Any, what: str) -> dict[str, tuple[Any, Any]]:
+        """Return the nodes of key and value by key."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.refused(node, f"{what} is not a mapping", "write NAME: VALUE lines")
+        return {self.text(key, "a name"): (key, value) for key, value in node.value}
+
+    def text(self, node: Any, what: str) -> str:
+        """Return a string."""
+        if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:str":
+            raise self.refused(node, f"{what} is not a string", "put it in quotes")
+        return str(node.value)
+
+    def configuration(self, node: Any) -> dict[str, str]:
+        """Return the Spark configuration."""
+        found = {}
+        for name, (_, value) in self.mapping(node, "configuration").items():
+            found[name] = self.text(value, name)
+            followed = CHANGES_ROWS.get(name)
+            if followed is not None and found[name].lower() != followed.lower():
+                message = f"{name} is {found[name]}, which changes the rows of the views"
+                raise self.refused(value, message, f"set it to {followed}, or remove it")
+        return found
+
+    def library_files(self, node: Any) -> Iterator[Path]:
+        """Yield the files of the libraries.
+
+        A glob is a path, or a folder followed by ``/**``, as in Spark.
+        """
+        help = "write libraries as a list of `- glob: {include: FOLDER/**}`"
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.refused(node, "libraries is not a list", help)
+        for entry in node.value:
+            glob = self.mapping(entry, "a library").get("glob")
+            if glob is None:
+                raise self.refused(entry, "a library has no glob", help)
+            include = self.mapping(glob[1], "glob").get("include")
+            if include is None:
+                raise self.refused(glob[1], "a glob has no include", help)
+            yield from self._matching(include[1])
+
+    def _matching(self, node: Any) -> Iterator[Path]:
+        """Yield the files of a glob."""
+        pattern = self.text(node, "include")
+        folder = pattern.removesuffix(_RECURSIVE)
+        if _WILDCARDS & set(folder) or not folder or Path(folder).is_absolute():
+            help = "name a file, or a folder followed by /**, below the folder of the specification"
+            raise self.refused(node, f"Spark does not accept the glob {pattern}", help)
+        place = self._file.parent / folder
+        found = sorted(place.rglob("*")) if folder != pattern else [place]
+        for file in found:
+            if not file.is_file() or "__pycache__" in file.parts:
+                continue
+            if file.suffix not in (".sql", ".py"):
+                help = "move the file out of the folder, or name files in libraries"
+                raise self.refused(
+                    node, f"{file} is neither SQL nor Python, so Spark refuses it", help
+                )
+            yield file
