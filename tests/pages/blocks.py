@@ -4,6 +4,7 @@
 - A ``console`` block has commands after ``$ `` and their output after them. ``...`` stands for any text.
 - A ``python`` block is executed; the blocks of a page share their names. A ``text`` block after it has what it prints.
 - A comment ``<!-- not run -->`` on the line before excludes a block that cannot run here, such as a part of a program.
+  ``<!-- run by make soak: REASON -->`` excludes one from `make test`.
 
 Blocks without a language are forms of a command, not examples, and are not run.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import os
 import re
 import shlex
 import subprocess
@@ -27,10 +29,13 @@ from click.testing import CliRunner
 from substrait_agg_cli.main import main
 
 FENCE = re.compile(
-    r"^(?P<not_run> *<!-- not run -->\n)?(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n`]*)\n"
+    r"^(?P<left_out> *<!-- (?:not run|run by make soak: [^\n]*) -->\n)?(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n`]*)\n"
     r"(?P<text>.*?)^(?P=indent)```$",
     re.M | re.S,
 )
+SOAK = "run by make soak"
+SHELL = re.compile(r"[|;&<>]|\$[({]")
+"""What only a shell reads. In quotes it is a part of an argument."""
 TITLE = re.compile(r'title="([^"]+)"')
 COMMAND = "substrait-agg"
 SAME = doctest.OutputChecker()
@@ -59,10 +64,10 @@ class Block:
         return title[1] if title else None
 
 
-def blocks(page: str) -> Iterator[Block]:
-    """Yield the code blocks of a page that have a language and are to be run."""
+def blocks(page: str, soak: bool = False) -> Iterator[Block]:
+    """Yield the code blocks of a page that have a language and are to be run, by `make soak` or not."""
     for fence in FENCE.finditer(page):
-        if not fence["not_run"]:
+        if not fence["left_out"] or (soak and SOAK in fence["left_out"]):
             line = page.count("\n", 0, fence.start("text")) + 1
             text = re.sub(rf"^{fence['indent']}", "", fence["text"], flags=re.M)
             yield Block(fence["language"], fence["options"].strip(), text, line)
@@ -81,12 +86,20 @@ def sessions(text: str) -> Iterator[tuple[str, str]]:
 def run_command(command: str, folder: Path) -> str:
     """Run a command of a console block in `folder` and return what it prints.
 
-    The program's own command runs in this process, so that all blocks share one Spark session.
+    The program's own command runs in this process, so that all blocks share one Spark session. With another
+    master it starts a Spark of its own.
     """
     words = shlex.split(command)
-    if words[0] != COMMAND:
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", command)
+    if words[0] != COMMAND or "--master" in words or SHELL.search(bare):
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False
+            ["bash", "-c", command],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "COLUMNS": "110"},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.stdout + done.stderr
     with contextlib.chdir(folder):
@@ -101,24 +114,25 @@ def run_python(text: str, names: dict[str, Any], folder: Path) -> str:
     return printed.getvalue()
 
 
-def differences(page: Path, folder: Path, **given: Any) -> list[str]:
+def differences(page: Path, folder: Path, soak: bool = False, **given: Any) -> list[str]:
     """Run all blocks of a page in `folder` and return what they print otherwise than the page says.
 
     Args:
         page: the page.
         folder: the working folder of the blocks.
+        soak: whether blocks for `make soak` run, too.
         given: names that Python blocks can use without defining them.
     """
     found: list[str] = []
-    names: dict[str, Any] = {"__name__": f"page_{page.stem}".replace("-", "_"), **given}
-    sys.modules.setdefault(names["__name__"], type(sys)(names["__name__"]))
+    # As in a program, so that Spark's workers receive the classes of the page.
+    names: dict[str, Any] = {"__name__": "__main__", **given}
     printed: str | None = None
 
     def compare(line: int, what: str, expected: str, actual: str) -> None:
         if not SAME.check_output(expected, actual, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
             found.append(f"{page.name}:{line}: {what}\nexpected:\n{expected}\nprinted:\n{actual}")
 
-    for block in blocks(page.read_text()):
+    for block in blocks(page.read_text(), soak):
         if block.file is not None:
             target = folder / block.file
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.pages.blocks import blocks, differences
+from tests.pages.blocks import SOAK, blocks, differences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,18 +18,39 @@ GENERATED = {"api.md"}
 
 PAGES = [
     ROOT / "README.md",
-    *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name not in GENERATED),
+    *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.name not in GENERATED),
 ]
 EXAMPLES = [
     p for p in PAGES if any(b.language in {"console", "python"} for b in blocks(p.read_text()))
 ]
 
 
-@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
+S3 = ROOT / "docs" / "how-to" / "s3.md"
+"""Its examples need a store."""
+
+
+@pytest.mark.parametrize("page", [p for p in EXAMPLES if p != S3], ids=lambda page: page.stem)
 def test_the_examples_of_a_page_print_what_it_says(
     page: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
     found = differences(page, tmp_path, spark=spark)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.usefixtures("spark_and_s3")
+def test_the_examples_over_a_store_print_what_the_page_says(tmp_path: Path) -> None:
+    found = differences(S3, tmp_path)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if f"<!-- {SOAK}" in p.read_text()], ids=lambda page: page.stem
+)
+def test_the_long_examples_of_a_page_print_what_it_says(
+    page: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    found = differences(page, tmp_path, soak=True, spark=spark)
     assert not found, "\n\n".join(found)
 
 
@@ -41,6 +62,8 @@ def test_the_examples_of_a_page_print_what_it_says(
         ("```python\nprint(1)\n```\n\n```text\n2\n```\n", True),
         ('```text title="a/b.txt"\nhello\n```\n\n```console\n$ cat a/b.txt\nhello\n```\n', False),
         ("<!-- not run -->\n```console\n$ false\nnothing\n```\n", False),
+        ("<!-- run by make soak: slow -->\n```console\n$ false\nnothing\n```\n", False),
+        ("```console\n$ substrait-agg functions | grep -c nothing_such\n0\n```\n", False),
         ("```console\n$ echo a \\\n>   b\na b\n```\n", False),
     ],
 )

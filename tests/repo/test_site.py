@@ -33,8 +33,8 @@ def build(project: Path, site: Path) -> subprocess.CompletedProcess[str]:
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = build(ROOT, tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = {path.stem for path in (tmp_path / "site").glob("*.html")}
-    assert pages >= {"index", "changelog", *(p.stem for p in (ROOT / "docs").glob("*.md"))}
+    pages = {path.stem for path in (tmp_path / "site").rglob("*.html")}
+    assert pages >= {"index", "changelog", *(p.stem for p in (ROOT / "docs").rglob("*.md"))}
     html = [path.read_text() for path in (tmp_path / "site").glob("*.html")]
     assert not [text for text in html if re.search(r"<(script|link)[^>]*https?://", text)], (
         "pages need no other site"
