@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import jvm
 from tests.sampling import register_profiles
 
 if TYPE_CHECKING:
@@ -20,17 +21,11 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.durations"]
 register_profiles()
 
-QUICK_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
-"""Code that runs for seconds only costs more to compile well, and to verify, than it gains."""
-
 
 def pytest_configure() -> None:
     """Have every JVM start and compile quickly: Spark's launcher and ``spark-submit`` pass these on."""
-    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-        os.environ.setdefault(name, QUICK_JVM)
+    for name in jvm.NAMES:
+        os.environ.setdefault(name, jvm.options())
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
