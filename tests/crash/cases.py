@@ -262,6 +262,23 @@ def evolving_cases(
                 yield Case(Strike(point, ordinal, mode), whole.starts[0])
 
 
+def quick_sample(
+    chosen: Iterable[tuple[Undisturbed, Case]],
+) -> Iterator[tuple[Undisturbed, Case]]:
+    """Take one error and one end, a kill or a sleep, of every operation on every kind of file; all others run in soak.
+
+    The modes take turns from one kind of file to the next.
+    """
+    points: dict[tuple[str, str], list[tuple[Undisturbed, Case]]] = {}
+    for whole, case in chosen:
+        point = case.strike.point
+        points.setdefault((point.operation, point.what), []).append((whole, case))
+    for turn, every in enumerate(points.values()):
+        errors, ends = ([c for c in every if c[1].is_error == wanted] for wanted in (True, False))
+        for some in (errors, ends):
+            yield from some[turn % len(some) :][:1] if some else ()
+
+
 def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:
     """Disturb a run, start it again until it is done, and check everything.
 

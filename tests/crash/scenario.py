@@ -5,8 +5,7 @@ What is run is a `Setting`. Spark's own logs are written as Spark would.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,7 +31,7 @@ from substrait_agg.files.filesystem import FileSystem
 from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, ProjectStep
 from substrait_agg.flow.graph.nodes import Flow, Node
-from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.names import VERSION, WEIGHT
 from substrait_agg.spark.execution.job import JobResult, OperatorJob
 from substrait_agg.spark.executors.executor import BranchInput, Executor
 from substrait_agg.spark.executors.local_executor import LocalExecutor
@@ -346,20 +345,28 @@ def ending(world: World) -> Ending:
     versions = view.versions()
     assert versions == list(range(len(versions)))
     begun = {evolved.version for evolved in view.evolutions()}
-    changes = [_sorted(view.changes(None if v in begun else v - 1, v)) for v in versions]
+    changes = _changes(view, versions, begun)
     files = {p.name: _sorted(pq.read_table(p)) for p in sorted((world.folder / "out").glob("*"))}
     lines = (world.folder / "out.jsonl").read_text()
     shown = _sorted(pq.read_table(world.folder / "view" / "view.parquet"))
     back = {version: _sorted(view.retractions(version)) for version in begun}
-    more = [
-        (_sorted(other.to_arrow()), [_sorted(other.changes(v - 1, v)) for v in versions])
-        for other in others
-    ]
+    more = [(_sorted(other.to_arrow()), _changes(other, versions, ())) for other in others]
     return Ending(_sorted(view.to_arrow()), changes, back, lines, files, shown, more)
 
 
+def _changes(
+    view: View, versions: Sequence[int], begun: Collection[int]
+) -> list[list[dict[str, Any]]]:
+    """The changes of every version, read once per plan; `begun` are the versions with another plan."""
+    changes: list[list[dict[str, Any]]] = [[] for _ in versions]
+    for last in [*(version - 1 for version in sorted(begun)), versions[-1]]:
+        for row in _sorted(view.changes(None, last)):
+            changes[row[VERSION]].append(row)
+    return changes
+
+
 def _in_order(row: dict[str, Any]) -> str:
-    return json.dumps(row, default=str)
+    return str(row)
 
 
 def _sorted(table: pa.Table) -> list[dict[str, Any]]:
