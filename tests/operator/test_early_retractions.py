@@ -310,7 +310,7 @@ def test_a_policy_changes_no_arrival(kind: str, early: EarlyRetraction, tmp_path
         assert worlds[0].view() == worlds[1].view()
 
 
-@pytest.mark.parametrize("early", ["carry", "refuse"])
+@pytest.mark.parametrize("early", ["carry", "refuse", "quarantine"])
 @pytest.mark.parametrize("kind", ["first", "last"])
 def test_rows_that_come_and_go_in_a_batch_count_for_arrivals(
     tmp_path: Path, early: EarlyRetraction, kind: MeasureKind
@@ -325,3 +325,23 @@ def test_rows_that_come_and_go_in_a_batch_count_for_arrivals(
     world.check()
     ((values, _),) = world.log.items()
     assert values[:2] == (1.5, 7)
+
+
+@pytest.mark.parametrize("kind", ["first", "last"])
+def test_rows_that_cancel_while_their_row_waits_count_for_nothing(
+    tmp_path: Path, kind: MeasureKind
+) -> None:
+    """Deletions of the row came before: the insertion cancels one of them, and the new deletion waits."""
+    measures = (measure(kind, "double", type_=FP64, keep_nulls=True), measure("max", "long"))
+    node = guarded(node_of((), measures, "changelog", ()), "quarantine")
+    world = World(node, tmp_path)
+    waiting, kept, other = some_row(double=1.5, long=9), some_row(double=1.5, long=7), some_row(double=2.5, long=7)  # fmt: skip
+    world.batch(gone(waiting), 1)
+    came = [waiting, other, kept] if kind == "first" else [kept, other, waiting]
+    world.batch([*came, *gone(waiting)], 1)
+    ((values, _),) = (+world.log).items()
+    assert values[:2] == (2.5, 7)
+    # One insertion cancels the deletion that waits, the other one counts.
+    world.batch([waiting, waiting], 1)
+    ((values, _),) = (+world.log).items()
+    assert values[:2] == ((2.5 if kind == "first" else 1.5), 9)

@@ -131,7 +131,8 @@ def positions(
         slice_.column(f"x{a}").combine_chunks().take(chosen).cast(c.type)
         for a, c in zip(spec.arguments, spec.layout.components, strict=True)
     ]
-    entry = _matched(delta, of_row[rows], encode(columns, spec.layout.components))
+    keys = encode(columns, spec.layout.components)
+    entry = matched_entries(delta.groups, delta.entries.keys, of_row[rows], keys)
     name = LAST_POSITION if latest and LAST_POSITION in slice_.column_names else POSITION
     position = slice_.column(name).combine_chunks().take(chosen).to_numpy()
     here = entry >= 0
@@ -141,11 +142,21 @@ def positions(
     return result
 
 
-def _matched(base: TreeDelta, groups: Indices, keys: EncodedKeys) -> Indices:
-    """Return the changed entry with the group and key of each row, -1 if there is none."""
-    count = len(base.entries)
-    owners = np.concatenate([base.groups, groups])
-    order, first = sort_order([owners], EncodedKeys.concat([base.entries.keys, keys]))
+def matched_entries(
+    owners: Indices, entries: EncodedKeys, groups: Indices, keys: EncodedKeys
+) -> Indices:
+    """Return the entry with the group and key of each row, -1 if there is none.
+
+    Args:
+        owners: the group of each entry.
+        entries: the key of each entry; no two entries are equal.
+        groups: the group of each row.
+        keys: the key of each row.
+    """
+    count = len(entries)
+    order, first = sort_order(
+        [np.concatenate([owners, groups])], EncodedKeys.concat([entries, keys])
+    )
     label = np.empty(len(order), np.int64)
     label[order] = np.cumsum(first) - 1
     entry_of = np.full(len(order), -1, np.int64)

@@ -19,13 +19,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator.aggregate.arrivals import positions
-from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds, RowGroups
-from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, tree_delta
+from substrait_agg.operator.aggregate.arrivals import matched_entries, positions
+from substrait_agg.operator.aggregate.groups import (
+    BatchGroups,
+    CollisionIds,
+    RowGroups,
+    group_ordinals,
+)
+from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, contributing, tree_delta
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.finalize import GroupState, row_counts
 from substrait_agg.operator.measures.row_partials import split_rows
+from substrait_agg.state.entries import consolidate
+from substrait_agg.state.keys.keys import encode
 from substrait_agg.state.keys.rows import Indices, Mask, take, whole
 
 Int64s = npt.NDArray[np.int64]
@@ -74,32 +81,86 @@ def hold_early_retractions(
         _refuse(early, take(groups.keys, delta.groups[early[:1]]), delta.entries.payload)
         if spec.by_arrival:
             # All rows count, also those that cancel: the newest of them decides when a value arrived.
-            return AcceptedRows(_split(slice_, guard, spec), groups.of_row, groups.rows, delta)
+            rows = _split(_rows_of(slice_, guard), spec)
+            return AcceptedRows(rows, groups.of_row, groups.rows, delta)
     else:
         weights = np.maximum(delta.weights_after, 0) - np.maximum(delta.weights_before, 0)
+    single = np.zeros(0, np.int64)
+    if spec.by_arrival:
+        single = _rows_above_zero(spec.guard, guard, slice_, groups, chains, open_tree)
+        weights = np.where((delta.weights_before < 0) | (delta.weights_after < 0), weights, 0)
     moved = np.flatnonzero(weights)
-    of_row = delta.groups[moved]
+    of_row = np.concatenate([groups.of_row[single], delta.groups[moved]])
     columns = dict(
         zip((f"x{a}" for a in guard.arguments), take(delta.entries.payload, moved), strict=True)
     )
+    columns[WEIGHT] = pa.array(weights[moved])
     if spec.by_arrival:
         # Equal rows of one batch are one row from here on: store the first and last position.
         for name, latest in ((POSITION, False), (LAST_POSITION, True)):
             at = positions(guard, delta, slice_, groups.of_row, latest=latest)
             columns[name] = pa.array(at[moved])
-    batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: weights[moved]})
-    rows = pa.Table.from_batches([split_rows(batch, spec)])
+    together = pa.table(columns)
+    if len(single):
+        alone = _rows_of(slice_.take(pa.array(single)), guard)
+        alone = alone.append_column(LAST_POSITION, alone.column(POSITION))
+        together = pa.concat_tables([alone.select(together.column_names), together])
+    rows = _split(together, spec)
     waiting = _below(delta.weights_after) - _below(delta.weights_before)
     aside = newly_below_zero(delta.weights_before, delta.weights_after)
     return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
 
 
-def _split(slice_: pa.Table, guard: TreeSpec, spec: OperatorSpec) -> pa.Table:
-    """Return the rows of a slice as delta rows."""
+def _rows_above_zero(
+    ordinal: int,
+    guard: TreeSpec,
+    slice_: pa.Table,
+    groups: BatchGroups,
+    chains: CollisionIds,
+    open_tree: OpenTree,
+) -> Indices:
+    """Return the rows of a slice of which no equal row waits, before or after the slice.
+
+    They count one by one, also those that cancel, because the position of each may be that of the
+    arrival of a value.
+
+    Args:
+        ordinal: ordinal of the guard.
+        guard: the tree of whole rows.
+        slice_: the rows.
+        groups: their groups.
+        chains: the collision ids of the groups.
+        open_tree: opens a tree.
+    """
+    rows = contributing(guard, slice_)
+    of = groups.of_row[rows]
+    some = slice_.take(pa.array(rows))
+    pairs = zip(guard.arguments, guard.layout.components, strict=True)
+    columns = [whole(some, f"x{a}").cast(c.type) for a, c in pairs]
+    weights = whole(some, WEIGHT).to_numpy()
+    place = groups.hashes[of], chains[of]
+    touched = consolidate(guard.layout, *place, columns, np.ones(len(rows), np.int64))
+    owners = group_ordinals(groups.hashes, chains, touched.hashes, touched.collision_ids)
+    entry = matched_entries(owners, touched.keys, of, encode(columns, guard.layout.components))
+    before = open_tree(ordinal, None).weights(touched)
+    after = before.copy()
+    np.add.at(after, entry, weights)
+    return np.asarray(rows[((before >= 0) & (after >= 0))[entry]])
+
+
+def _rows_of(slice_: pa.Table, guard: TreeSpec) -> pa.Table:
+    """Return the columns of the guard, the position and the weight."""
     columns = {f"x{a}": whole(slice_, f"x{a}") for a in guard.arguments}
     # The row that creates the group of an aggregate without grouping has neither.
     columns |= {name: whole(slice_, name).fill_null(0) for name in (POSITION, WEIGHT)}
-    return pa.Table.from_batches([split_rows(pa.RecordBatch.from_pydict(columns), spec)])
+    return pa.table(columns)
+
+
+def _split(rows: pa.Table, spec: OperatorSpec) -> pa.Table:
+    """Return rows as delta rows."""
+    arrays = [whole(rows, name) for name in rows.column_names]
+    batch = pa.RecordBatch.from_arrays(arrays, names=rows.column_names)
+    return pa.Table.from_batches([split_rows(batch, spec)])
 
 
 def _below(weights: Int64s) -> int:
