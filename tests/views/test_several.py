@@ -54,6 +54,49 @@ def test_operators_are_shared() -> None:
     assert isinstance(flow.operators[by_name["totals"].operator], Distinct)
 
 
+SHARED_SQL = """
+CREATE TABLE orders (id bigint, customer varchar, amount bigint);
+CREATE TABLE customers (name varchar, region varchar);
+CREATE VIEW best AS
+    SELECT region, max(total) AS total
+    FROM (SELECT customer, sum(amount) AS total FROM orders GROUP BY customer) t
+    JOIN customers ON customer = name GROUP BY region;
+CREATE VIEW great AS
+    SELECT customer FROM (SELECT customer, sum(amount) AS total FROM orders GROUP BY customer) t WHERE total > 5;
+CREATE VIEW small AS
+    SELECT customer FROM (SELECT customer, sum(amount) AS total FROM orders WHERE amount < 3 GROUP BY customer) t;
+CREATE VIEW twice AS
+    SELECT region, max(total) AS total
+    FROM (SELECT customer, sum(amount) AS total FROM orders GROUP BY customer) t
+    JOIN customers ON customer = name GROUP BY region
+"""
+
+
+def test_equal_subqueries_of_views_are_computed_once(tmp_path: Path) -> None:
+    """Their rows are those of the same queries run apart."""
+    planned = sa.sql_views(SHARED_SQL)
+    flow = lower(
+        bound_views({name: plan.bound() for name, plan in planned.items()}),
+        {("orders",): "changelog", ("customers",): "changelog"},
+    )
+    # One sum for three views, one join and one maximum for two of them, another sum for `small`.
+    kinds = Counter(type(node).__name__ for node in flow.operators)
+    assert (kinds["Aggregate"], kinds["Join"]) == (3, 1)
+    by_name = {view.name: view for view in flow.views}
+    assert by_name["best"].operator == by_name["twice"].operator
+    write_batches(tmp_path, BATCHES)
+    given = sources(tmp_path)
+    run(planned, given, checkpoint=tmp_path / "ckpt", outputs=["none"]).wait()
+    for name, plan in planned.items():
+        read = {t: given[t] for t in given if t == "orders" or name in ("best", "twice")}
+        run(plan, read, checkpoint=tmp_path / name, outputs=["none"]).wait()
+        alone, view = sa.open_view(tmp_path / name), sa.open_view(tmp_path / "ckpt", name)
+        for version in range(len(BATCHES) + 1):
+            assert rows_of(view.to_arrow(version)) == rows_of(alone.to_arrow(version)), name
+    assert rows_of(sa.open_view(tmp_path / "ckpt", "great").to_arrow()) == [("a",), ("d",)]
+    assert sa.open_state(tmp_path / "ckpt").verify().ok
+
+
 def test_the_order_of_the_plans_does_not_matter() -> None:
     plans = {name: sa.load(text).bound() for name, text in ALL.items()}
     backwards = dict(reversed(plans.items()))

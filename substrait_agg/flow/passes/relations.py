@@ -56,6 +56,7 @@ from substrait_agg.flow.passes.sessions import (
     over_sessions,
     session_node,
 )
+from substrait_agg.flow.passes.sharing import share_equal
 from substrait_agg.flow.passes.top_k import merged_fetch, top_k_node
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
@@ -323,9 +324,13 @@ def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
 
 
 def _lower(request: FlowRequest) -> Flow:
+    given = request.plan.views
+    roots = tuple(normal_form(view.plan.root) for view in given)
+    # The operators of a checkpoint of one plan are numbered without sharing.
+    roots = share_equal(roots) if len(given) > 1 else roots
     views = {
-        view.name: ViewRoot(normal_form(view.plan.root), view.plan, view.stored)
-        for view in request.plan.views
+        view.name: ViewRoot(root, view.plan, view.stored)
+        for view, root in zip(given, roots, strict=True)
     }
     by_name = {name: view for name, view in views.items() if name}
     lowering = _Lowering(
