@@ -25,6 +25,7 @@ LINK = re.compile(r"\]\((?P<target>\.\./[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 CHART = re.compile(r"^```mermaid\n(.*?)^```$", re.M | re.S)
 PICTURE = re.compile(r"^!\[(?P<title>[^\]]*)\]\((?P<file>[^)\s]+\.svg)\)$", re.M)
 
+SHORT = re.compile(r"<code>([^<\n]{1,28})</code>")
 WIDTH = re.compile(r'<svg [^>]*width="([0-9.]+)"')
 
 PAGES_OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}
@@ -68,6 +69,12 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     )
     text = CHART.sub(lambda chart: inline(drawn(chart[1])), text)
     return PICTURE.sub(stored, text)
+
+
+def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Leave the defaults of options empty that have none, and keep short code on one line."""
+    html = html.replace("<code>Sentinel.UNSET</code>", "").replace("Sentinel.UNSET", "")
+    return SHORT.sub(r'<code class="short">\1</code>', html)
 
 
 def drawn(chart: str) -> str:

@@ -42,6 +42,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert not [text for text in html if "language-mermaid" in text], "every chart is drawn"
     commands = (tmp_path / "site" / "command-line.html").read_text()
     assert "--early-retraction" in commands, "the options of run are listed"
+    assert "Sentinel" not in commands, "an option without a default shows none"
 
 
 def test_a_broken_link_stops_the_build(tmp_path: Path) -> None:
