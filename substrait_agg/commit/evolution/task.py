@@ -92,7 +92,6 @@ class MigrationPlan:
         columns: columns of the file that inserts all new rows; empty: the file does not exist.
         final: whether that file is for the view, else for the operators above.
         retraction_columns: columns of the file that retracts all old rows; empty: the file does not exist.
-        retraction_final: whether that file is for the view.
     """
 
     checkpoint: str
@@ -106,7 +105,6 @@ class MigrationPlan:
     columns: Columns = ()
     final: bool = False
     retraction_columns: Columns = ()
-    retraction_final: bool = True
 
     @property
     def rewrites(self) -> bool:
@@ -167,7 +165,7 @@ class _MigrationTask:
         plan = self._plan
         with ExitStack() as stack:
             inserted = self._changes(plan.columns, stack, final=plan.final)
-            retracted = self._changes(plan.retraction_columns, stack, final=plan.retraction_final)
+            retracted = self._changes(plan.retraction_columns, stack, final=True)
             for old, new in self._rows():
                 if plan.retraction_columns:
                     retracted.write(shown_rows(old, -1))

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.evolution.task import MigrationPlan
 from substrait_agg.commit.runtime.consolidate import Consolidation
+from substrait_agg.commit.runtime.difference import DifferencePlan, DifferenceResult, difference
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.spark.execution.job import work_of
@@ -29,6 +30,8 @@ WITHOUT_JOB = 16
 """How many times as large a batch may be whose rows the driver has without a Spark job."""
 CHECKED_AT_ONCE = 16
 """Groups that can be checked for eviction in the time that it takes to emit one group."""
+COMPARED_AT_ONCE = 6
+"""Rows of states that can be compared in the time that it takes to emit one group."""
 _TOO_MUCH = "spark.driver.maxResultSize"
 
 
@@ -78,6 +81,10 @@ class Driver:
         """Return whether the driver derives the state of an operator from stored state."""
         return sum(run.rows for plan in plans for run in plan.state.runs) <= self.rows
 
+    def takes_difference(self, plans: Sequence[DifferencePlan]) -> bool:
+        """Return whether the driver compares two states of an operator."""
+        return sum(plan.rows for plan in plans) <= self.rows * COMPARED_AT_ONCE
+
     def collect(self, frame: DataFrame) -> list[pa.RecordBatch] | None:
         """Collect the rows of a frame; None if they exceed ``spark.driver.maxResultSize``.
 
@@ -108,6 +115,18 @@ class Driver:
 def size_of(frame: DataFrame) -> int:
     """Return the bytes of a batch, as Spark estimates them before reading."""
     return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
+
+
+def difference_here(plan: DifferencePlan) -> DifferenceResult:
+    """Compare two states of an operator in this process.
+
+    Raises:
+        RunFailed: a file cannot be read or written.
+    """
+    try:
+        return difference(plan)
+    except OSError as error:
+        raise batch_failed(error) from error
 
 
 def run_here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:

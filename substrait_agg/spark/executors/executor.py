@@ -14,6 +14,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.runtime.difference import DifferencePlan, DifferenceResult
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
@@ -95,6 +96,13 @@ class Executor(Protocol[Rows]):
 
         Raises:
             RunFailed: a value does not fit.
+        """
+
+    def difference(self, plans: Sequence[DifferencePlan]) -> list[DifferenceResult]:
+        """Compare two states of an operator, one task per hash range.
+
+        Raises:
+            RunFailed: a file cannot be read or written.
         """
 
     def write_left_out(

@@ -20,6 +20,7 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.runtime.difference import DifferencePlan, DifferenceResult
 from substrait_agg.commit.runtime.task import MURMUR, OTHER
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.files.locations import Location
@@ -28,7 +29,7 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import POSITION
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.consolidation import consolidate_here
-from substrait_agg.spark.execution.driver import run_here
+from substrait_agg.spark.execution.driver import difference_here, run_here
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, acts_alone
 from substrait_agg.spark.executors.executor import BranchInput
 from substrait_agg.spark.inputs.late_rows import Lateness
@@ -127,6 +128,14 @@ class LocalExecutor:
             RunFailed: a value does not fit.
         """
         return [migrate(plan) for plan in plans]
+
+    def difference(self, plans: Sequence[DifferencePlan]) -> list[DifferenceResult]:
+        """Compare two states of an operator.
+
+        Raises:
+            RunFailed: a file cannot be read or written.
+        """
+        return [difference_here(plan) for plan in plans]
 
     def write_left_out(
         self,

@@ -14,13 +14,18 @@ from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.runtime.difference import (
+    DifferencePlan,
+    DifferenceResult,
+    difference,
+)
 from substrait_agg.errors import RunFailed
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.consolidation import consolidate
-from substrait_agg.spark.execution.driver import Driver, size_of
+from substrait_agg.spark.execution.driver import Driver, difference_here, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
 from substrait_agg.spark.execution.operator_job import run_job, run_rows, takes_rows
 from substrait_agg.spark.execution.partial_aggregation import unplaced_rows
@@ -212,6 +217,20 @@ class SparkExecutor:
             numbers, lambda partition, _: migrate(plans[partition]).to_json()
         )
         return [MigrationResult.from_json(result) for result in results]
+
+    def difference(self, plans: Sequence[DifferencePlan]) -> list[DifferenceResult]:
+        """Compare two states of an operator: on Spark, or on the driver if they are small.
+
+        Raises:
+            RunFailed: a file cannot be read or written, or Spark could not run the tasks.
+        """
+        if self.driver.takes_difference(plans):
+            return [difference_here(plan) for plan in plans]
+        numbers = self.session.range(0, len(plans), 1, len(plans))
+        results = run_on_partitions(
+            numbers, lambda partition, _: difference(plans[partition]).to_json()
+        )
+        return [DifferenceResult.from_json(result) for result in results]
 
     def write_left_out(
         self,

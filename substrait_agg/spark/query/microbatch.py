@@ -444,9 +444,7 @@ class MicroBatches(Generic[Rows]):
             changes = changes_of([result])
             if not self._flow.shows(operator):
                 served += changes
-            elif (
-                operator in self._consolidated_operators and operator not in self._choice.operators
-            ):
+            elif operator in self._consolidated_operators:
                 done[operator] = self._consolidate(operator, result, changes)
                 served += changes if done[operator] is not result else []
         return done, served

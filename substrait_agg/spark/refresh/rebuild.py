@@ -8,27 +8,18 @@ its old state has, is what views and operators with incremental batches get.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.evolution.task import Columns, MigrationPlan
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.runtime.consolidate import Consolidated
+from substrait_agg.commit.runtime.difference import DifferencePlan
 from substrait_agg.flow.graph.nodes import Flow, operators_below
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
 from substrait_agg.spark.executors.executor import Executor, Rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """A list of rows from stored state, as change files."""
-
-    operator: int
-    state: OperatorState
-    columns: Columns
-    final: bool
 
 
 class Rebuild(Generic[Rows]):
@@ -85,11 +76,8 @@ class Rebuild(Generic[Rows]):
             results: results of the operators so far.
         """
         if below not in self._rows:
-            ordinals = range(len(self._flow.operators[below].types))
-            listing = _Listing(below, results[below].state, self._columns(below, ordinals), False)
-            inserted, _ = self._listed(listing, retracted=False)
-            self._rows[below] = inserted
-            self.served += inserted
+            self._rows[below] = self._listed(below, results[below].state)
+            self.served += self._rows[below]
         return self._rows[below]
 
     def finished(self, job: OperatorJob, result: JobResult) -> JobResult:
@@ -100,58 +88,42 @@ class Rebuild(Generic[Rows]):
         self.served += rows
         if operator not in self._differing:
             return result.with_changes(Consolidated((), 0, 0))
-        listing = _Listing(operator, self._before.operators[operator], job.columns, job.final)
-        _, retracted = self._listed(listing, retracted=True)
-        self.served += retracted
-        return result.with_changes(self._difference(operator, job.version, retracted, rows))
+        return result.with_changes(self._difference(job, result.state))
 
-    def _difference(
-        self,
-        operator: int,
-        version: int,
-        retracted: tuple[ChangeFile, ...],
-        inserted: tuple[ChangeFile, ...],
-    ) -> Consolidated:
-        """Return the changes from the rows of the previous version to all rows of this one."""
-        files = (*retracted, *inserted)
-        work = Consolidation(self._checkpoint.changes.root, operator, version, files)
-        done = self._executor.consolidate(work, self._partitions)
-        if done is not None:
-            return done
-        # No two rows are equal, so the files are the difference.
-        kept = {file.name for file in files}
-        self.served = [file for file in self.served if file.name not in kept]
-        counts = (sum(file.rows for file in part) for part in (retracted, inserted))
-        return Consolidated(files, *counts)
+    def _difference(self, job: OperatorJob, after: OperatorState) -> Consolidated:
+        """Return the changes from the rows of the previous version to those of this one."""
+        before = self._before.operators[job.node.id]
+        plans = [
+            DifferencePlan(
+                job.checkpoint, job.node.id, job.version, low, high, before.within(low, high),
+                after.within(low, high), job.columns, job.final,
+            )
+            for low, high in self._ranges()
+        ]  # fmt: skip
+        done = self._executor.difference([plan for plan in plans if plan.rows])
+        return Consolidated.combine([result.consolidated() for result in done])
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        return (partition_range(p, self._partitions) for p in range(self._partitions))
 
     def _columns(self, operator: int, ordinals: Sequence[int]) -> Columns:
         names = self._flow.operators[operator].columns
         return tuple((names[o], f"c{i}") for i, o in enumerate(ordinals))
 
-    def _listed(
-        self, listing: _Listing, *, retracted: bool
-    ) -> tuple[tuple[ChangeFile, ...], tuple[ChangeFile, ...]]:
-        """Write the rows that a state shows: as insertions, or as retractions."""
-        none: Columns = ()
-        version = self._before.version + 1
-        ranges = (partition_range(p, self._partitions) for p in range(self._partitions))
+    def _listed(self, operator: int, state: OperatorState) -> tuple[ChangeFile, ...]:
+        """Write the rows that a state shows as insertions."""
+        columns = self._columns(operator, range(len(self._flow.operators[operator].types)))
         plans = [
             MigrationPlan(
                 checkpoint=str(self._checkpoint.folder),
-                operator=listing.operator,
-                version=version,
+                operator=operator,
+                version=self._before.version + 1,
                 low=low,
                 high=high,
-                state=listing.state.within(low, high),
-                columns=none if retracted else listing.columns,
-                final=listing.final,
-                retraction_columns=listing.columns if retracted else none,
-                retraction_final=listing.final,
+                state=state.within(low, high),
+                columns=columns,
             )
-            for low, high in ranges
+            for low, high in self._ranges()
         ]
         done = self._executor.migrate([plan for plan in plans if not plan.idle])
-        return (
-            tuple(file for result in done for file in result.inserted),
-            tuple(file for result in done for file in result.retracted),
-        )
+        return tuple(file for result in done for file in result.inserted)
