@@ -30,6 +30,8 @@ TASK_COUNTS: dict[str, str] = {
     "early": "early_retractions",
     "probes": "probes",
     "matches": "matches",
+    "run_probes": "run_probes",
+    "page_reads": "page_reads",
     "merges": "merges",
     "merged_rows": "merged_rows",
     "merged_bytes": "merged_bytes",

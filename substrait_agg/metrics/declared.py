@@ -151,6 +151,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("early_retractions_total", "counter", "", _OPERATOR, "With carry, how often the total weight of a group fell below zero; with quarantine, the rows that were moved to the quarantine.", _per_operator(lambda o: o.early_retractions)),
     Metric("probes_total", "counter", "", _OPERATOR, "Keys of changed rows that a join looked up in the stored rows of its other side.", _per_operator(lambda o: o.probes)),
     Metric("matches_total", "counter", "rows", _OPERATOR, "Stored rows that a join found; divided by the probes, the matches of a row.", _per_operator(lambda o: o.matches)),
+    Metric("run_probes_total", "counter", "", _OPERATOR, "Keys searched in runs of groups; a key counts once per run that is searched.", _per_operator(lambda o: o.run_probes)),
+    Metric("page_reads_total", "counter", "", _OPERATOR, "Pages of runs of groups that were searched.", _per_operator(lambda o: o.page_reads)),
     Metric("quarantined_rows", "gauge", "rows", (), "Rows that wait in quarantine for their insertion.", _plain(lambda p: p.quarantined)),
     Metric("groups_touched_total", "counter", "groups", _OPERATOR, "Groups with new rows, or due by time.", _per_operator(lambda o: o.groups_touched)),
     Metric("groups_emitted_total", "counter", "groups", _OPERATOR, "Groups that were emitted, changed or not.", _per_operator(lambda o: o.groups_emitted)),

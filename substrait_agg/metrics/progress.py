@@ -27,6 +27,8 @@ class OperatorProgress:
             with ``quarantine``, the number of rows put into quarantine.
         probes: keys of changed rows that a join looked up in the stored rows of its other side.
         matches: stored rows that it found.
+        run_probes: keys searched in runs of groups; a key counts once per run.
+        page_reads: pages of these runs that were searched.
         merges: runs written by merges.
         merged_rows: rows written by merges.
         merged_bytes: bytes written by merges.
@@ -48,6 +50,8 @@ class OperatorProgress:
     early_retractions: int = 0
     probes: int = 0
     matches: int = 0
+    run_probes: int = 0
+    page_reads: int = 0
     merges: int = 0
     merged_rows: int = 0
     merged_bytes: int = 0

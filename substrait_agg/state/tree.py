@@ -66,11 +66,16 @@ class KeyedTree:
         files: its runs, newest first.
         schema: columns of a run.
         keys: number of key columns.
+
+    Attributes:
+        run_probes: keys that lookups searched in runs so far; a key counts once per run.
+        page_reads: pages that they searched.
     """
 
     def __init__(
         self, storage: Storage, files: Sequence[RunFile], schema: pa.Schema, keys: int
     ) -> None:
+        self.run_probes = self.page_reads = 0
         self._storage = storage
         self._schema = schema
         self._keys = keys
@@ -125,11 +130,13 @@ class KeyedTree:
         stop = int(np.searchsorted(wanted, high, "right"))
         if start == stop:
             return
+        self.run_probes += stop - start
         for p in run.pages_between(int(wanted[start]), int(wanted[stop - 1])):
             a = max(start, int(np.searchsorted(wanted, run.first[p], "left")))
             b = min(stop, int(np.searchsorted(wanted, run.last[p], "right")))
             if a >= b:
                 continue
+            self.page_reads += 1
             chosen, at, others = self._lookup_page(
                 run.pages[p], run.hashes[p], wanted[a:b], keys, probes[a:b]
             )

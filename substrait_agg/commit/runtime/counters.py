@@ -13,7 +13,7 @@ from substrait_agg.state.run import RunFile, RunWriter
 
 COUNTERS = (
     "input_rows", "partial_rows", "touched", "emitted", "retracted", "inserted", "early", "quarantined",
-    "waiting", "probes", "matches", "merges", "merged_rows", "merged_bytes", "written_bytes",
+    "waiting", "probes", "matches", "run_probes", "page_reads", "merges", "merged_rows", "merged_bytes", "written_bytes",
     "merge_us", "fold_us", "lookup_us", "write_us",
 )  # fmt: skip
 """Counters of rows, groups, files and bytes, and timers in microseconds.

@@ -73,7 +73,7 @@ def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
 
 
 class _TimedTree(KeyedTree):
-    """A keyed tree that measures the time of lookups."""
+    """A keyed tree that measures and counts lookups."""
 
     def __init__(self, counters: TaskCounters, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -81,8 +81,12 @@ class _TimedTree(KeyedTree):
 
     def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> LookupResult:
         """Look up keys as `Tree.lookup`."""
+        probes, pages = self.run_probes, self.page_reads
         with self._counters.timed("lookup_us"):
-            return super().lookup(hashes, keys)
+            result = super().lookup(hashes, keys)
+        self._counters["run_probes"] += self.run_probes - probes
+        self._counters["page_reads"] += self.page_reads - pages
+        return result
 
 
 class _Task:
