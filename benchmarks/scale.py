@@ -167,7 +167,7 @@ def compare(runs: Sequence[Measured]) -> str:
     """
     size = row_bytes(runs[0])
     names = {
-        "groups_touched": "touched", "run_probes": "run_probes", "page_reads": "page_reads", "merges": "merges",
+        "groups_touched": "groups_touched", "run_probes": "run_probes", "page_reads": "page_reads", "merges": "merges",
         "merged_rows": "merged_rows", "state_rows": "state_rows", "runs": "runs",
     }  # fmt: skip
     lines = ["| groups | count | run | simulation | ratio |", "|---|---|---|---|---|"]
@@ -235,7 +235,7 @@ def terms(
     return {
         "spark": cost.row * case.rows / cores,
         "lookup": cost.probe * counts.run_probes / cores,
-        "fold": cost.group * counts.touched / cores,
+        "fold": cost.group * counts.groups_touched / cores,
         "write": cost.written * own / cores,
         "merge": cost.merged * counts.merged_rows / cores,
         "commit": cost.commit * counts.files,
@@ -272,7 +272,7 @@ def large(run: Measured, batches: int) -> str:
         lines.append(
             f"| {groups:,} | {what} | {rows:,} | {counts.state_rows * size.run / 1e9:,.1f} | "
             f"{written_bytes(counts, size, partitions) / 1e6:,.0f} | {counts.merged_rows / 1e6:,.2f} | "
-            f"{counts.run_probes / counts.touched:.1f} | {counts.runs / partitions:.1f} | {counts.files:,.0f} | "
+            f"{counts.run_probes / counts.groups_touched:.1f} | {counts.runs / partitions:.1f} | {counts.files:,.0f} | "
             f"{(size.header + size.entry * counts.runs) / 1e6:,.2f} | {' | '.join(shown)} |"
         )
     return "\n".join(lines)

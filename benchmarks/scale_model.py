@@ -42,7 +42,7 @@ class BatchCounts:
     """What a batch does, added up over all partitions.
 
     Attributes:
-        touched: groups with rows.
+        groups_touched: groups with rows.
         run_probes: keys searched in runs; a key counts once per run.
         page_reads: pages searched.
         run_rows: rows of the runs that batches write, before merges.
@@ -54,7 +54,7 @@ class BatchCounts:
         files: files written.
     """
 
-    touched: float
+    groups_touched: float
     run_probes: float
     page_reads: float
     run_rows: float
@@ -110,8 +110,8 @@ class _Partition:
         self._written = 0
 
     def batch(self, content: _Content, *, known: bool) -> BatchCounts:
-        touched = content.part * self._groups
-        probes, pages = self._lookups(touched, known=known)
+        groups_touched = content.part * self._groups
+        probes, pages = self._lookups(groups_touched, known=known)
         new = self._run(content, 1.0)
         files = (new, *self._files)
         spans = spans_to_merge(files, 0, HASH_MAX, budget_for(new.rows))
@@ -120,9 +120,9 @@ class _Partition:
         live = {file.name for file in self._files}
         self._contents = {name: self._contents[name] for name in live}
         return BatchCounts(
-            touched=touched, run_probes=probes, page_reads=pages, run_rows=touched,
+            groups_touched=groups_touched, run_probes=probes, page_reads=pages, run_rows=groups_touched,
             merges=len(merged), merged_rows=sum(run.rows for _, run in merged),
-            changes=2 * touched if known else touched, runs=len(self._files),
+            changes=2 * groups_touched if known else groups_touched, runs=len(self._files),
             state_rows=sum({file.name: file.rows for file in self._files}.values()),
             files=2 + len(merged),
         )  # fmt: skip
@@ -138,12 +138,12 @@ class _Partition:
         content = _Content(sum(c.loaded for c in below), math.prod(c.missed for c in below))
         return self._run(content, (span.high - span.low + 1) / HASHES)
 
-    def _lookups(self, touched: float, *, known: bool) -> tuple[float, float]:
+    def _lookups(self, groups_touched: float, *, known: bool) -> tuple[float, float]:
         """Return the keys and the pages that a batch searches in all runs, newest run first."""
         cuts = sorted({0, *(f.low for f in self._files), *(f.high + 1 for f in self._files)})
         searched = dict.fromkeys((file.name for file in self._files), 0.0)
         for low, following in zip(cuts, [*cuts[1:], HASHES], strict=True):
-            missing, loaded = touched * (following - low) / HASHES, 0.0
+            missing, loaded = groups_touched * (following - low) / HASHES, 0.0
             for file in self._files:
                 if file.low <= low and file.high >= following - 1:
                     searched[file.name] += missing

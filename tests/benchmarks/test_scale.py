@@ -17,7 +17,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from tests.local.run import run
 
 COUNTED = {
-    "touched": "groups_touched",
+    "groups_touched": "groups_touched",
     "run_probes": "run_probes",
     "page_reads": "page_reads",
     "merges": "merges",
@@ -86,7 +86,9 @@ def test_the_simulation_counts_what_runs_count(
     expected, found = list(simulate(case)), counted(case, tmp_path)
     assert len(expected) == len(found)
     for number, (counts, batch) in enumerate(zip(expected, found, strict=True)):
-        assert batch.counts["groups_touched"] == pytest.approx(counts.touched, rel=0.1), number
+        assert batch.counts["groups_touched"] == pytest.approx(counts.groups_touched, rel=0.1), (
+            number
+        )
         assert batch.changes == pytest.approx(counts.changes, rel=0.1), number
         if not in_pieces:
             assert batch.counts["merges"] == counts.merges, number
@@ -112,6 +114,6 @@ def test_partitions_divide_the_work() -> None:
     def total(batches: list[BatchCounts], name: str) -> float:
         return float(sum(getattr(batch, name) for batch in batches))
 
-    assert total(many, "touched") == pytest.approx(total(few, "touched"))
+    assert total(many, "groups_touched") == pytest.approx(total(few, "groups_touched"))
     assert total(many, "run_probes") < 2 * total(few, "run_probes")
     assert total(many, "files") > 1.5 * total(few, "files")
