@@ -6,6 +6,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,7 +55,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         },
     )
     session.sparkContext.setLogLevel("ERROR")
-    yield session
+    from pyspark.sql.functions import builtin
+
+    with pytest.MonkeyPatch.context() as patched:
+        # PySpark asks the JVM for the same functions again at every use of one: twice for each call.
+        patched.setattr(builtin, "_get_jvm_function", cache(builtin._get_jvm_function))
+        yield session
     session.stop()
 
 

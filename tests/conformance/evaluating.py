@@ -90,9 +90,10 @@ def _in_one_job(spark: SparkSession, asked: Sequence[Comparison], in_columns: bo
     from substrait_agg.spark.types.literals import literal
 
     held: list[Constant] = []
+    cells_read: list[SparkColumn] = []
     columns: list[SparkColumn] = []
     for number, item in enumerate(asked):
-        value = _column(item.expression, held, in_columns)
+        value = _column(item.expression, held, cells_read, in_columns)
         columns.append(value.alias(f"v{number}"))
         if item.wanted is not None:
             columns.append(literal(item.wanted.value, item.wanted.type).alias(f"w{number}"))
@@ -107,7 +108,10 @@ def _in_one_job(spark: SparkSession, asked: Sequence[Comparison], in_columns: bo
     ]
 
 
-def _column(expression: Expr, held: list[Constant], in_columns: bool) -> SparkColumn:
+def _column(
+    expression: Expr, held: list[Constant], cells: list[SparkColumn], in_columns: bool
+) -> SparkColumn:
+    """The column of an expression; `cells` are the columns of the constants in `held`, extended as needed."""
     from pyspark.sql import functions as F
 
     from substrait_agg.spark.expressions import to_column
@@ -116,8 +120,9 @@ def _column(expression: Expr, held: list[Constant], in_columns: bool) -> SparkCo
         return to_column(expression, ())
     before = len(held)
     moved = with_columns(expression, held)
+    cells += [F.col(f"r.c{i}") for i in range(len(cells), len(held))]
     try:
-        return to_column(moved, [F.col(f"r.c{i}") for i in range(len(held))])
+        return to_column(moved, cells)
     except UsageError:
         # Some argument must be a constant: then all of them stay constants.
         del held[before:]
