@@ -355,12 +355,38 @@ def test_another_measure_above_keeps_the_state_of_the_join(tmp_path: Path) -> No
     assert sa.open_state(checkpoint).verify().ok
 
 
+def test_a_join_of_which_less_is_read_keeps_the_columns_that_remain(tmp_path: Path) -> None:
+    """Rows that are equal then become one; a column that was dropped is not read again."""
+    feeds = _feeds()
+    some = [Feed(f.table, f.columns, f.how, f.batches[:2]) for f in feeds]
+    sources = {feed.table: feed.write(tmp_path) for feed in some}
+    checkpoint = tmp_path / "checkpoint"
+    maintain(None, _cities("count", "sum"), sources, checkpoint)
+    wide = sa.open_state(checkpoint).show("rows1", operator=0, limit=None)["rows1"].num_columns
+    # Without a batch after it.
+    assert not maintain(None, _cities("count"), sources, checkpoint, evolve=True)
+    view = sa.open_view(checkpoint).to_arrow().to_pylist()
+    assert {tuple(row.values()) for row in view} == {(city, n) for (city, n, _) in _amounts(2)}
+    state = sa.open_state(checkpoint)
+    assert state.show("rows1", operator=0, limit=None)["rows1"].num_columns == wide - 1
+    verdict = state.verify(deep=True)
+    assert verdict.ok, verdict.findings
+    for feed in feeds:
+        feed.write(tmp_path)
+    views = maintain(None, _cities("count"), sources, checkpoint)
+    assert views[max(views)] == Counter({(city, n): 1 for (city, n, _) in _amounts(4)})
+    assert sa.open_state(checkpoint).verify(deep=True).ok
+    with pytest.raises(StateRefused) as refused:
+        maintain(None, _cities("count", "sum"), sources, checkpoint, evolve=True)
+    assert refused.value.code == "EVOLVE_REFUSED"
+    assert "now reads 1 more column of the right input" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "other",
     [
         _plan("inner"),
         _cities("count", kind="inner"),
-        _cities("count"),
         _cities("count", "sum", kind="outer"),
         _last_city(),
     ],

@@ -54,7 +54,7 @@ def identity(flow: Flow) -> list[str]:
 
 
 def test_fingerprints_do_not_change() -> None:
-    """Names of classes and fields do not matter; where this fails, no checkpoint could be continued."""
+    """Names of classes and fields do not matter. Where a second digest differs, --evolve refuses earlier checkpoints; a first one must never differ."""
     assert {name: identity(flow) for name, flow in flows().items()} == json.loads(
         GOLDEN.read_text()
     )

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 
 from substrait_agg.bind.bound import Constant, Expr
 from substrait_agg.bind.plan.fingerprint import digest
-from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_VALUES, OPTIONAL_ORDINAL
+from substrait_agg.document_fields import (
+    DOCUMENT_KEY,
+    DOCUMENT_OMITTED,
+    DOCUMENT_VALUES,
+    OPTIONAL_ORDINAL,
+)
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     COMPUTED,
@@ -143,6 +148,7 @@ class OperatorSchema:
         early: the treatment of early retractions.
         forget: the treatment of idle groups.
         shown: whether the view shows its groups, so that they may wait to be emitted.
+        ports: if it stores the rows of each port, the number of arguments of each.
     """
 
     rows: str
@@ -158,6 +164,12 @@ class OperatorSchema:
     trees: tuple[TreeSchema, ...]
     extremes: tuple[ExtremeSchema, ...] = field(metadata={DOCUMENT_KEY: "ends"})
     measures: tuple[MeasureSchema, ...]
+    ports: tuple[int, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+
+    def arguments_of(self, port: int) -> tuple[ArgumentSchema, ...]:
+        """Return the arguments of a port."""
+        first = sum(self.ports[:port])
+        return self.arguments[first : first + self.ports[port]]
 
     def check(self) -> None:
         """Check that every ordinal refers to an existing part.
@@ -175,6 +187,8 @@ class OperatorSchema:
         ):
             if any(not optional if o is None else o not in range(len(what)) for o in ordinals):
                 raise ValueError("an operator refers to a part that it does not have")
+        if self.ports and (sum(self.ports) != len(self.arguments) or min(self.ports) < 0):
+            raise ValueError("the ports of an operator have other arguments than it has")
         for ordinal, tree in enumerate(self.trees):
             tree.check()
             if tree.entries is None and all(end.tree != ordinal for end in self.extremes):
@@ -250,6 +264,9 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
                 identity.measures, node.measures, node.reads, strict=True
             )
         ),
+        ports=()
+        if node.port_columns is None
+        else tuple(len(port.arguments) for port in node.inputs),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
@@ -26,6 +26,7 @@ ARRIVALS = "it depends on the order in which rows arrived, which is not stored"
 UNREAD = "the values that it reads are not in the stored state"
 _ONLY_KEPT = ("sessions", "upserts", "ordered rows", "rows of both sides")
 """Kinds of state that cannot be changed, and whose rows other operators cannot be made from."""
+_PORTS = ("left", "right")
 ENDS_ALONE = "; for append-only input, only the extremes of min and max are stored"
 
 
@@ -46,6 +47,8 @@ class Migration:
             from the entries of a tree.
         tree_rows: per ordered tree the rows that it is made from; None if it is kept.
         same: whether all parts are kept, in the same order.
+        ports: if the rows of each port are stored, per port and column besides the keys its ordinal
+            among the stored ones; empty if the columns are the same.
     """
 
     operator: int
@@ -58,6 +61,7 @@ class Migration:
     number_rows: tuple[RowSource | None, ...]
     tree_rows: tuple[RowSource | None, ...]
     same: bool
+    ports: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +181,11 @@ class _Planner:
         state = self._last.operators[found]
         migration = _matched(found, there, now)
         self._check_options(there, now, ordinal)
-        if migration.same and (there.kind, there.arguments) == (now.kind, now.arguments):
+        if migration.same and _same_input(there, now):
             self._check_shown(state, found, ordinal)
             return migration
+        if there.ports and now.ports:
+            return replace(migration, same=False, ports=self._ports(there, now, ordinal))
         if now.kind in _ONLY_KEPT:
             raise _Unmigratable(
                 f"{self._named(ordinal)} stores {now.kind} with the columns that the plan reads, and these columns "
@@ -193,6 +199,24 @@ class _Planner:
         if reasons:
             raise _Unmigratable(*reasons)
         return migration
+
+    def _ports(
+        self, there: OperatorSchema, now: OperatorSchema, ordinal: int
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return where the stored rows of each port have the columns of the new plan."""
+        found = []
+        for port, side in enumerate(_PORTS):
+            stored = [argument.value for argument in there.arguments_of(port)]
+            wanted = [argument.value for argument in now.arguments_of(port)]
+            missing = sum(value not in stored for value in wanted)
+            if missing:
+                raise _Unmigratable(
+                    f"{self._named(ordinal)} now reads {missing} more "
+                    f"{'column' if missing == 1 else 'columns'} of the {side} input of a join; only the "
+                    "columns that the plan read before are stored, and the rows of tables are not read again"
+                )
+            found.append(tuple(map(stored.index, wanted)))
+        return tuple(found)
 
     def _check_options(self, there: OperatorSchema, now: OperatorSchema, ordinal: int) -> None:
         for what, option, before, after in (
@@ -301,6 +325,12 @@ class _Planner:
         there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]
         known = {m.print for m in there.measures if m.kind == SURROGATE}
         return [self._measure(ordinal, i) for i, m in enumerate(now.measures) if m.print in known]
+
+
+def _same_input(there: OperatorSchema, now: OperatorSchema) -> bool:
+    """Return whether two operators store the same columns of their input."""
+    before, after = ((o.kind, o.arguments, o.ports) for o in (there, now))
+    return before == after
 
 
 def _in_common(there: OperatorSchema, now: OperatorSchema) -> int:

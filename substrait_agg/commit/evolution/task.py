@@ -51,7 +51,14 @@ from substrait_agg.operator.aggregate.trees import (
     tree_delta,
 )
 from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_value
-from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
+from substrait_agg.operator.common.names import (
+    CLOSED,
+    GROUP,
+    PENDING,
+    WEIGHT,
+    arrangement_tree,
+    entries_tree,
+)
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of
 from substrait_agg.operator.measures.row_partials import Weights, split_accumulator
@@ -64,6 +71,7 @@ from substrait_agg.operator.numeric.delta import (
     unpack_floats,
 )
 from substrait_agg.required import required
+from substrait_agg.state.arrangement import Arrangement, ArrangementLayout, consolidate_rows
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.rows import Hashes, Indices, as_mask, take, whole
 from substrait_agg.state.ordered import OrderedTree
@@ -115,7 +123,13 @@ class MigrationPlan:
     def idle(self) -> bool:
         """Whether there is nothing to do."""
         wanted = self.rewrites or self.columns or self.retraction_columns
-        return not wanted or not (self.state[GROUP] or self.state[CLOSED])
+        return not wanted or not (self.state[GROUP] or self.state[CLOSED] or self.ports)
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """Return the ports whose stored rows are rewritten."""
+        columns = () if self.migration is None else self.migration.ports
+        return [port for port in range(len(columns)) if self.state[arrangement_tree(port)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +185,8 @@ class _MigrationTask:
                     retracted.write(shown_rows(old, -1))
                 if plan.columns:
                     inserted.write(shown_rows(new, 1))
+            for port in plan.ports:
+                self._rewrite_port(port)
             files = inserted.close(), retracted.close()
         trees = {name: self._closed(writer) for name, writer in self._writers.items()}
         return MigrationResult(OperatorState.of(trees), *files)
@@ -187,6 +203,23 @@ class _MigrationTask:
             rewritten = closed_as(part, plan.migration, closed_schema(plan.spec))
             self._write(CLOSED, rewritten)
             yield part, rewritten
+
+    def _rewrite_port(self, port: int) -> None:
+        """Write the stored rows of a port with other columns; rows that are equal then become one."""
+        plan = self._plan
+        if plan.migration is None:
+            raise TypeError(port)
+        name = arrangement_tree(port)
+        runs = plan.state[name]
+        layout = ArrangementLayout.of_run(open_run(self._state, runs[0]).schema)
+        chosen = plan.migration.ports[port]
+        types = tuple(layout.value_types[at] for at in chosen)
+        wanted = ArrangementLayout(layout.key_types, types)
+        columns = [f.name for f in layout.schema if not f.name.startswith("v")]
+        columns += [f"v{at}" for at in chosen]
+        for rows in Arrangement(self._state, runs, layout).scan(plan.low, plan.high):
+            part = rows.select(columns).rename_columns(wanted.schema.names)
+            self._write(name, consolidate_rows(part, wanted))
 
     def _groups(self, part: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
         plan = self._plan
@@ -251,6 +284,8 @@ def state_after(
     if migration.same:
         return before
     rewritten = OperatorState.union(moved.state for moved in done)
+    if migration.ports:
+        return rewritten
     trees = {name: rewritten[name] for name in (GROUP, CLOSED)} | {PENDING: before[PENDING]}
     for i, at in enumerate(migration.trees):
         name = entries_tree(i)

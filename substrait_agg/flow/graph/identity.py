@@ -58,6 +58,9 @@ def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
         for port, i in zip(ports, inputs, strict=True)
     ]
     columns = inputs[0].columns if inputs else ()
+    per_port = list(zip(ports, inputs, strict=True))
+    if node.row_columns is not None:
+        columns = tuple(_of_port(column, per_port) for column in node.row_columns)
     *kind, upserts = node.identity()
     details = [canonical(kind, columns), canonical(upserts)]
     details += [ports] if any(ports) else []
@@ -67,14 +70,22 @@ def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
     )
     names = node.columns
     known = {f"v{i}": print_ for i, print_ in enumerate(measures)}
-    per_port = list(zip(ports, inputs, strict=True))
     whole = digest([rows, [[canonical(node.inputs[p].arguments, i.columns)] for p, i in per_port]])
     columns = tuple(known.get(n) or digest([whole if n[0] == "v" else rows, n]) for n in names)
+    if node.port_columns is not None:
+        columns = tuple(digest([rows, _of_port(column, per_port)]) for column in node.port_columns)
     arguments = []
     for port, into in enumerate(node.inputs):
         own = [i for p, i in per_port if p == port]
         arguments += [(_expression(v, own), _expression(c, own)) for v, c in into.arguments]
     return Identity(rows, measures, columns, tuple(arguments))
+
+
+def _of_port(column: tuple[int, Expr | None], per_port: Sequence[tuple[int, _Input]]) -> str:
+    """Return the digest of an expression over the rows of a port."""
+    port, expression = column
+    own = [i for p, i in per_port if p == port]
+    return digest([port, _expression(expression, own)])
 
 
 def _expression(expression: Expr | None, inputs: Sequence[_Input]) -> str:

@@ -113,13 +113,7 @@ class Join(Node):
     @property
     def port_columns(self) -> tuple[tuple[int, Expr | None], ...]:
         """See `Node`: the mark is no column of a port."""
-        sides = [
-            [(number, _stored(port, place)) for place in places]
-            for number, (port, places) in enumerate(
-                zip(self.inputs, self.columns_of_sides, strict=True)
-            )
-        ]
-        columns: list[tuple[int, Expr | None]] = [*sides[0], *sides[1], (0, None)]
+        columns: list[tuple[int, Expr | None]] = [*self.row_columns, (0, None)]
         return tuple(columns[ordinal] for ordinal in self.chosen)
 
     def describe(self) -> NodeDescription:
@@ -131,10 +125,19 @@ class Join(Node):
             emits=f"the changes of the {self.kind} join: matches of the changed rows",
         )
 
+    @property
+    def row_columns(self) -> tuple[tuple[int, Expr | None], ...]:
+        """See `Node`: the columns of the left side, then those of the right side."""
+        sides = zip(self.inputs, self.columns_of_sides, strict=True)
+        return tuple(
+            (number, _stored(port, place))
+            for number, (port, places) in enumerate(sides)
+            for place in places
+        )
+
     def identity(self) -> tuple[object, ...]:
-        """See `Node`."""
-        parts = (self.kind, self.null_safe, self.residual, self.columns_of_sides, self.chosen)
-        return (False, (), None, ("Join", *parts))
+        """See `Node`: which further columns of the rows are read does not matter."""
+        return (False, (), self.residual, ("JoinRows", self.kind, self.null_safe))
 
 
 def _stored(port: Port, place: int) -> Expr | None:

@@ -233,6 +233,14 @@ class Node:
         return None
 
     @property
+    def row_columns(self) -> tuple[tuple[int, Expr | None], ...] | None:
+        """Return the columns that conditions of the node read, as those of `port_columns`.
+
+        None means that its expressions read the columns of its first input.
+        """
+        return None
+
+    @property
     def stored_ports(self) -> tuple[bool, ...]:
         """Return, if the state consists of the rows of ports, per port whether they are stored."""
         return tuple(True for _ in self.inputs)
