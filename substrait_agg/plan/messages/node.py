@@ -150,11 +150,13 @@ class MessageNode:
 
         Between two types, or two constants, there are at most two other messages.
         """
-        around: MessageNode | None = self
+        around = self.parent
         levels = 0
         for _ in range(3 * (MAX_NESTING + 1)):
-            around = around.parent if around is not None else None
-            levels += around is not None and around.shape is self.shape
+            if around is None:
+                break
+            levels += around.shape is self.shape
+            around = around.parent
         return levels
 
     def refuse(self) -> None:
