@@ -24,20 +24,22 @@ ON_SPARK = Driver(batch_bytes=0, rows=0)
 
 @dataclass(frozen=True)
 class RandomDriver(Driver):
-    """Some of the small batches are computed on the driver, some on Spark."""
+    """Some of the small batches are computed on the driver, some on Spark, whose jobs take longer."""
 
     turns: Random = Random(0)  # noqa: RUF009 - it is replaced
+    share: float = 0.7
+    """Of the batches that the driver may take."""
 
     def takes_rows(
         self, spark: SparkSession, size: int, state: OperatorState, *, needs_job: bool = True
     ) -> bool:
         """Take some of the batches that the limits allow."""
         allowed = super().takes_rows(spark, size, state, needs_job=needs_job)
-        return self.turns.random() < 0.5 and allowed
+        return self.turns.random() < self.share and allowed
 
     def takes_sums(self, spark: SparkSession, state: OperatorState) -> bool:
         """Take some of the batches that the limits allow."""
-        return self.turns.random() < 0.5 and super().takes_sums(spark, state)
+        return self.turns.random() < self.share and super().takes_sums(spark, state)
 
 
 class WatchedExecutor(SparkExecutor):

@@ -26,7 +26,7 @@ from tests.conformance.scalar_plans import Bound, bind_case
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COMPILED = 4
+COMPILED = 16
 """In `make test` Spark compiles one of so many cases of a function, and the first of them always."""
 
 FORMS = {True: "arguments in columns", False: "arguments as constants"}

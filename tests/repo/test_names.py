@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,31 +52,27 @@ def bare(name: str) -> str:
     return name.removeprefix("test_").lstrip("_")
 
 
-def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef]:
+@cache
+def names_in(path: Path) -> tuple[list[str], list[str]]:
+    """The classes of a file, and its functions and fields."""
+    classes: list[str] = []
+    others: list[str] = []
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            yield node
-
-
-def classes(path: Path) -> Iterator[str]:
-    yield from (node.name for node in definitions(path) if isinstance(node, ast.ClassDef))
-
-
-def functions_and_fields(path: Path) -> Iterator[str]:
-    for node in definitions(path):
         if isinstance(node, ast.FunctionDef):
-            yield node.name
-            continue
-        for item in node.body:
-            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                yield item.target.id
+            others.append(node.name)
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+            fields = (item.target for item in node.body if isinstance(item, ast.AnnAssign))
+            others += [target.id for target in fields if isinstance(target, ast.Name)]
+    return classes, others
 
 
 def wrong(path: Path) -> list[str]:
     """The names in a file that the lists forbid."""
+    classes, others = names_in(path)
     found = [path.stem] if bare(path.stem) in FILES else []
-    found += [name for name in classes(path) if bare(name) in CLASSES]
-    public = (n for n in functions_and_fields(path) if not n.startswith("_") and n not in CONTRACT)
+    found += [name for name in classes if bare(name) in CLASSES]
+    public = (n for n in others if not n.startswith("_") and n not in CONTRACT)
     return found + [name for name in public if name in FUNCTIONS]
 
 
@@ -99,6 +96,6 @@ def test_a_public_class_has_its_name_alone() -> None:
     """A name in an annotation identifies the class without a look at the imports."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in sources("substrait_agg", "cli"):
-        for name in classes(path):
+        for name in names_in(path)[0]:
             places[name].append(str(path.relative_to(ROOT)))
     assert not {n: p for n, p in places.items() if len(p) > 1 and not n.startswith("_")}

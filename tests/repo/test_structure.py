@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def imported(file: Path, known: Mapping[str, Path]) -> set[str]:
     return names & set(known)
 
 
+@cache
 def file_graph() -> Graph:
     return {name: imported(file, MODULES) - {name} for name, file in MODULES.items()}
 

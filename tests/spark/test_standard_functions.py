@@ -193,7 +193,7 @@ def check(spark: SparkSession, samples: Sequence[Sample], *, compiled: int) -> N
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_values_are_those_of_python(spark: SparkSession, group: str) -> None:
-    check(spark, every_other(list(GROUPS[group]())), compiled=3)
+    check(spark, every_other(list(GROUPS[group]())), compiled=6)
 
 
 @pytest.mark.soak
