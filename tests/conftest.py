@@ -69,11 +69,22 @@ def on_spark() -> None:
     """For tests of what only Spark's tasks do: no batch is computed on the driver."""
 
 
+def _gateway() -> object:
+    """Return the connection of this process to a JVM, None if there is none."""
+    module = sys.modules.get("pyspark.core.context")
+    return module and module.SparkContext._gateway
+
+
 @pytest.fixture(autouse=True)
 def sides(request: pytest.FixtureRequest) -> Iterator[None]:
     """Batches of tests are small: some are computed on the driver, some on Spark, so that both go on with what the other left."""
     if "spark" not in request.fixturenames:
+        before = _gateway()
         yield
+        started = _gateway() is not before and not request.node.get_closest_marker("spark")
+        assert not started, (
+            "it started a JVM: take the fixture `spark`, or run on the local executor"
+        )
         return
     from tests.executors import ON_SPARK, RandomDriver, drivers
 

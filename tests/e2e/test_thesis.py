@@ -20,13 +20,11 @@ import substrait_agg as sa
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, ordered, projected, read
 from tests.e2e.rows import running_sums
-from tests.e2e.running import starting
+from tests.local.run import run
 from tests.windowed import COUNT, Windows, interval
 from tests.windowed import aggregate as grouped
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from substrait_agg.metrics import Progress
 
 
@@ -91,14 +89,14 @@ def test_the_cats_of_figures_2_4_and_2_5(tmp_path: Path) -> None:
     workers came to send; a version here retracts a row and sends its new one together.
     """
     write_in_order(tmp_path / "cats", [pa.table({"description": [cat]}) for cat in CATS])
-    run = starting(None)(
+    started = run(
         cats_plan(),
         {"cats_small": f"parquet:{tmp_path / 'cats'}?batch-files=1"},
         checkpoint=tmp_path / "checkpoint",
         emit="count:1",
         outputs=[f"batch-table={tmp_path / 'table'}", f"stream-json={tmp_path / 'stream'}"],
     )
-    run.wait()
+    started.wait()
     assert (tmp_path / "table").read_text() == FIGURE_2_4
     lines = [json.loads(line) for line in (tmp_path / "stream").read_text().splitlines()]
     sent = [(line["row"][STAR], line["row"][DESCRIPTION], line["weight"]) for line in lines]
@@ -128,7 +126,7 @@ def test_where_the_watermark_stands(
     windows = Windows()
     plan = windows.plan(grouped(windows.read(), [column(0)], [COUNT]), "team", "c")
     write_in_order(tmp_path / "in", [goals([("a", t) for t in times]) for times in files])
-    seen = run_goals(None, tmp_path, plan, rule)
+    seen = run_goals(tmp_path, plan, rule)
     assert [seconds_of(p.watermark) for p in seen] == stands
 
 
@@ -143,21 +141,18 @@ def goals(rows: Sequence[tuple[str, float]]) -> pa.Table:
     )
 
 
-def run_goals(
-    spark: SparkSession | None, folder: Path, plan: str, rule: str, **options: Any
-) -> list[Progress]:
+def run_goals(folder: Path, plan: str, rule: str, **options: Any) -> list[Progress]:
     """Run over the files of ``in``, one per batch; the progress of every version."""
     seen: list[Progress] = []
-    run = sa.run(
+    started = run(
         plan,
         {"goals": f"parquet:{folder / 'in'}?batch-files=1"},
         checkpoint=folder / "checkpoint",
-        spark=spark,
         watermark={"goals.t": rule},
         progress=seen.append,
         **options,
     )
-    run.wait()
+    started.wait()
     return seen
 
 
@@ -186,8 +181,8 @@ def test_tumble_with_an_offset(tmp_path: Path) -> None:
     keys = [column(0), *(windows.call("tumble", interval(600), interval(60 * m)) for m in wanted)]
     names = ["team", *(f"{n}{m}" for m in wanted for n in ("w", "start", "end")), "c"]
     plan = windows.plan(grouped(windows.read(), keys, [COUNT]), *names)
-    run = starting(None)(plan, {"goals": f"parquet:{tmp_path / 'in'}"}, checkpoint=tmp_path / "c")
-    run.wait()
+    started = run(plan, {"goals": f"parquet:{tmp_path / 'in'}"}, checkpoint=tmp_path / "c")
+    started.wait()
     found = {row["team"]: row for row in sa.open_view(tmp_path / "c").to_arrow().to_pylist()}
     for offset, expected in wanted.items():
         shown = ["-".join(f"{e:%H:%M}" for e in found[at][f"w{offset}"].values()) for at in TIMES]
@@ -229,7 +224,7 @@ def goals_plan() -> str:
 def test_goals_per_team(tmp_path: Path) -> None:
     """Each minute is emitted once, when the watermark passes it; goals that come later still are left out and counted."""
     write_in_order(tmp_path / "in", [goals(rows) for rows in GOALS])
-    seen = run_goals(None, tmp_path, goals_plan(), "max-diff:5s", emit="watermark")
+    seen = run_goals(tmp_path, goals_plan(), "max-diff:5s", emit="watermark")
     view = sa.open_view(tmp_path / "checkpoint")
     rows = [tuple(row.values()) for row in view.to_arrow().to_pylist()]
     assert rows == [(instant(end), team, count) for end, team, count in SCORES]
