@@ -117,7 +117,7 @@ def _operator(
         early_retraction=node.early,
         row_multiple=node.rows_per_row,
         groups=groups_of(node, inputs, below),
-        steps=steps_of(node, keys, branches, by_policy=by_policy),
+        steps=steps_of(node, keys, branches, names[node.id].ports, by_policy=by_policy),
     )
 
 
@@ -222,7 +222,6 @@ TASKS: tuple[Template, ...] = (
 """Steps in the tasks of an operator. A step without text is left out."""
 
 JOIN_TASKS: tuple[Template, ...] = (
-    ("probe", "operator", "read the rows of each input that match changed rows of the other"),
     ("emit", "operator", "{emit}"),
     ("save", "operator", "write the changed rows as new sorted runs; merge some older runs"),
 )
@@ -243,6 +242,7 @@ def steps_of(
     node: Node,
     keys: tuple[ExplainedKey, ...],
     inputs: tuple[ExplainedInput, ...],
+    ports: Sequence[Names],
     *,
     by_policy: bool,
 ) -> tuple[RunStep, ...]:
@@ -252,16 +252,48 @@ def steps_of(
         node: the operator.
         keys: its keys.
         inputs: its inputs.
+        ports: the names of the columns of each port.
         by_policy: whether the emission policy selects the groups that it emits, as for the groups
             that the view shows.
     """
     words = _words(node, keys, by_policy=by_policy)
-    tasks = TASKS if node.port_columns is None else JOIN_TASKS
-    steps = (
-        RunStep(name, place, text.format_map(words))
-        for name, place, text in (*(ROW_WISE if node.row_wise else SUMMED), *tasks)
-    )
-    return (*_prepared(node, inputs), *(step for step in steps if step.what))
+    parts = [
+        tuple(RunStep(name, place, text.format_map(words)) for name, place, text in templates)
+        for templates in (
+            ROW_WISE if node.row_wise else SUMMED,
+            TASKS if node.port_columns is None else JOIN_TASKS,
+        )
+    ]
+    steps = (*_prepared(node, inputs), *parts[0], *_probes(node, ports), *parts[1])
+    return tuple(step for step in steps if step.what)
+
+
+def _probes(node: Node, ports: Sequence[Names]) -> Iterator[RunStep]:
+    """Yield the lookups in stored rows of ports, in order, and what they read."""
+    for probe in node.probes:
+        names = [say(key, ports[probe.changed]) for key in node.inputs[probe.changed].keys]
+        what = f"look up {', '.join(names)} of" if names else "compare"
+        place = (
+            f"in the rows of input {probe.stored}"
+            if names
+            else f"with all rows of input {probe.stored}"
+        )
+        text = f"{what} the changed rows of input {probe.changed} {place}, {probe.purpose}"
+        yield RunStep("probe", "operator", text)
+    if node.pair_condition is not None and node.row_columns is not None:
+        columns = (
+            f"{'' if e is None else say(e, ports[port])} of input {port}"
+            for port, e in node.row_columns
+        )
+        condition = say(node.pair_condition, tuple(columns))
+        yield RunStep("check", "operator", f"a row matches only if {condition}")
+    if node.probes and node.keys:
+        yield RunStep(
+            "probe",
+            "operator",
+            "a lookup is a binary search in each sorted run of the tree; only rows with the key are read, no tree "
+            "is scanned",
+        )
 
 
 def _prepared(node: Node, inputs: tuple[ExplainedInput, ...]) -> Iterator[RunStep]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from substrait_agg.bind.bound import BoundPlan, BoundRelation
@@ -90,3 +92,48 @@ def test_joins_that_differ_have_different_identities() -> None:
         join("inner", read("b", 3), read("a", 3), key(0, 0)),
     ]
     assert len({identities(flow_of(root))[0].rows for root in roots}) == len(roots)
+
+
+@pytest.mark.parametrize(
+    ("kind", "static", "probes"),
+    [
+        ("inner", (), [(0, 1), (1, 0)]),
+        ("left", (), [(0, 1), (1, 0), (0, 1), (1, 0)]),
+        ("full", (), [(0, 1), (1, 0), (0, 1), (1, 0), (1, 0), (0, 1)]),
+        ("semi", (), [(0, 1), (1, 0)]),
+        ("left", (("b",),), [(0, 1), (0, 1)]),
+        ("inner", (("a",),), [(1, 0)]),
+        ("inner", (("a",), ("b",)), []),
+    ],
+)
+def test_an_explanation_has_the_order_of_the_lookups(
+    kind: str, static: tuple[tuple[str, ...], ...], probes: list[tuple[int, int]]
+) -> None:
+    """As (changed input, input that is searched); a side that never changes asks for nothing."""
+    root = count(select(joined(kind), col(1)))
+    plan = BoundPlan(root, ("c",), (), "", "plan")
+    flow = lower(plan, {("a",): "weighted", ("b",): "weighted"}, static=static)
+    told = [s.what for s in build(flow).operators[0].steps if s.name == "probe"]
+    found = [tuple(map(int, re.findall(r"input (\d)", text))) for text in told]
+    assert [pair for pair in found if pair] == probes
+    assert all(text.startswith(("look up a0 of", "look up b0 of", "a lookup is")) for text in told)
+
+
+def test_an_explanation_has_the_condition_on_pairs() -> None:
+    condition = call("lt", col(1), col(4))
+    node = join("left", read("a", 3), read("b", 3), key(0, 0), residual=condition)
+    steps = build(flow_of(node)).operators[0].steps
+    (text,) = [step.what for step in steps if step.name == "check"]
+    assert text == "a row matches only if (a1 of input 0) < (b1 of input 1)"
+
+
+def test_columns_that_are_read_of_a_join_do_not_identify_its_rows() -> None:
+    """Groups over it are the same, whatever else another measure reads."""
+    few, more = (
+        identities(flow_of(count(select(joined(), *map(col, columns)), 0)))
+        for columns in ((1,), (1, 4, 5))
+    )
+    assert few[0].rows == more[0].rows
+    assert few[0].columns[0] == more[0].columns[0]
+    other = identities(flow_of(count(select(joined("left"), col(1)), 0)))
+    assert other[0].rows != few[0].rows

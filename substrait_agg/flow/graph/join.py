@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr, JoinKind
-from substrait_agg.flow.graph.nodes import Node, NodeDescription, Port
+from substrait_agg.flow.graph.nodes import Node, NodeDescription, Port, Probe
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.plan.types import Type
 
@@ -20,6 +20,10 @@ KEPT_SIDES: Mapping[JoinKind, tuple[bool, bool]] = {
     "mark": (True, False),
 }
 """Whether rows of the left and of the right side without a match are in the output of a join."""
+
+
+PAIRED: frozenset[JoinKind] = frozenset({"inner", "left", "single", "full"})
+"""Kinds whose output has a row per pair of matching rows."""
 
 
 def follows_matches(kind: JoinKind, port: int) -> bool:
@@ -103,6 +107,31 @@ class Join(Node):
             right or (left and follows_matches(self.kind, 1)),
             left or (right and follows_matches(self.kind, 0)),
         )
+
+    @property
+    def pair_condition(self) -> Expr | None:
+        """See `Node`."""
+        return self.residual
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """See `Node`: only sides that change later are looked up, in sides that are stored."""
+        found = []
+        if self.kind in PAIRED:
+            found += [
+                Probe(0, 1, "for pairs, as they are after the batch"),
+                Probe(1, 0, "for pairs, as they were before the batch"),
+            ]
+        for port in range(2):
+            if follows_matches(self.kind, port):
+                found += [
+                    Probe(port, 1 - port, "to see whether they have a match"),
+                    Probe(
+                        1 - port, port, "for rows whose first match came or whose last one is gone"
+                    ),
+                ]
+        changing = [not static for static in self.static_ports]
+        return tuple(p for p in found if changing[p.changed] and self.stored_ports[p.stored])
 
     @property
     def lookup_port(self) -> int | None:

@@ -72,6 +72,21 @@ class Port:
         return all(branch.static for branch in self.branches)
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A lookup of changed rows of one port in the stored rows of another one.
+
+    Attributes:
+        changed: the port with the changed rows.
+        stored: the port whose stored rows are searched.
+        purpose: what the rows that are found are for.
+    """
+
+    changed: int
+    stored: int
+    purpose: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A stateful operator.
@@ -239,6 +254,16 @@ class Node:
         None means that its expressions read the columns of its first input.
         """
         return None
+
+    @property
+    def pair_condition(self) -> Expr | None:
+        """Return the condition that pairs of rows with equal keys are tested with."""
+        return None
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Return the lookups in the stored rows of ports, in order."""
+        return ()
 
     @property
     def stored_ports(self) -> tuple[bool, ...]:

@@ -326,8 +326,7 @@ def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
 def _lower(request: FlowRequest) -> Flow:
     given = request.plan.views
     roots = tuple(normal_form(view.plan.root) for view in given)
-    # The operators of a checkpoint of one plan are numbered without sharing.
-    roots = share_equal(roots) if len(given) > 1 else roots
+    roots = share_equal(roots) if len(given) > 1 or request.share else roots
     views = {
         view.name: ViewRoot(root, view.plan, view.stored)
         for view, root in zip(given, roots, strict=True)

@@ -1,4 +1,4 @@
-"""Find equal subqueries of several views, so that each is computed once."""
+"""Find equal subqueries of one or several views, so that each is computed once."""
 
 from __future__ import annotations
 

@@ -18,9 +18,6 @@ from substrait_agg.plan.types import BOOL
 from substrait_agg.state.arrangement import ArrangementLayout
 from substrait_agg.state.run import PAGE_ROWS
 
-PAIRED: frozenset[JoinKind] = frozenset({"inner", "left", "single", "full"})
-"""Kinds whose output has a row per pair of matching rows."""
-
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.join import KEPT_SIDES, follows_matches
+from substrait_agg.flow.graph.join import KEPT_SIDES, PAIRED, follows_matches
 from substrait_agg.operator.aggregate.operator import with_key_types
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import WEIGHT, arrangement_tree
@@ -30,7 +30,7 @@ from substrait_agg.operator.common.protocol import (
     StateReader,
 )
 from substrait_agg.operator.join.pairs import Pairs, ResidualFilter
-from substrait_agg.operator.join.spec import PAIRED, JoinSpec
+from substrait_agg.operator.join.spec import JoinSpec
 from substrait_agg.state.arrangement import (
     Arrangement,
     Matches,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_run
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
@@ -196,6 +197,20 @@ def _session(options: RunOptions) -> SparkSession:
     return get_session(options.master, options.conf, options.spark, options.spark_log)
 
 
+def _numbered_as_stored(lowered: Callable[..., Flow], store: Checkpoint) -> Flow:
+    """Return the flow of a plan with the operators that its checkpoint has.
+
+    Earlier builds made an operator of each of several equal relations of one plan.
+    """
+    flow = lowered()
+    store.check_usable()
+    last = store.newest_snapshot() if store.exists() else None
+    if last is None or last.plan != flow.fingerprint or len(last.operators) == len(flow.operators):
+        return flow
+    apart = lowered(share=False)
+    return apart if len(last.operators) == len(apart.operators) else flow
+
+
 def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:
     """Make all checks that do not need Spark.
 
@@ -214,12 +229,16 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     upserts = with_times(upserts_in(chosen), events)
     columns = event_columns(chosen, events)
     static = frozenset(table for table, source in chosen.items() if is_static(source))
-    flow = lower(
-        plan, weights, options.early, upserts, columns, forget=forgetting(events), static=static
-    )
+    store = Checkpoint(options.checkpoint)
+    flow = _numbered_as_stored(
+        partial(
+            lower, plan, weights, options.early, upserts, columns,
+            forget=forgetting(events), static=static,
+        ),
+        store,
+    )  # fmt: skip
     check_times(flow, events, options.emit_policy)
     refresh = refresh_chooser(plan, flow, chosen, events, options)
-    store = Checkpoint(options.checkpoint)
     document = plan_document(flow, events)
     found = store.check(document, evolve=options.evolve)
     check_logs(store)

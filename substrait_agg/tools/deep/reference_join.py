@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from substrait_agg.flow.graph.join import KEPT_SIDES
+from substrait_agg.flow.graph.join import KEPT_SIDES, PAIRED
 from substrait_agg.operator.join.pairs import Pairs, ResidualFilter
-from substrait_agg.operator.join.spec import PAIRED, JoinSpec
+from substrait_agg.operator.join.spec import JoinSpec
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask, group_rows, row_hashes
 
 PAIRS_AT_ONCE = 1 << 18

@@ -1,0 +1,71 @@
+"""Equal subqueries of one plan are one operator; a checkpoint that has one for each goes on with these."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import substrait_agg as sa
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.spark.query import start
+from tests.local.run import run
+
+TOTALS = "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer"
+BEST = f"""
+SELECT a.customer, a.s FROM ({TOTALS}) AS a WHERE a.s = (SELECT max(b.s) FROM ({TOTALS}) AS b)
+"""
+SELF_JOIN = (
+    f"SELECT a.customer, b.s FROM ({TOTALS}) AS a JOIN ({TOTALS}) AS b ON a.customer = b.customer"
+)
+BATCHES = (
+    {"customer": ["ada", "bo", "bo"], "amount": [3, 1, 1], "w": [1, 1, 1]},
+    {"customer": ["ada", "bo", "cy"], "amount": [3, 5, 6], "w": [-1, 1, 1]},
+)
+WANTED = [{("ada", 3)}, {("bo", 7)}]
+
+
+def maintained(query: str, folder: Path, batches: int) -> set[tuple[str, int]]:
+    """Return the view after the first batches."""
+    (folder / "orders").mkdir(exist_ok=True)
+    for number, rows in enumerate(BATCHES[:batches]):
+        pq.write_table(pa.table(rows), folder / "orders" / f"{number}.parquet")
+    sources = {"orders": f"parquet:{folder / 'orders'}?weight=w&batch-files=1"}
+    run(sa.sql(query, sources), sources, checkpoint=folder / "ckpt").wait()
+    view = sa.open_view(folder / "ckpt").to_arrow().to_pylist()
+    return {tuple(row.values()) for row in view}
+
+
+def operators(folder: Path) -> int:
+    return len(sa.open_state(folder / "ckpt").at().operators)
+
+
+def test_an_equal_aggregate_is_computed_once(tmp_path: Path) -> None:
+    for batches in (1, 2):
+        assert maintained(BEST, tmp_path, batches) == WANTED[batches - 1]
+    verdict = sa.open_state(tmp_path / "ckpt").verify(deep=True)
+    assert verdict.ok, verdict.findings
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    with patch.object(start, "lower", partial(lower, share=False)):
+        assert maintained(BEST, apart, 2) == WANTED[1]
+    assert operators(tmp_path) == operators(apart) - 1
+
+
+def test_a_checkpoint_with_an_operator_for_each_goes_on(tmp_path: Path) -> None:
+    with patch.object(start, "lower", partial(lower, share=False)):
+        maintained(BEST, tmp_path, 1)
+    before = operators(tmp_path)
+    assert maintained(BEST, tmp_path, 2) == WANTED[1]
+    assert operators(tmp_path) == before
+    assert sa.open_state(tmp_path / "ckpt").verify(deep=True).ok
+
+
+def test_both_sides_of_a_join_read_one_operator(tmp_path: Path) -> None:
+    """A change of the operator comes in through both ports in one batch."""
+    for batches, wanted in ((1, {("ada", 3), ("bo", 2)}), (2, {("bo", 7), ("cy", 6)})):
+        assert maintained(SELF_JOIN, tmp_path, batches) == wanted
+    assert sa.open_state(tmp_path / "ckpt").verify(deep=True).ok
