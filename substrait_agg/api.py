@@ -327,7 +327,11 @@ def explain(
     checked_choice(format, EXPLAIN_FORMATS, "format")
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
     plans = _named(plan)
-    bound = _views({name: given.bound(mode) for name, given in plans.items()}, _temporary(plan))
+    static = tuple(static)
+    known = frozenset(name.lower() for name in static)
+    bound = _views(
+        {name: given.bound(mode, known) for name, given in plans.items()}, _temporary(plan)
+    )
     from substrait_agg.report.explained import explained
 
     name = plans[""].name if "" in plans else ""
@@ -527,10 +531,22 @@ def _views(
     return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, temporary, sources)
 
 
+def _static_sources(sources: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the sources that are read once, in lower case."""
+    from substrait_agg.optional_packages import require
+
+    require("pyspark", "pandas")
+    from substrait_agg.spark.sources.open import is_static
+
+    return frozenset(name.lower() for name, source in sources.items() if is_static(source))
+
+
 def _bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -> BoundPlan:
     """Return the plan ready to run. In lenient mode, take missing column types from the sources."""
     checked = plan.check(options.mode)
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
+    if errors == {"JOIN_WITHOUT_KEY"}:
+        return plan.bound(options.mode, _static_sources(sources))
     untyped = errors == {"SCHEMA_TYPES_MISSING"} and options.mode == "lenient"
     if not untyped or checked.decoded is None:
         return plan.bound(options.mode)

@@ -25,11 +25,11 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "JOIN_WITHOUT_KEY", "error", "error",
         "the join pairs every row of one input with every row of the other; no equality connects them",
         ("add an equality of both inputs to the join or to a filter above it, compute one in a project below, or reduce "
-         "one input to a single row with an aggregate without keys"),
+         "one input to a single row with an aggregate without keys, or read one input once (static=true in its source)"),
         ("A limit of this program: matches are looked up by equal values, and a change of one row of a cross product "
          "changes as many rows as the other input has. Equalities are found in the conditions of joins and in filters "
          "above them, also where every alternative of an OR has them. An input that never has more than one row needs "
-         "none."),
+         "none, and neither do rows written in the plan and static tables, with at most 10,000 rows."),
     ),
     (
         "JOIN_KEYS_COUNT", "error", "error",

@@ -73,20 +73,21 @@ class Plan:
 
         return cls(str(path), file_bytes(Path(path)))
 
-    def check(self, mode: Mode = "lenient") -> Checked:
+    def check(self, mode: Mode = "lenient", static: frozenset[str] = frozenset()) -> Checked:
         """Decode and bind the plan. Collect the problems of both stages instead of raising them.
 
         Args:
             mode: ``lenient`` or ``strict``, as in `validate`.
+            static: names of the static tables, in lower case.
 
         Raises:
             UsageError: OPTION_INVALID for an unknown mode, PLAN_SOURCE for content of another type.
         """
         from substrait_agg.functions.aggregates.registry import registered
 
-        known = (mode, registered())
+        known = (mode, (registered(), static))
         if known not in self._checked:
-            self._checked[known] = self._located(_check(self.content, mode))
+            self._checked[known] = self._located(_check(self.content, mode, static=static))
         return self._checked[known]
 
     def check_with(self, source_schemas: SourceSchemas) -> Checked:
@@ -118,16 +119,17 @@ class Plan:
         typed = self._checked.get(("lenient", _WITH_SOURCES))
         return typed if mode == "lenient" and typed is not None else self.check(mode)
 
-    def bound(self, mode: Mode = "lenient") -> BoundPlan:
+    def bound(self, mode: Mode = "lenient", static: frozenset[str] = frozenset()) -> BoundPlan:
         """Return the plan ready to run.
 
         Args:
             mode: ``lenient`` or ``strict``, as in `validate`.
+            static: names of the static tables, in lower case.
 
         Raises:
             PlanRefused: the plan has errors; `problems` lists them with their codes.
         """
-        checked = self.check(mode)
+        checked = self.check(mode, static)
         if checked.bound is None:
             raise PlanRefused(checked.problems)
         return checked.bound
@@ -145,7 +147,12 @@ class Plan:
         return checked.decoded
 
 
-def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None) -> Checked:
+def _check(
+    content: Any,
+    mode: Mode,
+    source_schemas: SourceSchemas | None = None,
+    static: frozenset[str] = frozenset(),
+) -> Checked:
     from substrait_agg.bind import bind
     from substrait_agg.evaluation.conditions import check_conditions
     from substrait_agg.plan import decode
@@ -157,7 +164,7 @@ def _check(content: Any, mode: Mode, source_schemas: SourceSchemas | None = None
     except PlanRefused as refusal:
         found = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
         return Checked(None, None, in_plan_order(_of_no_plan(content, found)))
-    bound = bind(decoded, problems, source_schemas)
+    bound = bind(decoded, problems, source_schemas, static)
     if bound is not None:
         check_conditions(bound.root, problems)
     return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.items))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
@@ -10,6 +10,7 @@ from substrait_agg.bind.bound import (
     BoundFilter,
     BoundJoin,
     BoundProject,
+    BoundRead,
     BoundRelation,
     BoundRows,
 )
@@ -38,10 +39,32 @@ def has_one_row(relation: BoundRelation) -> bool:
             return False
 
 
-def joins_without_key(root: BoundRelation) -> Iterator[BoundRelation]:
-    """Yield the joins that have no key and more than one row on both sides.
+def is_static(relation: BoundRelation, static: Collection[str]) -> bool:
+    """Return whether a relation reads nothing but rows of the plan and static tables.
+
+    Args:
+        relation: the relation.
+        static: the dotted names or the last parts of the names of the static tables, in lower case.
+    """
+    waiting = [relation]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, BoundRead):
+            names = {".".join(found.table).lower(), found.table[-1].lower()}
+            if names.isdisjoint(static):
+                return False
+        waiting.extend(inputs_of(found))
+    return True
+
+
+def joins_without_key(root: BoundRelation, static: Collection[str] = ()) -> Iterator[BoundRelation]:
+    """Yield the joins that have no key and more than one row on both sides, none of them static.
 
     A join is left out if a condition that decides about its keys has a reported problem.
+
+    Args:
+        root: the relation.
+        static: see `is_static`.
     """
     waiting, seen = [(root, False)], set[tuple[int, bool]]()
     while waiting:
@@ -53,7 +76,7 @@ def joins_without_key(root: BoundRelation) -> Iterator[BoundRelation]:
         keyless = isinstance(relation, BoundJoin) and not (relation.keys or doubtful)
         # A single join fails for a second row, so without a condition its right input has one row.
         keyless = keyless and not _is_plain_single(relation)
-        if keyless and not any(map(has_one_row, inputs_of(relation))):
+        if keyless and not any(has_one_row(i) or is_static(i, static) for i in inputs_of(relation)):
             yield relation
         waiting.extend((source, doubtful) for source in reversed(inputs_of(relation)))
 

@@ -50,7 +50,10 @@ DIRECTIONS: dict[str, tuple[bool, bool]] = {
 
 
 def bind(
-    plan: DecodedPlan, problems: Problems, source_schemas: SourceSchemas | None = None
+    plan: DecodedPlan,
+    problems: Problems,
+    source_schemas: SourceSchemas | None = None,
+    static: frozenset[str] = frozenset(),
 ) -> BoundPlan | None:
     """Bind a plan: resolve every function and give every expression a type.
 
@@ -59,6 +62,7 @@ def bind(
         problems: collects all problems of the plan, those of inputs first.
         source_schemas: schemas of the tables whose column types the plan leaves out
             (`untyped_tables`).
+        static: names of the static tables (`joins.single_rows.is_static`).
 
     Returns:
         The bound plan, or None if `problems` contains an error.
@@ -68,10 +72,12 @@ def bind(
     schemas = source_schemas or {}
     release = release_of(plan.version)
     if len(readings) == 1:
-        return _read_as(plan, BindContext(problems, profile, readings[0], schemas, release))
-    contexts = (BindContext(_copy(problems), profile, r, schemas, release) for r in readings)
+        return _read_as(plan, BindContext(problems, profile, readings[0], schemas, release, static))
+    contexts = (
+        BindContext(_copy(problems), profile, r, schemas, release, static) for r in readings
+    )
     choice = _choice([_try(plan, context) for context in contexts])
-    bound = _read_as(plan, BindContext(problems, profile, choice.reading, schemas, release))
+    bound = _read_as(plan, BindContext(problems, profile, choice.reading, schemas, release, static))
     if not choice.unclear:
         return bound
     project = direct_project_in(plan)
@@ -191,7 +197,7 @@ def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
 
 def _check_keys(root: Bound, context: BindContext) -> None:
     """Report the joins that have no key in normal form."""
-    found = () if isinstance(root, Opaque) else joins_without_key(normal_form(root))
+    found = () if isinstance(root, Opaque) else joins_without_key(normal_form(root), context.static)
     for join in found:
         context.report("JOIN_WITHOUT_KEY", join.path)
 

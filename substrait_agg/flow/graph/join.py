@@ -45,6 +45,8 @@ class Join(Node):
             and the arguments of its port.
         chosen: per output column its ordinal among the columns of the left side, of the right side,
             and the mark.
+        nested_loop: whether there is no key, and no side has at most one row. The static side then
+            has few rows (`operator.join.spec.NESTED_LOOP_ROWS`).
     """
 
     kind: JoinKind
@@ -52,6 +54,7 @@ class Join(Node):
     residual: Expr | None
     columns_of_sides: tuple[tuple[int, ...], tuple[int, ...]]
     chosen: tuple[int, ...]
+    nested_loop: bool = False
 
     @property
     def row_wise(self) -> bool:

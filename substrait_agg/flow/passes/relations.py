@@ -21,8 +21,9 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.context import Schema, columns
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.joins.normal_form import normal_form
+from substrait_agg.bind.joins.single_rows import has_one_row
 from substrait_agg.bind.plan.views import columns_read, view_name
-from substrait_agg.bind.rewrite import StatefulRelation, renumber, selected_columns
+from substrait_agg.bind.rewrite import StatefulRelation, inputs_of, renumber, selected_columns
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     Branch,
@@ -228,6 +229,7 @@ class _Lowering:
             residual=None if relation.residual is None else renumber(relation.residual, place),
             columns_of_sides=(left.places, right.places),
             chosen=tuple(out[o] for o in sorted(used)),
+            nested_loop=not (relation.keys or any(map(has_one_row, inputs_of(relation)))),
         )
         self.operators.append(node)
         return node

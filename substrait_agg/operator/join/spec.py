@@ -18,6 +18,9 @@ from substrait_agg.plan.types import BOOL
 from substrait_agg.state.arrangement import ArrangementLayout
 from substrait_agg.state.run import PAGE_ROWS
 
+NESTED_LOOP_ROWS = 10_000
+"""Maximal number of rows of the smaller static side of a join without a key."""
+
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
@@ -51,6 +54,8 @@ class JoinSpec:
         stored: per side whether its rows are stored.
         whole: per side whether rows are stored, too, that match nothing because of a null in their
             key. They are never read by key, but a static table can be compared with them.
+        few: sides of which at least one has no more than `NESTED_LOOP_ROWS` rows, because every row
+            of the other side meets all of them; none if there are keys.
         page_rows: rows per page of a run.
         slice_rows: rows of input in memory.
         slice_bytes: bytes that these rows may take.
@@ -67,6 +72,7 @@ class JoinSpec:
     weight: WeightKind
     stored: tuple[bool, ...] = (True, True)
     whole: tuple[bool, ...] = (False, False)
+    few: tuple[int, ...] = ()
     page_rows: int = PAGE_ROWS
     slice_rows: int = SLICE_ROWS
     slice_bytes: int = SLICE_BYTES
@@ -118,4 +124,5 @@ def join_spec(node: Join) -> JoinSpec:
         node.weight,
         node.stored_ports,
         node.static_ports,
+        tuple(i for i, static in enumerate(node.static_ports) if static and node.nested_loop),
     )

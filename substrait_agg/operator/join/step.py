@@ -30,7 +30,7 @@ from substrait_agg.operator.common.protocol import (
     StateReader,
 )
 from substrait_agg.operator.join.pairs import Pairs, ResidualFilter
-from substrait_agg.operator.join.spec import JoinSpec
+from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSpec
 from substrait_agg.state.arrangement import (
     Arrangement,
     Matches,
@@ -76,6 +76,7 @@ class JoinOperator(StatefulOperator):
     ) -> OperatorResult:
         """Apply a slice; see the module."""
         deltas = [_delta(self.spec, port, rows) for port, rows in enumerate(ports)]
+        _check_few(self.spec, deltas)
         names = [arrangement_tree(port) for port in range(2)]
         stored = list(zip(names, deltas, self.spec.stored, strict=True))
         old = [state.open_arranged(name) if kept else None for name, _, kept in stored]
@@ -110,6 +111,23 @@ class _Delta:
     def hashes(self) -> Hashes:
         """Return the hash of each row, ascending."""
         return np.asarray(self.rows.column(0).to_numpy())
+
+
+def _check_few(spec: JoinSpec, deltas: Sequence[_Delta]) -> None:
+    """Check that a join without a key has a side with few rows.
+
+    Static sides come whole, in the first version.
+
+    Raises:
+        RunFailed: NESTED_LOOP_TOO_LARGE.
+    """
+    rows = min((deltas[port].rows.num_rows for port in spec.few), default=0)
+    if rows > NESTED_LOOP_ROWS:
+        raise RunFailed(
+            "NESTED_LOOP_TOO_LARGE",
+            f"{spec.label} has no key, and its static input has {rows} different rows, more than {NESTED_LOOP_ROWS}",
+            help="add an equality of both inputs to the join, or filter the static table in the plan",
+        )
 
 
 def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
