@@ -252,17 +252,27 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
     if _verified.get(key) != known:
         _verify(storage, file)
         known = (file.crc, _stamp(storage, file))
+        _remember(storage, file.name, file.crc)
     reader, opened_as = _opened.get(key, (None, None))
     if reader is None or opened_as != known:
         reader = RunReader(storage, file)
-    _remember(storage, file.name, file.crc)
+        _keep_reader(key, reader, known)
+        return _with_range(reader, file)
+    with _CACHE_LOCK:
+        if key in _verified and key in _opened:  # another thread may have dropped it
+            _verified.move_to_end(key)
+            _opened.move_to_end(key)
+    return _with_range(reader, file)
+
+
+def _keep_reader(key: tuple[str, str], reader: RunReader, known: _Known) -> None:
+    """Add a reader to the cache; drop the least recently used ones beyond the limits of the cache."""
     with _CACHE_LOCK:
         _opened[key] = (reader, known)
         _opened.move_to_end(key)
         cached = sum(opened.held for opened, _ in _opened.values())
         while len(_opened) > _CACHE_RUNS or (cached > _CACHE_BYTES and len(_opened) > 1):
             cached -= _opened.popitem(last=False)[1][0].held
-    return _with_range(reader, file)
 
 
 def _remember(storage: Storage, name: str, crc: int) -> None:

@@ -141,7 +141,8 @@ class World:
         )
         batches = []
         if rows:
-            whole = self.raw_rows(rows)
+            # The exchange leaves out what tasks compute from other arguments.
+            whole = self.raw_rows(rows).drop_columns([f"x{m.argument}" for m in self.spec.masked])
             mine = whole.filter(pa.array(whole.column("__m").to_numpy() % partitions == p))
             batches = [mine.slice(i, 4) for i in range(0, mine.num_rows, 4)]
             batches = batches if mine.num_rows < 1000 else [mine]

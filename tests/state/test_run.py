@@ -116,7 +116,7 @@ def test_what_is_held_of_compressed_runs_is_bounded(tmp_path: Path) -> None:
     made = [write(files, f"run-{i}", texts([20] * 1_000, i)) for i in range(8)]
     each = open_run(files, made[0]).held
     with patch.object(runs, "_CACHE_BYTES", 3 * each):
-        for file in made:
+        for file in made[1:]:
             open_run(files, file)
             assert sum(reader.held for reader, _ in runs._opened.values()) <= 3 * each
         assert open_run(files, made[0]).pages[0].column("hash")[0].as_py() == 0

@@ -76,6 +76,7 @@ class GroupOperator(StatefulOperator):
         """Convert rows of the exchange to delta rows."""
         spec = self.spec
         if raw:
+            batch = with_masked(batch, spec)
             counted: pa.Array = pa.array(np.ones(batch.num_rows, np.int64))
             # With a guard, rows are split later, once it is known which of them count.
             rows = batch if spec.guard is not None else split_rows(batch, spec)
@@ -136,6 +137,18 @@ class GroupOperator(StatefulOperator):
     def cleared(self, emission: Emission) -> frozenset[str]:
         """Return the pending tree if all groups are emitted: none waits then."""
         return frozenset({PENDING}) if emission.all else frozenset()
+
+
+def with_masked(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
+    """Add the arguments that the exchange left out (`MaskedArgument`)."""
+    for masked in spec.masked:
+        if f"x{masked.argument}" in batch.schema.names:
+            continue
+        value = batch.column(f"x{masked.value}")
+        holds = batch.column(f"x{masked.condition}").is_valid()
+        column = pc.if_else(holds, value, pa.scalar(None, value.type))
+        batch = batch.append_column(f"x{masked.argument}", column)
+    return batch
 
 
 def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ A specification contains the column types, the state layout and the inputs of ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -15,6 +16,7 @@ from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
+    COMPUTED,
     ArrivalTree,
     Forget,
     MeasureState,
@@ -48,6 +50,7 @@ __all__ = [
     "THERE",
     "ComputedSpec",
     "InputSpec",
+    "MaskedArgument",
     "MeasureSpec",
     "MultisetSpec",
     "OperatorSpec",
@@ -124,6 +127,21 @@ class MeasureSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class MaskedArgument:
+    """An argument that two other arguments determine, so that it need not be exchanged.
+
+    Attributes:
+        argument: its ordinal.
+        value: the argument that has its value without its filter.
+        condition: the argument that is null where its filter is not true.
+    """
+
+    argument: int
+    value: int
+    condition: int
+
+
+@dataclass(frozen=True, slots=True)
 class TreeSpec:
     """An ordered tree.
 
@@ -138,6 +156,8 @@ class TreeSpec:
             group row.
         partial: whether delta rows may contain the extremes of the rows they sum up
             (`operator.numeric.delta`).
+        family: ordinal of the first tree with the same values, which may differ only in the filter;
+            None if the tree is not built from rows alone.
     """
 
     layout: TreeLayout
@@ -148,6 +168,7 @@ class TreeSpec:
     follows: ArrivalTree | None = None
     extremes_only: bool = False
     partial: bool = False
+    family: int | None = None
 
     @property
     def by_arrival(self) -> bool:
@@ -199,6 +220,10 @@ class InputSpec(Protocol):
         """Return whether there is a single group, which exists without rows."""
 
     @property
+    def masked(self) -> tuple[MaskedArgument, ...]:
+        """Return the arguments that the exchange of single rows leaves out."""
+
+    @property
     def row_wise(self) -> bool:
         """Return whether the exchange must carry single rows rather than sums per key."""
 
@@ -237,6 +262,7 @@ class OperatorSpec:
         trees: ordered trees.
         always: indices of the empty grouping sets among several; their groups are always shown.
         computed: argument columns from `COMPUTED` on.
+        masked: the arguments that the exchange of single rows leaves out.
         early: the policy for early retractions.
         guard: ordinal of the tree of whole input rows that detects early retractions; None if
             they are carried, and for a multiset, whose groups are its rows.
@@ -256,6 +282,7 @@ class OperatorSpec:
     trees: tuple[TreeSpec, ...] = ()
     always: tuple[int, ...] = ()
     computed: tuple[ComputedSpec, ...] = ()
+    masked: tuple[MaskedArgument, ...] = ()
     early: EarlyRetraction = "carry"
     guard: int | None = None
     forget: Forget = ""
@@ -402,6 +429,7 @@ class UpsertSpec:
     extremes: ClassVar[tuple[tuple[int, Side], ...]] = ()
     always: ClassVar[tuple[int, ...]] = ()
     is_global: ClassVar[bool] = False
+    masked: ClassVar[tuple[MaskedArgument, ...]] = ()
     row_wise: ClassVar[bool] = True
     by_arrival: ClassVar[bool] = True
 
@@ -444,7 +472,7 @@ class UpsertSpec:
 
 def group_spec(node: Aggregate) -> OperatorSpec:
     """Return the spec of a node that keeps groups with measures."""
-    return OperatorSpec(**group_fields(node))
+    return OperatorSpec(**group_fields(node), masked=masked_arguments(node.arguments))
 
 
 def multiset_spec(node: Distinct) -> MultisetSpec:
@@ -468,8 +496,8 @@ def group_fields(node: Node) -> dict[str, Any]:
         "weight": node.weight,
         "is_global": not node.key_types,
         "trees": tuple(
-            _tree(tree, node.arguments, whole=node.stores_whole_rows(i))
-            for i, tree in enumerate(node.trees)
+            _tree(tree, node.arguments, family, whole=node.stores_whole_rows(i))
+            for i, (tree, family) in enumerate(zip(node.trees, _families(node), strict=True))
         ),
         "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
         "computed": tuple(map(_computed_spec, node.computed)),
@@ -530,8 +558,54 @@ def _scale(measure: BoundMeasure, read: MeasureState) -> int:
     return measure.arguments[0].type.params[1]
 
 
+def masked_arguments(
+    arguments: Sequence[tuple[Expr | None, Expr | None]],
+) -> tuple[MaskedArgument, ...]:
+    """Return the arguments whose value and filter are arguments of their own.
+
+    Nested values are left out: the exchange changes the form of those that it sorts by.
+    """
+    # Equal written forms compute the same, as in `StateLayoutBuilder`.
+    values = {repr(v): i for i, (v, c) in enumerate(arguments) if c is None}
+    conditions = {repr(c): i for i, (v, c) in enumerate(arguments) if v is None and c is not None}
+    return tuple(
+        MaskedArgument(i, values[repr(value)], conditions[repr(condition)])
+        for i, (value, condition) in enumerate(arguments)
+        if value is not None
+        and repr(value) in values
+        and repr(condition) in conditions
+        and not pa.types.is_nested(to_arrow(value.type))
+    )
+
+
+def _families(node: Node) -> list[int | None]:
+    """Return per tree the first tree with the same values, None for trees that are built alone."""
+    first: dict[object, int] = {}
+    families: list[int | None] = []
+    for i, tree in enumerate(node.trees):
+        alone = tree.elements or tree.follows is not None or tree.extremes_only or i == node.guard
+        if alone or any(c.argument < 0 or c.argument >= COMPUTED for c in tree.components):
+            families.append(None)
+            continue
+        values = tuple(
+            (_value_of(node, c.argument), c.descending, c.nulls_first) for c in tree.components
+        )
+        families.append(first.setdefault((values, tree.skipped), i))
+    return families
+
+
+def _value_of(node: Node, argument: int) -> object:
+    """Return what arguments with the same value have in common; nested ones are not put together."""
+    value, _ = node.arguments[argument]
+    return argument if value is None or pa.types.is_nested(to_arrow(value.type)) else repr(value)
+
+
 def _tree(
-    tree: ValueTree, arguments: tuple[tuple[Expr | None, Expr | None], ...], *, whole: bool
+    tree: ValueTree,
+    arguments: tuple[tuple[Expr | None, Expr | None], ...],
+    family: int | None,
+    *,
+    whole: bool,
 ) -> TreeSpec:
     """Return the spec of a tree.
 
@@ -564,4 +638,5 @@ def _tree(
         tree.follows,
         tree.extremes_only,
         tree.partial,
+        family,
     )

@@ -166,7 +166,13 @@ def partial_sums(
 
 
 def raw_rows(frame: RecordedTransform, spec: InputSpec, partitions: int) -> RecordedTransform:
-    """Return the input rows, each in the partition of its key, with the two hashes of the keys."""
+    """Return the input rows, each in the partition of its key, with the two hashes of the keys.
+
+    Arguments that the task computes from others (`MaskedArgument`) are left out.
+    """
+    if spec.masked:
+        left_out = {f"x{masked.argument}" for masked in spec.masked}
+        frame = frame.select(*(F.col(name) for name in frame.columns if name not in left_out))
     if not spec.keys:
         return unplaced_rows(frame, spec, lambda rows: rows.repartition(1))
     return unplaced_rows(frame, spec, lambda rows: _exchanged(rows, partitions))

@@ -169,7 +169,9 @@ def row_cells(spec: InputSpec) -> int:
     weight = 0 if spec.weight == "append_only" else 1
     read = {a.argument for a in spec.accumulators if a.tree is None}
     read |= {a for tree in spec.trees for a in tree.arguments}
-    return _HASHES + len(spec.keys) + len(read) + weight
+    left_out = {masked.argument for masked in spec.masked}
+    kept = {a for m in spec.masked if m.argument in read for a in (m.value, m.condition)}
+    return _HASHES + len(spec.keys) + len((read | kept) - left_out) + weight
 
 
 LOOKED_AT = 1 << 16

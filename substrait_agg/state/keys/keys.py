@@ -256,6 +256,9 @@ def _by_numbers(columns: Sequence[npt.NDArray[Any]], rows: int) -> tuple[Indices
     first = np.zeros(rows, np.bool_)
     first[:1] = True
     packed = _packed(columns) if columns else None
+    if packed is None and len(columns) > 1:
+        # Hashes need 64 bits; their ranks leave room for the other columns.
+        packed = _packed([_ranks(columns[0]), *columns[1:]])
     if packed is not None:
         order = stable_order(packed)
         columns = [packed]
@@ -265,6 +268,18 @@ def _by_numbers(columns: Sequence[npt.NDArray[Any]], rows: int) -> tuple[Indices
         ordered = column[order]
         first[1:] |= ordered[1:] != ordered[:-1]
     return order, first
+
+
+def _ranks(column: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return per number how many different numbers of the column are less.
+
+    A stable sort is fast for columns that consist of a few sorted parts, as those of merged runs.
+    """
+    order = np.argsort(column, kind="stable")
+    ordered = column[order]
+    ranks = np.zeros(len(column), np.int64)
+    ranks[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1])
+    return ranks
 
 
 def _packed(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64] | None:
