@@ -49,8 +49,8 @@ def _rows(table: str, rows: int, batches: int) -> Iterator[pa.Table]:
         "bids": lambda: bids(drawn),
         "wide": lambda: wide(max(1, rows // 2), drawn),
         "t": lambda: with_key(2 * rows, 0, drawn),
-    }[table]
-    return (file.rows for file in made())
+    }
+    return (file.rows for file in made[table]())
 
 
 class KernelStream:

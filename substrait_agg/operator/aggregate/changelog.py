@@ -58,6 +58,8 @@ def _emitted(
     weights: Int64s,
     rows: Indices,
 ) -> pa.Table:
-    columns = [*take(groups.keys, rows), *take(values, rows), pa.array(weights[rows])]
+    columns = [*groups.keys, *values, pa.array(weights)]
+    if len(rows) < len(weights):
+        columns = take(columns, rows)
     schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
     return pa.Table.from_arrays(columns, schema=schema)

@@ -303,9 +303,12 @@ def _family_entries(
 
 
 def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
-    keep = len(old)
-    total = exact.widen(delta, keep + 1).copy()
-    total[:keep] += old
+    keep, used = len(old), len(delta)
+    while used > keep and not delta[used - 1].any():
+        used -= 1
+    total = exact.zeros(max(used, keep) + 1, old.shape[1])
+    total[:keep] = old
+    total[:used] += delta[:used]
     kept, lost = exact.narrow(exact.carry(total), keep)
     if lost.any():
         raise RunFailed(
