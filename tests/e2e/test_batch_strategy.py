@@ -233,3 +233,58 @@ def test_any_number_of_partitions_serves_the_same_state(
     every = [_wanted(feed.after(version)) for version in range(6)]
     check_versions(tmp_path / "checkpoint", views, every)
     assert bag(sa.open_view(tmp_path / "checkpoint").to_arrow()) == every[-1]
+
+
+@pytest.mark.parametrize("how", ["weight", "one"])
+def test_rows_that_repeat_are_summed_before_grouping_sets(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
+    """From the second batch on, and not after a batch whose rows differ; the sums are the same."""
+    columns = {"a": "i64", "b": "fp64", "x": "fp64", "i": "i64"}
+    sets = ((0, 1), (0,), (1,), ())
+    builder = Builder()
+    kinds = ["sum fp64", "sum i64", "count i64!"] + (["max i64"] if how == "one" else [])
+    measures = []
+    for kind, output in (k.split() for k in kinds):
+        argument = (column(2), "fp64") if output == "fp64" else (column(3), "i64")
+        measures.append(builder.measure(kind, argument, output=output))
+    body = aggregate(read("t", columns), [column(0), column(1)], measures)
+    body["aggregate"]["groupings"] = [{"expressionReferences": list(s)} for s in sets]
+    names = [f"m{i}" for i in range(len(kinds))]
+    plan = builder.plan(body, "a", "b", *names, "set")
+    keys = [(a, b) for a in (1, None) for b in (math.nan, -0.0, 0.0, None)]
+    values = [(1.5, 3), (-1e300, None), (None, -7), (5e-324, 2**40), (math.inf, 0), (0.1, 1)]
+    repeated = [((*k, *v), 1) for k in keys for v in values * 2]
+    apart = [((n, float(n), 0.1, n), 1) for n in range(20)]
+    batches = [repeated, repeated, apart, repeated]
+    if how == "weight":
+        batches[3] = [(row, -2) for row, _ in repeated]
+
+    def wanted(rows: Bag) -> Bag:
+        groups: dict[Any, list[tuple[tuple[Any, ...], int]]] = {(None, None, 3): []}
+        for row, weight in rows.items():
+            for index, chosen in enumerate(sets):
+                key = [plain(row[k]) if k in chosen else None for k in (0, 1)]
+                groups.setdefault((*key, index), []).append((row, weight))
+        return Counter(
+            (*key[:2], *(plain(value) for value in _of_group(kinds, members)), key[2])
+            for key, members in groups.items()
+            if key[2] == 3 or sum(w for _, w in members) > 0
+        )
+
+    with observed_strategy() as seen:
+        check(spark, tmp_path, plan, [Feed("t", columns, how, batches)], wanted, partitions=2)
+    ways = [care.sum_before_sets for care in seen]
+    assert ways[-4:] == [True, True, False, True]
+
+
+def _of_group(kinds: list[str], members: list[tuple[tuple[Any, ...], int]]) -> list[Any]:
+    """The measures over the rows of a group."""
+    made = []
+    for kind, output in (k.split() for k in kinds):
+        values = [(row[2] if output == "fp64" else row[3], w) for row, w in members]
+        if kind == "max":
+            made.append(max((v for v, _ in values if v is not None), default=None))
+        else:
+            made.append(measured(kind, values, output.strip("!")))
+    return made

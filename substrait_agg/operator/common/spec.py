@@ -224,6 +224,13 @@ class InputSpec(Protocol):
         """Return the arguments that the exchange of single rows leaves out."""
 
     @property
+    def sets(self) -> tuple[tuple[int, ...], ...]:
+        """Return the keys of each grouping set, if prepared rows may lack the index of their set.
+
+        Such rows have all keys, and stand for one row per set.
+        """
+
+    @property
     def row_wise(self) -> bool:
         """Return whether the exchange must carry single rows rather than sums per key."""
 
@@ -263,6 +270,7 @@ class OperatorSpec:
         always: indices of the empty grouping sets among several; their groups are always shown.
         computed: argument columns from `COMPUTED` on.
         masked: the arguments that the exchange of single rows leaves out.
+        sets: the keys of each grouping set, if prepared rows may lack the index of their set.
         early: the policy for early retractions.
         guard: ordinal of the tree of whole input rows that detects early retractions; None if
             they are carried, and for a multiset, whose groups are its rows.
@@ -283,6 +291,7 @@ class OperatorSpec:
     always: tuple[int, ...] = ()
     computed: tuple[ComputedSpec, ...] = ()
     masked: tuple[MaskedArgument, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
     early: EarlyRetraction = "carry"
     guard: int | None = None
     forget: Forget = ""
@@ -430,6 +439,7 @@ class UpsertSpec:
     always: ClassVar[tuple[int, ...]] = ()
     is_global: ClassVar[bool] = False
     masked: ClassVar[tuple[MaskedArgument, ...]] = ()
+    sets: ClassVar[tuple[tuple[int, ...], ...]] = ()
     row_wise: ClassVar[bool] = True
     by_arrival: ClassVar[bool] = True
 
@@ -501,6 +511,7 @@ def group_fields(node: Node) -> dict[str, Any]:
         ),
         "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
         "computed": tuple(map(_computed_spec, node.computed)),
+        "sets": node.sets,
         "early": node.early,
         "guard": node.guard,
         "forget": node.forget,

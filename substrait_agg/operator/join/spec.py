@@ -87,6 +87,7 @@ class JoinSpec:
     extremes: ClassVar[tuple[tuple[int, Side], ...]] = ()
     always: ClassVar[tuple[int, ...]] = ()
     masked: ClassVar[tuple[MaskedArgument, ...]] = ()
+    sets: ClassVar[tuple[tuple[int, ...], ...]] = ()
     row_wise: ClassVar[bool] = True
     by_arrival: ClassVar[bool] = False
 

@@ -266,7 +266,12 @@ def _delta(
             summing=summing,
         )
 
-    summing = Summing(strategy.repartition, strategy.split_decimals, strategy.split_weights)
+    summing = Summing(
+        strategy.repartition,
+        strategy.split_decimals,
+        strategy.split_weights,
+        strategy.sum_before_sets,
+    )
     return cache.over(frame, (summing, strategy.skip_preaggregation, tasks), make)
 
 

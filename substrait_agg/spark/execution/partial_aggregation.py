@@ -36,6 +36,7 @@ from substrait_agg.operator.common.names import END, LARGE, POSITION, ROWS, TIME
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.numeric.delta import HALVES, MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
 from substrait_agg.required import required
+from substrait_agg.spark.execution.grouping_sets import lacks_sets, with_sets
 from substrait_agg.spark.types.cached_transform import RecordedTransform
 from substrait_agg.spark.types.decimals import Params, negative
 from substrait_agg.spark.types.keys import normalised, restored_keys, with_normalised_keys
@@ -56,11 +57,18 @@ class Summing:
             other partitions.
         split_decimals: sum decimals in parts that cannot overflow, instead of in 38 digits.
         split_weights: multiply in halves of 16 bits, so that weights may be any int64.
+        sum_before_sets: sum rows with equal keys before they are repeated for every grouping set.
     """
 
     place: bool = False
     split_decimals: bool = False
     split_weights: bool = False
+    sum_before_sets: bool = False
+
+
+def can_sum_before_sets(spec: InputSpec) -> bool:
+    """Return whether partial sums can be summed again: sums of decimals may be null by overflow."""
+    return bool(spec.sets) and all(a.kind != "decimal" for a in spec.accumulators)
 
 
 def small_weight(spec: InputSpec, summing: Summing) -> int:
@@ -93,7 +101,8 @@ def _contributions(
         frame = _with_checked_weights(frame, small_weight(spec, summing), summing)
         kind = "weighted" if summing.split_weights else "changelog"
     frame = _with_float_limbs(frame, spec, floats, kind)
-    kept = [*_keys(spec), *(f"b{i}" for i in floats), *_raw_columns(spec)]
+    keys = [key for key in _keys(spec) if key in frame.columns]
+    kept = [*keys, *(f"b{i}" for i in floats), *_raw_columns(spec)]
     kept += [f"x{a}" for a in _end_arguments(spec) if f"x{a}" not in kept]
     kept += [name for name in (TIME, LARGE) if name in frame.columns]
     columns = [F.col(name) for name in kept]
@@ -139,7 +148,10 @@ def partial_sums(
         ``__rows`` (number of rows summed) unless it equals the total weight. If weights may be any
         int64, also `LARGE`.
     """
-    keys = _keys(spec)
+    twice = summing.sum_before_sets and lacks_sets(frame, spec) and can_sum_before_sets(spec)
+    if not twice:
+        frame = with_sets(frame, spec)
+    keys = [key for key in _keys(spec) if key in frame.columns]
     types = {k: frame.schema[k].dataType for k in keys}
     frame = with_normalised_keys(_contributions(frame, spec, summing), keys, floats=False)
     bins = [f"b{i}" for i in _floats(spec)]
@@ -158,11 +170,32 @@ def partial_sums(
         if params is not None:
             sums += _decimal_sums(i, argument, params, spec.weight, summing)
     grouped = frame.grouped((*keys, *bins), *sums)
+    if twice:
+        grouped, keys = _summed_again(with_sets(grouped, spec), spec, bins), _keys(spec)
+        types[keys[-1]] = grouped.schema[keys[-1]].dataType
     if not keys:
         zero = F.lit(0).cast("int")
         return grouped.coalesce(1).withColumns({MURMUR: zero, OTHER: zero})
     result = _hashed(grouped, keys)
     return restored_keys(_exchanged(result, partitions) if summing.place else result, types)
+
+
+def _summed_again(
+    frame: RecordedTransform, spec: InputSpec, bins: Sequence[str]
+) -> RecordedTransform:
+    """Return the sums of partial sums per key."""
+    keys, ends = _keys(spec), tuple(END.values())
+    sums = []
+    for name in frame.columns:
+        if name in keys or name in bins:
+            continue
+        combine = F.sum
+        if name == TIME or name.startswith(END["last"]):
+            combine = F.max
+        elif name.startswith(ends):
+            combine = F.min
+        sums.append(combine(name).alias(name))
+    return frame.grouped((*keys, *bins), *sums)
 
 
 def raw_rows(frame: RecordedTransform, spec: InputSpec, partitions: int) -> RecordedTransform:
@@ -188,7 +221,7 @@ def unplaced_rows(
     The rows stay in their partitions unless `exchange` moves them.
     """
     keys = _keys(spec)
-    frame = _in_one_form(frame, spec)
+    frame = _in_one_form(with_sets(frame, spec), spec)
     if spec.by_arrival:
         frame = frame.withColumns({POSITION: F.monotonically_increasing_id()})
     if not keys:

@@ -34,6 +34,8 @@ _FIXED = frozenset({
     "precision_timestamp_tz", "interval_year", "interval_day",
 })  # fmt: skip
 """Types whose values all have the same size."""
+_REPEATED = 2
+"""How often keys must repeat at least, so that rows are summed before grouping sets."""
 _HASHES = 2
 _LIMBS = {"count": 1, "float": 5, "decimal": 2}
 """Columns of the partial sum of an accumulator; for a float, its bin and four limbs."""
@@ -52,6 +54,8 @@ class BatchStrategy:
             with large weights sets it; the next batch without them resets it.
         skip_preaggregation: exchange rows without summing them first. It is chosen after every
             batch, from how often keys repeat.
+        sum_before_sets: sum rows with equal keys before they are repeated for every grouping set. It
+            is chosen after every batch, from how often keys repeat.
         on_driver: collect the partial sums on the driver. It is chosen after every batch, from the
             number of groups touched.
         row_bytes: average row length in the previous batch, in bytes; 0 if unknown.
@@ -62,6 +66,7 @@ class BatchStrategy:
     split_decimals: bool = False
     split_weights: bool = False
     skip_preaggregation: bool = False
+    sum_before_sets: bool = False
     on_driver: bool = False
     row_bytes: int = 0
     size: int = 0
@@ -113,6 +118,8 @@ def next_strategy(
         care,
         split_weights=any(r.large_weights for r in results),
         skip_preaggregation=raw,
+        # The groups of all sets are at least as many as the distinct keys of rows.
+        sum_before_sets=bool(spec.sets) and _REPEATED * groups * len(spec.sets) <= rows,
         on_driver=groups <= FEW_GROUPS,
         row_bytes=row_bytes,
     )
@@ -218,7 +225,7 @@ def _is_observed(frame: DataFrame) -> bool:
 
 def _drawn(frame: DataFrame, keys: int) -> tuple[int, int]:
     """Return the number of sampled rows and the number of distinct keys among them."""
-    names = [f"k{i}" for i in range(keys)]
+    names = [f"k{i}" for i in range(keys) if f"k{i}" in frame.columns]
     # One task reads, and stops after the limit.
     first = frame.select(*names).coalesce(1).limit(LOOKED_AT)
     per_key = first.groupBy(*names).count()

@@ -113,7 +113,7 @@ def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
     if len(node.inputs) > 1:
         prepared[PORT] = pa.repeat(pa.scalar(branch.port, pa.int8()), count)
     table = pa.table(prepared or {"x": pa.repeat(pa.scalar(True), count)})
-    return _of_sets(table, node) if node.sets else table
+    return with_sets(table, node)
 
 
 def _argument(argument: Argument, columns: Sequence[pa.Array], rows: int) -> pa.Array:
@@ -139,8 +139,13 @@ def _time(rows: pa.Table) -> pa.Array:
     return pc.fill_null(whole(rows.column(TIME)), forever)
 
 
-def _of_sets(rows: pa.Table, node: Node) -> pa.Table:
-    """Return the rows once per grouping set, with null in the keys outside of the set."""
+def with_sets(rows: pa.Table, node: Node) -> pa.Table:
+    """Return the rows once per grouping set, with null in the keys outside of the set.
+
+    Rows that have the index of their set already stay as they are.
+    """
+    if not node.sets or f"k{len(node.keys)}" in rows.column_names:
+        return rows
     names, parts = [f"k{i}" for i in range(len(node.keys))], []
     for index, inside in enumerate(node.sets):
         part = rows

@@ -60,7 +60,8 @@ def prepare(
 ) -> DataFrame:
     """Return keys ``k*``, arguments ``x*``, ``__weight`` and ``__time`` of an operator's rows.
 
-    An argument is null if its filter is not true. The weight is left out if all weights are 1, the
+    Without hopping windows, a row of an operator with grouping sets has all keys and no index of a
+    set: `grouping_sets.with_sets` makes a row per set of it, before the exchange. An argument is null if its filter is not true. The weight is left out if all weights are 1, the
     time if the operator does not need it.
 
     Args:
@@ -74,7 +75,10 @@ def prepare(
     columns, into = columns_of(frame), node.inputs[port]
     before = sum(len(other.arguments) for other in node.inputs[:port])
     plain = bool(node.sets) and not any(map(is_hop, node.keys))
-    keys = _unmasked(node, columns) if plain else _keys(node, into, columns, still or {})
+    if plain:
+        keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
+    else:
+        keys = _keys(node, into, columns, still or {})
     arguments = [
         _argument(value, condition, columns).alias(f"x{i}")
         for i, (value, condition) in enumerate(into.arguments, before)
@@ -86,29 +90,7 @@ def prepare(
     if len(node.inputs) > 1:
         chosen.append(F.lit(port).cast("tinyint").alias(PORT))
     # A frame needs at least one column to keep its rows; count(*) alone reads no column.
-    prepared = frame.select(*(chosen or [F.lit(True).alias("x")]))
-    return _masked(prepared, node) if plain else prepared
-
-
-def _unmasked(node: Node, columns: Sequence[Column]) -> list[Column]:
-    """Return all key columns and the set index; each row is repeated for every grouping set."""
-    keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
-    every = F.array(*(F.lit(index).cast("int") for index in range(len(node.sets))))
-    return [*keys, F.explode(every).alias(f"k{len(node.keys)}")]
-
-
-def _masked(frame: DataFrame, node: Node) -> DataFrame:
-    """Return the rows with null in the keys that are not in the row's grouping set.
-
-    Spark computes this faster than rows from an array of structs.
-    """
-    index = F.col(f"k{len(node.keys)}")
-    masked = {}
-    for ordinal in range(len(node.keys)):
-        inside = [i for i, keys in enumerate(node.sets) if ordinal in keys]
-        if len(inside) < len(node.sets):
-            masked[f"k{ordinal}"] = F.when(index.isin(inside), F.col(f"k{ordinal}"))
-    return frame.withColumns(masked)
+    return frame.select(*(chosen or [F.lit(True).alias("x")]))
 
 
 def _keys(node: Node, into: Port, columns: Sequence[Column], still: WindowFilters) -> list[Column]:

@@ -24,7 +24,12 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.spark.inputs.arrow_inputs import can_exchange, can_prepare, prepared_rows
+from substrait_agg.spark.inputs.arrow_inputs import (
+    can_exchange,
+    can_prepare,
+    prepared_rows,
+    with_sets,
+)
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.open import SourceFrame
@@ -300,8 +305,8 @@ class TableRows:
         """
         tables = [use for use in self._uses if use.whole or self._direct]
         parts = [prepared_rows(self._rows_of(use, collect), use.node, use.branch) for use in tables]
-        tags = {use.tag for use in self._uses if use not in tables}
-        parts += [self._batch.collected(tag, collect) for tag in tags]
+        tags = {use.tag: use.node for use in self._uses if use not in tables}
+        parts += [with_sets(self._batch.collected(t, collect), n) for t, n in tags.items()]
         return pa.concat_tables(parts, promote_options="default")
 
     def _rows_of(self, use: TableUse, collect: Collect) -> pa.Table:
