@@ -256,7 +256,7 @@ def test_rows_that_repeat_are_summed_before_grouping_sets(
     values = [(1.5, 3), (-1e300, None), (None, -7), (5e-324, 2**40), (math.inf, 0), (0.1, 1)]
     repeated = [((*k, *v), 1) for k in keys for v in values * 2]
     apart = [((n, float(n), 0.1, n), 1) for n in range(20)]
-    batches = [repeated, repeated, apart, repeated]
+    batches: list[list[tuple[Any, int]]] = [repeated, repeated, apart, repeated]
     if how == "weight":
         batches[3] = [(row, -2) for row, _ in repeated]
 

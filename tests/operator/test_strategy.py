@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.runtime.task_plan import TaskResult
 from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.plan.types import Type
+from substrait_agg.spark.execution.driver import Driver
+from substrait_agg.spark.execution.operator_job import takes_rows
 from substrait_agg.spark.execution.strategy import (
     ALIKE,
     FEW_GROUPS,
@@ -121,3 +125,22 @@ def test_the_length_of_rows_is_that_of_all_that_came() -> None:
     """Rounded up, so that rows of a bit are not taken for unknown."""
     assert after(1_000, 10, BatchStrategy(), spec(), received=1).row_bytes == 1
     assert after(1_000, 10, BatchStrategy(row_bytes=9), spec(), received=64_001).row_bytes == 65
+
+
+def test_rows_of_grouping_sets_count_once_for_each_set() -> None:
+    """A file that is small may become many rows: the driver leaves them to Spark."""
+    asked: list[int] = []
+
+    class WatchedDriver(Driver):
+        def takes_rows(self, *arguments: Any, needs_job: bool = True) -> bool:
+            asked.append(arguments[1])
+            return True
+
+    every: tuple[tuple[tuple[int, ...], ...], ...] = ((), ((0,), (1,), ()))
+    for sets in every:
+        job: Any = SimpleNamespace(
+            spec=spec(sets=sets), watermark_pass=False, state=OperatorState()
+        )
+        session: Any = None
+        assert takes_rows(session, job, 100, WatchedDriver(), needs_job=False)
+    assert asked == [100, 300]

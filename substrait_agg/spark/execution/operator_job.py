@@ -13,6 +13,7 @@ from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
+from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.driver import Driver, run_here, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, acts_alone
 from substrait_agg.spark.execution.partial_aggregation import (
@@ -95,12 +96,19 @@ def takes_rows(
     Args:
         spark: session of the run.
         job: the operator in the batch.
-        size: bytes of the rows.
+        size: bytes of the rows, before they are repeated for grouping sets.
         driver: what the driver computes itself.
         needs_job: whether a Spark job reads the rows.
     """
     several = job.watermark_pass and len(job.tasks(raw=True)) > 1  # as in `_with_rows`
-    return not several and driver.takes_rows(spark, size, job.state, needs_job=needs_job)
+    return not several and driver.takes_rows(
+        spark, size * rows_per_input_row(job.spec), job.state, needs_job=needs_job
+    )
+
+
+def rows_per_input_row(spec: InputSpec) -> int:
+    """Return how many rows an input row becomes: one for every grouping set."""
+    return max(1, len(spec.sets))
 
 
 def run_rows(
@@ -206,7 +214,8 @@ def _on_driver(
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy] | None:
     """Compute a batch on the driver as `_with_rows` does; None if it is not one for the driver."""
     spark, few = frame.sparkSession, strategy.on_driver or job.spec.is_global
-    if rows_fit and driver.takes_rows(spark, strategy.size, job.state):
+    size = strategy.size * rows_per_input_row(job.spec)
+    if rows_fit and driver.takes_rows(spark, size, job.state):
         task = job.whole_task(raw=True)
         rows = driver.collect(cache.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
         return None if rows is None else ((task,), [run_here(task, rows)], strategy)
