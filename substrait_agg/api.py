@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from substrait_agg.errors import PlanRefused, UsageError, checked_choice
+from substrait_agg.errors import PlanRefused, SqlRefused, UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problems import Mode
 from substrait_agg.report.checked_plan import Checked, Plan, PlanSource, as_plan
@@ -131,12 +131,16 @@ def sql(
         ('region', 'total')
     """
     columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
+    from substrait_agg.sql_planner.errors import with_sources
     from substrait_agg.sql_planner.planning import plan_script
     from substrait_agg.sql_planner.script import script_text
 
     file = str(text) if isinstance(text, Path) else ""
     script = script_text(text) if isinstance(text, Path) else text
-    return plan_script(script, columns_of, file)
+    try:
+        return plan_script(script, columns_of, file)
+    except SqlRefused as error:
+        raise with_sources(error, sources or ()) from error.__cause__
 
 
 def sql_views(
@@ -183,6 +187,7 @@ def sql_views(
         >>> [*plans]
         ['totals', 'best']
     """
+    from substrait_agg.sql_planner.errors import with_sources
     from substrait_agg.sql_planner.pipelines.pipeline import (
         PlanSet,
         plan_pipeline,
@@ -201,7 +206,10 @@ def sql_views(
     columns_of = _columns_of(
         sources or {}, spark, {**configuration, **(conf or {})}, master, spark_log
     )
-    plans = plan_pipeline(scripts, columns_of)
+    try:
+        plans = plan_pipeline(scripts, columns_of)
+    except SqlRefused as error:
+        raise with_sources(error, sources or ()) from error.__cause__
     return PlanSet(plans, plans.temporary, configuration)
 
 

@@ -14,6 +14,7 @@ import click
 
 import substrait_agg
 import substrait_agg_cli
+from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
 from substrait_agg.problems import Mode
 from substrait_agg.run_options import RunOptions
@@ -194,6 +195,10 @@ def _until(until: str | None, every: str | None) -> str:
     if until is not None and every is not None:
         message = "--until and --every cannot be combined"
         help = "give one of them"
+        raise UsageError("OPTION_INVALID", message, help=help, path="--every")
+    if every is not None and not microseconds(every):
+        message = f"{every!r} is not an interval"
+        help = "write an interval as 500ms, 5s, 1m or 1h"
         raise UsageError("OPTION_INVALID", message, help=help, path="--every")
     return every or "done"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher, get_close_matches
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.functions.windows import WINDOWS
@@ -126,18 +127,52 @@ def _by_rule(
     given = re.search(r"coercion from (.*?) to the signature|argument types '(.*?)'", plain, re.S)
     words = {
         "name": name,
-        "all": _first_line(plain),
+        "all": _with_sql_types(_first_line(plain)),
         "tables": ", ".join(".".join(table) for table in names.tables.values()) or "none",
         "fields": fields[1] if fields else "not known",
         "given": next((g for g in given.groups() if g), "") if given else _first_line(plain),
     }
+    words["given"] = _with_sql_types(words["given"])
     help = rule.help.format(**words)
     if name in WINDOWS:
         help = "cast the time to timestamp(6); durations are INTERVAL '5 minutes'"
-    if near is not None:
+    if near is not None and _is_near(name, near[1]):
         help = f"did you mean {near[1]}? {help}"
-    start, end = _place_of(name, query.tokens)
+    start, end = _operator_place(plain, query.tokens) or _place_of(name, query.tokens)
     return query.refused(rule.code, start, end, rule.message.format(**words), help)
+
+
+_SQL_TYPES = {
+    "Utf8": "varchar", "LargeUtf8": "varchar", "Utf8View": "varchar", "Boolean": "boolean", "Binary": "varbinary",
+    "Int8": "tinyint", "Int16": "smallint", "Int32": "int", "Int64": "bigint", "Float32": "float", "Float64": "double",
+    "Date32": "date",
+}  # fmt: skip
+_ARROW_TYPE = re.compile(rf"\b({'|'.join(_SQL_TYPES)})\b")
+
+
+def _with_sql_types(text: str) -> str:
+    """Return a message of DataFusion with the names of types in SQL."""
+    return _ARROW_TYPE.sub(lambda found: _SQL_TYPES[found[1]], text)
+
+
+def _is_near(name: str, other: str) -> bool:
+    """Return whether a name may be a slip of another one. DataFusion suggests the nearest, however far."""
+    last = other.rpartition(".")[2].strip('"').lower()
+    return SequenceMatcher(None, name.strip('"').lower(), last).ratio() > 0.7
+
+
+def with_sources(error: SqlRefused, sources: Iterable[str]) -> SqlRefused:
+    """Return an error with the names of the sources in its help, if it is about an unknown table.
+
+    The planner knows only the tables that a query names.
+    """
+    given = sorted(sources)
+    unknown = re.fullmatch(r"there is no table (.+)", error.message)
+    if error.code == "SQL_TABLE_UNKNOWN" and unknown and given:
+        near = get_close_matches(unknown[1], given, n=1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        error.help = f"{guess}the sources are {', '.join(given)}; CREATE TABLE in the script, or --source, adds a table"
+    return error
 
 
 def _short(name: str) -> str:
@@ -155,6 +190,13 @@ def _place_of(name: str, found: Sequence[Token]) -> tuple[int, int | None]:
             if wanted and [t.name for t in run] == wanted:
                 return run[0].start, run[-1].end
     return (found[0].start, found[0].end) if found else (0, None)
+
+
+def _operator_place(plain: str, found: Sequence[Token]) -> tuple[int, int] | None:
+    """Return where the query has the operator that a message is about, if it has it once."""
+    said = re.search(r"expression \S+ (?P<operator>\S+) \S+ to valid types", plain)
+    places = [t for t in found if said is not None and t.text.upper() == said["operator"].upper()]
+    return (places[0].start, places[0].end) if len(places) == 1 else None
 
 
 def _at_start(code: str, message: str, help: str, query: QueryText) -> SqlRefused:

@@ -80,6 +80,9 @@ def script_text(path: Path) -> str:
     """
     try:
         return file_bytes(path).decode("utf-8-sig")
+    except UsageError as error:
+        error.help = "give the path of a file of SQL, or of a folder of such files"
+        raise
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is not UTF-8"
         help = "save the file as UTF-8"

@@ -98,3 +98,21 @@ def test_wrong_usage_has_status_2(arguments: tuple[str, ...]) -> None:
     result = call(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("error[")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--query", "SELECT x FROM sale"], "did you mean sales? the sources are sales;"),
+        (["--query", "SELECT frobnicate(region) FROM sales"], "help: docs/sql.md lists"),
+        (["--sql", "nowhere.sql"], "help: give the path of a file of SQL"),
+        (["--query", "SELECT region FROM sales", "--every", "5x"], "at --every: '5x' is not an interval"),
+    ],
+)  # fmt: skip
+def test_errors_of_a_first_run_say_what_to_do(
+    arguments: list[str], said: str, source: str, tmp_path: Path
+) -> None:
+    result = call("run", *arguments, "--source", source, "--checkpoint", tmp_path / "ckpt")
+    assert result.exit_code in (1, 2)
+    assert result.stdout == ""
+    assert said in result.stderr
