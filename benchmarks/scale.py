@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.scale measure --groups 1000000 --rows 100000 --batches 20 --json FILE`` runs W2's
 plan and keeps what it counted. ``python -m benchmarks.scale compare FILE...`` shows the counts beside
-those of the simulation. ``python -m benchmarks.scale simulate FILE...`` shows large states, with the
-costs of the measured runs.
+those of the simulation, ``predict`` the times of each run with the costs of the others. ``python -m
+benchmarks.scale simulate FILE...`` shows large states, with the costs of the measured runs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 import substrait_agg as sa
@@ -160,6 +161,24 @@ def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return slope, intercept
 
 
+def predicted(runs: Sequence[Measured]) -> str:
+    """Return a table of the mean seconds of the batches after the load, predicted and measured.
+
+    The costs of a run are those of the other runs.
+    """
+    lines = ["| groups | rows a batch | partitions | " + " | ".join(TERMS) + " | sum | measured |"]
+    lines.append("|---" * (5 + len(TERMS)) + "|")
+    for run in runs:
+        others = [other for other in runs if other is not run]
+        expected = mean(list(simulate(run.case))[run.loads + 1 :])
+        seconds = terms(expected, run.case, costs(others), row_bytes(others[0]), CORES)
+        measured = statistics.mean(b["seconds"] for b in run.batches[run.loads + 1 :])
+        shown = " | ".join(f"{s:.2f}" for s in (*seconds.values(), sum(seconds.values()), measured))
+        case = run.case
+        lines.append(f"| {case.groups:,} | {case.rows:,} | {case.partitions} | {shown} |")
+    return "\n".join(lines)
+
+
 def compare(runs: Sequence[Measured]) -> str:
     """Return a table of the counts of runs beside those of the simulation, sums over all batches.
 
@@ -188,94 +207,157 @@ def compare(runs: Sequence[Measured]) -> str:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a core per unit of work; the driver's for a commit.
+    """What a unit of work costs. A part with "of a core" is shared by all cores.
 
     Attributes:
-        row: reading a row, exchanging it and handing it over.
-        probe: searching a key in a run.
-        group: applying rows to a group and computing its values.
-        written: writing a byte of a run or of changes.
-        merged: merging a row.
-        commit: the commit, per file.
+        batch: seconds of a batch of Spark without rows and tasks.
+        task: seconds of a core for a task: starting it, and handing rows over to Python.
+        row: seconds of a core for reading a row, exchanging it and handing it over.
+        probe: seconds of a core for searching a key in a run.
+        group: seconds of a core for applying rows to a group and computing its values.
+        written: seconds of a core for writing a byte of a run or of changes.
+        merged: seconds of a core for merging a row.
+        commit: seconds of a commit without files.
+        file: seconds of a commit for each file.
     """
 
+    batch: float
+    task: float
     row: float
     probe: float
     group: float
     written: float
     merged: float
     commit: float
+    file: float
 
 
-def costs(run: Measured, cores: int = 2) -> Costs:
-    """Return the costs of the batches after the load."""
-    batches = run.batches[run.loads + 1 :]
+CORES = 2
+"""Cores of the machine of the measured runs."""
+
+
+def costs(runs: Sequence[Measured]) -> Costs:
+    """Return the costs over the batches after the load, of all runs together.
+
+    The first of these batches is left out. Costs of Spark and of commits are lines through the
+    batches, so the runs need different numbers of rows and of partitions.
+    """
+    batches = [(run, b) for run in runs for b in run.batches[run.loads + 1 :]]
 
     def total(name: str) -> float:
-        return sum(b[name] for b in batches)
+        return sum(b[name] for _, b in batches)
 
-    tasks = total("fold_seconds") + total("write_seconds") + total("merge_seconds")
-    files = sum(2 * run.case.partitions + b["merges"] for b in batches)
-    own = total("written_bytes") - total("merged_bytes")
+    spark = [
+        ((1.0, run.case.partitions / CORES, run.case.rows / CORES), _spark_seconds(b))
+        for run, b in batches
+    ]
+    batch, task, row = _least_squares(spark)
+    file, commit = _line(
+        [(2 * run.case.partitions + b["merges"], b["commit_seconds"]) for run, b in batches]
+    )
     return Costs(
-        row=max(total("job_seconds") * cores - tasks, 0.0) / (run.case.rows * len(batches)),
+        batch=batch,
+        task=task,
+        row=row,
         probe=total("lookup_seconds") / total("run_probes"),
         group=(total("fold_seconds") - total("lookup_seconds")) / total("groups_touched"),
-        written=total("write_seconds") / own,
-        merged=total("merge_seconds") / max(total("merged_rows"), 1),
-        commit=total("commit_seconds") / files,
+        written=total("write_seconds") / (total("written_bytes") - total("merged_bytes")),
+        merged=total("merge_seconds") / total("merged_rows"),
+        commit=max(commit, 0.0),
+        file=max(file, 0.0),
     )
+
+
+def _least_squares(points: Sequence[tuple[tuple[float, ...], float]]) -> tuple[float, ...]:
+    """Return the coefficients that fit the points best; none is negative."""
+    left, right = np.array([x for x, _ in points]), np.array([y for _, y in points])
+    scale = np.abs(left).max(axis=0)
+    found = np.linalg.lstsq(left / scale, right, rcond=None)[0] / scale
+    return tuple(max(float(c), 0.0) for c in found)
+
+
+def _spark_seconds(batch: dict[str, float]) -> float:
+    """Return the seconds of a job without those in which tasks do our work."""
+    tasks = batch["fold_seconds"] + batch["write_seconds"] + batch["merge_seconds"]
+    return max(batch["job_seconds"] - tasks / CORES, 0.0)
 
 
 def terms(
     counts: BatchCounts, case: StateCase, cost: Costs, size: RowBytes, cores: int
 ) -> dict[str, float]:
-    """Return the seconds of a batch by term: of all cores together, except the commit, which is the driver's."""
+    """Return the seconds of a batch by term."""
     own = written_bytes(counts, size, case.partitions) - counts.merged_rows * size.run
     return {
-        "spark": cost.row * case.rows / cores,
+        "spark": cost.batch + cost.task * case.partitions / cores + cost.row * case.rows / cores,
         "lookup": cost.probe * counts.run_probes / cores,
         "fold": cost.group * counts.groups_touched / cores,
         "write": cost.written * own / cores,
         "merge": cost.merged * counts.merged_rows / cores,
-        "commit": cost.commit * counts.files,
+        "commit": cost.commit + cost.file * counts.files,
     }
 
 
-MACHINES = (
-    ("1 machine, 2 cores", 2, 2), ("1 machine, 16 cores", 16, 16), ("100 machines, 800 cores", 800, 1024),
-)  # fmt: skip
-"""What a table says, cores, partitions."""
+@dataclass(frozen=True)
+class Cluster:
+    """Machines that a simulated run has, with the partitions of its state."""
+
+    name: str
+    machines: int
+    cores: int
+    partitions: int
+
+
+SMALL = Cluster("1 machine, 2 cores", 1, 2, 2)
+MIDDLE = Cluster("1 machine, 16 cores", 1, 16, 16)
+HUNDRED = Cluster("100 machines, 800 cores", 100, 800, 1024)
 
 LARGE = (
-    (50_000_000, 100_000, 0), (200_000_000, 100_000, 0), (200_000_000, 10_000_000, 1),
-    (10_000_000_000, 1_000_000, 2), (10_000_000_000, 100_000_000, 2),
+    (50_000_000, 100_000, SMALL), (200_000_000, 100_000, SMALL), (200_000_000, 10_000_000, MIDDLE),
+    (10_000_000_000, 1_000_000, HUNDRED), (10_000_000_000, 100_000_000, HUNDRED),
 )  # fmt: skip
-"""Groups, rows of a batch, number of the machines."""
+"""Groups, rows of a batch, machines."""
 
 
-def large(run: Measured, batches: int) -> str:
-    """Return a table of simulated states, with the costs of a measured run."""
-    size, cost = row_bytes(run), costs(run)
+def first_reads(state: float, cluster: Cluster, batch: int) -> float:
+    """Return the expected bytes that a machine reads in a batch because it has not read them before.
+
+    Spark starts the task of a partition on any machine. One that gets a partition for the first
+    time reads its runs whole, to verify them.
+    """
+    return state / cluster.machines * (1 - 1 / cluster.machines) ** (batch - 1)
+
+
+def large(runs: Sequence[Measured], batches: int) -> str:
+    """Return a table of simulated states, with the costs of measured runs."""
+    size, cost = row_bytes(runs[0]), costs(runs)
     lines = [
         "| groups | machines | rows a batch | state, GB | written, MB | merged, M rows | probes a key | runs of a partition | files | snapshot, MB | "
         + " | ".join(f"{t}, s" for t in TERMS) + " |",
         "|---" * (10 + len(TERMS)) + "|",
     ]  # fmt: skip
-    for groups, rows, at in LARGE:
-        what, cores, partitions = MACHINES[at]
+    again = [
+        "| groups | machines | state of a machine, GB | first reads of a machine in batch 1, GB | in batch 100 | in batch 500 |",
+        "|---|---|---|---|---|---|",
+    ]
+    for groups, rows, cluster in LARGE:
+        cores, partitions = cluster.cores, cluster.partitions
         case = StateCase(groups, max(groups // 25, LOAD), rows, batches, partitions)
         counts = mean(list(simulate(case))[-batches:])
         seconds = terms(counts, case, cost, size, cores)
         worst = max(seconds.values())
         shown = [f"**{s:.2f}**" if s == worst else f"{s:.2f}" for s in seconds.values()]
+        state = counts.state_rows * size.run
         lines.append(
-            f"| {groups:,} | {what} | {rows:,} | {counts.state_rows * size.run / 1e9:,.1f} | "
+            f"| {groups:,} | {cluster.name} | {rows:,} | {state / 1e9:,.1f} | "
             f"{written_bytes(counts, size, partitions) / 1e6:,.0f} | {counts.merged_rows / 1e6:,.2f} | "
             f"{counts.run_probes / counts.groups_touched:.1f} | {counts.runs / partitions:.1f} | {counts.files:,.0f} | "
             f"{(size.header + size.entry * counts.runs) / 1e6:,.2f} | {' | '.join(shown)} |"
         )
-    return "\n".join(lines)
+        reads = [f"{first_reads(state, cluster, n) / 1e9:,.1f}" for n in (1, 100, 500)]
+        again.append(
+            f"| {groups:,} | {cluster.name} | {state / cluster.machines / 1e9:,.1f} | {' | '.join(reads)} |"
+        )
+    return "\n".join([*lines, "", *again])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -293,7 +375,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--memory", default="2g", help="of the driver")
     run.add_argument("--folder", type=Path, help="for data and state; default: a temporary one")
     run.add_argument("--json", type=Path, required=True)
-    for name, what in (("compare", "counts beside the simulation"), ("simulate", "large states")):
+    modes_of_files = {
+        "compare": "counts beside the simulation",
+        "predict": "times of each run, with the costs of the others",
+        "simulate": "large states",
+    }
+    for name, what in modes_of_files.items():
         mode = modes.add_parser(name, help=what)
         mode.add_argument("files", type=Path, nargs="+")
         mode.add_argument("--batches", type=int, default=200, help="simulated batches")
@@ -319,7 +406,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.json.write_text(json.dumps(asdict(run)))
         return 0
     runs = loaded(options.files)
-    print(compare(runs) if options.mode == "compare" else large(runs[-1], options.batches))
+    shown = {"compare": compare, "predict": predicted}.get(options.mode)
+    print(shown(runs) if shown is not None else large(runs, options.batches))
     return 0
 
 
