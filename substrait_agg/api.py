@@ -553,7 +553,7 @@ def _bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -
     """Return the plan ready to run. In lenient mode, take missing column types from the sources."""
     checked = plan.check(options.mode)
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
-    if errors == {"JOIN_WITHOUT_KEY"}:
+    if errors and errors <= {"JOIN_WITHOUT_KEY", "JOIN_MARK_NULLABLE"}:
         return plan.bound(options.mode, _static_sources(sources))
     untyped = errors == {"SCHEMA_TYPES_MISSING"} and options.mode == "lenient"
     if not untyped or checked.decoded is None:

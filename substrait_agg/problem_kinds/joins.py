@@ -62,12 +62,13 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "JOIN_MARK_NULLABLE", "error", "error",
-        ("the condition of the mark join can be null for rows that no key finds: several of its equalities are nullable, or "
-         "one and a condition on both inputs"),
-        "compare columns that are required, or write a semi or anti join if the mark is only used as a filter",
+        ("the condition of the mark join can be null for rows that no key finds: more than three of its equalities are "
+         "nullable, or one and a condition on both inputs"),
+        ("compare columns that are required, read the other input once (static=true in its source), or write a semi or anti "
+         "join if the mark is only used as a filter"),
         ("A limit of this program: the mark is null where no row matches and the condition is null for one "
-         "(specification, Join Types). Such rows are found by an equality that is never null, or by counting the rows "
-         "and the nulls of a single nullable equality."),
+         "(specification, Join Types). Such rows are found by an equality that is never null, by a join for each set of up to "
+         "three nullable equalities and by counting rows with nulls, or by comparing all rows of a static input."),
     ),
     (
         "JOIN_CONDITION_NOT_SUPPORTED", "error", "error",

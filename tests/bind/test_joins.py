@@ -338,7 +338,7 @@ BOTH_NULLABLE = call("and", equal(0, 2), equal(1, 3))
         (RIGHT, equal(0, 3), False),
         (RIGHT, call("and", ON, call("gt", at(3), lit("1", "i32"))), False),
         (MAYBE_TWO, equal(0, 2), False),
-        (MAYBE_TWO, BOTH_NULLABLE, True),
+        (MAYBE_TWO, BOTH_NULLABLE, False),
         (MAYBE_TWO, call("and", equal(0, 2), call("gt", at(1), at(3))), True),
     ],
 )

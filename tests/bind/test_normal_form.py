@@ -274,7 +274,9 @@ def test_a_relation_of_one_row_needs_no_key(relation: BoundRelation) -> None:
 @pytest.mark.parametrize("relation", MANY, ids=range(len(MANY)))
 def test_other_relations_do(relation: BoundRelation) -> None:
     assert not has_one_row(relation)
-    assert [j.path for j in joins_without_key(cross(relation, D))][:1] == [cross(relation, D).path]
+    found = [j.path for j in joins_without_key(cross(relation, D))]
+    # The rows of a plan are few and never change.
+    assert found[:1] == ([] if isinstance(relation, BoundRows) else [cross(relation, D).path])
 
 
 # --- conditions --------------------------------------------------------------------------------

@@ -29,6 +29,10 @@ CONDITIONS = {
     "a condition on the other table": ("x = y AND w > m", [(EQUAL, 1, 4), ("gt", 5, 3)]),
     "a condition on the own table": ("x = y AND v > k", [(EQUAL, 1, 4), ("gt", 2, 0)]),
     "conditions on both tables": ("x = y AND v > k AND w > m", [(EQUAL, 1, 4), ("gt", 2, 0), ("gt", 5, 3)]),
+    "two nullable equalities": ("k = m AND x = y", [(EQUAL, 0, 3), (EQUAL, 1, 4)]),
+    "three nullable equalities": ("k = m AND x = y AND v = w", [(EQUAL, 0, 3), (EQUAL, 1, 4), (EQUAL, 2, 5)]),
+    "two nullable equalities and conditions on either table":
+        ("k = m AND x = y AND v > k AND w > m", [(EQUAL, 0, 3), (EQUAL, 1, 4), ("gt", 2, 0), ("gt", 5, 3)]),
 }  # fmt: skip
 """A condition over the columns of both tables: in SQL, and as comparisons of ordinals."""
 
@@ -128,16 +132,20 @@ def test_a_mark_by_a_table_of_one_row_needs_no_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "comparisons",
-    [[(EQUAL, 0, 3), (EQUAL, 1, 4)], [(EQUAL, 1, 4), ("gt", 2, 5)]],
-    ids=["two nullable equalities", "an equality and a comparison"],
+    [[(EQUAL, 0, 3), (EQUAL, 1, 4), ("gt", 2, 5)], [(EQUAL, 1, 4), ("gt", 2, 5)]],
+    ids=["two nullable equalities and a comparison", "an equality and a comparison"],
 )
 def test_null_marks_that_no_key_finds_are_refused(
     comparisons: list[tuple[str, int, int]],
 ) -> None:
     b = Builder()
     relation = joined("left_mark", read("l", LEFT), read("r", RIGHT), condition_of(b, comparisons))
-    problems = sa.validate(b.plan(relation, *LEFT, "mark").encode()).problems
+    plan = b.plan(relation, *LEFT, "mark").encode()
+    problems = sa.validate(plan).problems
     assert [p.code for p in problems if p.level == "error"] == ["JOIN_MARK_NULLABLE"]
+    assert "compare the changed rows of input 0 with all rows of input 1" in sa.explain(
+        plan, static=["r"]
+    )
 
 
 def test_a_condition_that_is_always_true_marks_by_existence(tmp_path: Path) -> None:

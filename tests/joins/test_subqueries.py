@@ -247,9 +247,12 @@ REFUSED: dict[str, tuple[str, Condition]] = {
     "two columns": ("SUBQUERY_COLUMNS", lambda q: among(q.u, column(1))),
     "values without a common type": ("JOIN_KEY_TYPES", lambda q: among(q.only(q.u), literal("string", "a"))),
     "no equality": ("JOIN_WITHOUT_KEY", lambda q: exists(filtered(q.u, q.compare("lt", column(0), outer(0))))),
-    "not in of two nullable values": (
+    "not in of four nullable values": (
         "SUBQUERY_NOT_SUPPORTED",
-        lambda q: q.no(among(projected(q.u, 3, column(0), column(1)), column(0), column(1)))),
+        lambda q: q.no(among(
+            projected(q.u, 3, column(0), column(1), column(0), column(1)),
+            column(0), column(1), column(1), column(0),
+        ))),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from substrait_agg.files import download_cache
 from substrait_agg.files.filesystem import FileSystem
 from tests.crash.cases import Case, MemoryStore, Undisturbed, cases, run_case, undisturbed
 from tests.crash.scenario import quick_batches
-from tests.crash.settings import chained
+from tests.crash.settings import Setting, chained, matching
 
 SOME = {"fails after", "dies after", "sleeps before"}
 """What goes wrong in each test run; `make soak` has all of it."""
@@ -27,10 +28,18 @@ OF_FILES = {"open", "write", "cut", "flush", "link", "make", "sync", "replace", 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
-    folder = tmp_path_factory.mktemp("crash")
+    yield from _in_a_store(tmp_path_factory.mktemp("crash"), chained())
+
+
+@pytest.fixture(scope="module")
+def whole_join(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
+    yield from _in_a_store(tmp_path_factory.mktemp("crash"), matching())
+
+
+def _in_a_store(folder: Path, setting: Setting) -> Iterator[Undisturbed]:
     with pytest.MonkeyPatch.context() as patched, quick_batches():
         patched.setenv(download_cache.FOLDER, str(folder / "cache"))
-        yield undisturbed(folder, chained(), MemoryStore.bucket)
+        yield undisturbed(folder, setting, MemoryStore.bucket)
 
 
 def check(whole: Undisturbed, chosen: list[Case]) -> None:
@@ -69,3 +78,10 @@ def test_every_function_whose_operation_goes_wrong(whole: Undisturbed, operation
 def test_every_call_that_goes_wrong(whole: Undisturbed, operation: str) -> None:
     """The same for each single call of what changes anything."""
     check(whole, list(cases(whole, operation, every_caller=True, every_call=True)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", ["publish", "put"])
+def test_a_join_whose_operation_goes_wrong(whole_join: Undisturbed, operation: str) -> None:
+    """Arrangements are files of the store like groups: a fault leaves no part of them."""
+    check(whole_join, list(cases(whole_join, operation, every_caller=True)))

@@ -10,7 +10,9 @@ is not true. The mark is null if no row has the true condition, and one has no f
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import combinations
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
@@ -34,7 +36,7 @@ from substrait_agg.bind.joins.conjunctions import (
     sides_of,
 )
 from substrait_agg.bind.joins.keys import as_condition, joined, shifted
-from substrait_agg.bind.joins.single_rows import has_one_row
+from substrait_agg.bind.joins.single_rows import has_one_row, is_static
 from substrait_agg.bind.rewrite import rewrite
 from substrait_agg.plan.types import BOOL, Type
 
@@ -42,6 +44,9 @@ NULL_FROM_ARGUMENTS = frozenset(
     {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not"}
 )
 """Functions that are null only if an argument is null."""
+
+MOST_NULLABLE_KEYS = 3
+"""Maximal number of equalities that can be null, if none cannot: there is a join for each set of them."""
 
 ALWAYS = BOOL.as_nullable(False)
 COUNT = Type("i64", nullable=False)
@@ -68,6 +73,7 @@ def mark_join(
     keys: tuple[JoinKey, ...],
     residual: Expr | None,
     path: str,
+    static: Collection[str] = (),
 ) -> BoundRelation | None:
     """Return the rows of the left input and their marks.
 
@@ -77,10 +83,12 @@ def mark_join(
         keys: the equalities of the condition.
         residual: its other parts, over the columns of both inputs.
         path: path in the plan.
+        static: names of the static tables (`single_rows.is_static`).
 
     Returns:
         The relation, or None if the rows for which the condition is null cannot be found by keys:
-        several equalities can be null, or one and a condition on both inputs, and none that cannot.
+        more equalities than `MOST_NULLABLE_KEYS` can be null, or one and a condition on both
+        inputs, none cannot, and the right input is not static.
     """
     first = joined("mark", left, right, keys, residual, path)
     parts = conjuncts(residual)
@@ -91,9 +99,15 @@ def mark_join(
     exact = tuple(key for key in keys if key not in nullable)
     if exact or not nullable or has_one_row(right):
         return join.by_keys(exact)
+    doubtful = any(map(can_be_null, parts))
+    found = None
     if len(nullable) == 1:
-        return join.by_counts(doubtful=any(map(can_be_null, parts)))
-    return None
+        found = join.by_counts(doubtful=doubtful)
+    elif len(nullable) <= MOST_NULLABLE_KEYS:
+        found = join.by_subsets(doubtful=doubtful)
+    if found is None and is_static(right, static):
+        return join.by_keys(())
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +161,55 @@ class _Marked:
         any_of = disjunction(alternatives) or TRUE
         return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
 
+    def by_subsets(self, *, doubtful: bool) -> BoundRelation | None:
+        """Find them for several keys: some are equal, and a side of each other one is null.
+
+        There is a join for each set of keys that are equal. Where none is, the nulls of the row
+        decide which rows of the other side count: those with nulls in the remaining keys.
+
+        Args:
+            doubtful: whether the other parts can be null.
+        """
+        sides = [(part, sides_of(part, self.width)) for part in self.parts]
+        if any(len(read) > 1 for _, read in sides):
+            return None
+        own = tuple(part for part, read in sides if read == {"left"})
+        other = tuple(shifted(part, -self.width) for part, read in sides if read != {"left"})
+        source, found = self.first, list[Expr]()
+        for size in range(1, len(self.nullable) + doubtful):
+            for equal in combinations(self.nullable, size):
+                nulls = tuple(
+                    Call(ALWAYS, "or", (_is_null(k.left), _is_null(shifted(k.right, self.width))))
+                    for k in self.nullable
+                    if k not in equal
+                )
+                found.append(Column(ALWAYS, len(source.types)))
+                source = self._marked(source, equal, (*nulls, *self.parts))
+        counted = _presences(self.right, self.nullable, other, self.path)
+        joined_rows = joined("inner", source, counted, (), None, self.path)
+        there = [shifted(e, len(source.types)) for e in columns(counted.types)]
+        for nulls_right, present in zip(_subsets(self.nullable), there, strict=True):
+            nulls_left = (_is_null(k.left) for k in self.nullable if k not in nulls_right)
+            found.append(conjunction((present, *nulls_left)) or TRUE)
+        any_of = disjunction(tuple(found)) or TRUE
+        return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
+
     def _second(self, keys: tuple[JoinKey, ...], parts: tuple[Expr, ...]) -> BoundRelation:
         """Join the rows with their first mark once more, for a second one."""
-        moved = tuple(rewrite(part, self._behind_mark) for part in parts)
-        return joined("mark", self.first, self.right, keys, conjunction(moved), self.path)
+        return self._marked(self.first, keys, parts)
 
-    def _behind_mark(self, column: Column) -> Column:
-        by = 0 if column.ordinal < self.width else 1
-        return Column(column.type, column.ordinal + by)
+    def _marked(
+        self, source: BoundRelation, keys: tuple[JoinKey, ...], parts: tuple[Expr, ...]
+    ) -> BoundRelation:
+        """Join rows that have marks after their columns once more, for a further mark."""
+        marks = len(source.types) - self.width
+
+        def behind_marks(column: Column) -> Column:
+            by = 0 if column.ordinal < self.width else marks
+            return Column(column.type, column.ordinal + by)
+
+        moved = tuple(rewrite(part, behind_marks) for part in parts)
+        return joined("mark", source, self.right, keys, conjunction(moved), self.path)
 
     def _project(self, relation: BoundRelation, is_null: Expr) -> BoundRelation:
         """Return the left columns and the mark, given the condition under which it is null."""
@@ -167,6 +222,37 @@ class _Marked:
 
 def _not_false(part: Expr) -> Expr:
     return Call(ALWAYS, "is_not_false", (part,)) if can_be_null(part) else part
+
+
+def _is_null(value: Expr) -> Expr:
+    return Call(ALWAYS, "is_null", (value,))
+
+
+def _subsets(keys: tuple[JoinKey, ...]) -> list[tuple[JoinKey, ...]]:
+    sizes = range(len(keys) + 1)
+    return [some for size in sizes for some in combinations(keys, size)]
+
+
+def _presences(
+    relation: BoundRelation, keys: tuple[JoinKey, ...], conditions: tuple[Expr, ...], path: str
+) -> BoundRelation:
+    """Return one row: per set of keys, whether a relation has rows in which all of them are null.
+
+    Only rows that meet the conditions count.
+    """
+    condition = conjunction(conditions)
+    if condition is not None:
+        relation = BoundFilter(relation, condition, relation.types, path)
+    measures = tuple(
+        BoundMeasure(
+            "count", (), conjunction(tuple(_is_null(k.right) for k in some)), COUNT, "count", path
+        )
+        for some in _subsets(keys)
+    )
+    counts = BoundAggregate(relation, (), measures, (COUNT,) * len(measures), path)
+    zero = Constant(COUNT, 0)
+    present = tuple(Call(ALWAYS, "gt", (rows, zero)) for rows in columns(counts.types))
+    return BoundProject(counts, present, (ALWAYS,) * len(present), path)
 
 
 def _presence(

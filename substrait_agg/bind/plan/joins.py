@@ -183,7 +183,7 @@ def _joined(
     """Return the join; report a mark join whose null marks are not supported."""
     if kind != "mark" or context.profile.marks_are_required:
         return joined(kind, left, right, keys, residual, node.path)
-    mark = mark_join(left, right, keys, residual, node.path)
+    mark = mark_join(left, right, keys, residual, node.path, context.static)
     if mark is None:
         context.report("JOIN_MARK_NULLABLE", node.path)
         return joined(kind, left, right, keys, residual, node.path)
