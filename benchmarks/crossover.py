@@ -27,7 +27,7 @@ from benchmarks.check import WrongView
 from benchmarks.engines import on_spark
 from benchmarks.results import machine
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.refresh.cost_model import CostHistory, InputSize
+from substrait_agg.refresh.cost_model import BatchCost, CostHistory, InputSize
 
 DELTAS = (0.001, 0.03, 0.3, 1.0, 3.0)
 """Rows of the last batch, to the rows of the table."""
@@ -72,6 +72,8 @@ class Pair:
         full: seconds again from all rows.
         chosen: ``incremental`` or ``full``.
         estimated: the estimates that the choice compares, in seconds.
+        size: bytes of the batch and of all input.
+        costs: the costs that the choice knows.
     """
 
     plan: str
@@ -80,6 +82,8 @@ class Pair:
     full: float
     chosen: str
     estimated: tuple[float, float]
+    size: InputSize
+    costs: tuple[BatchCost, ...]
 
     @property
     def right(self) -> bool:
@@ -188,7 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             for pair in measure(plan, deltas, options.rows, options.repeat):
                 done.append(pair)
-                print(f"  {pair} {'' if pair.right else 'WRONG'}", file=sys.stderr, flush=True)
+                figures = f"{pair.incremental:.2f} s incremental, {pair.full:.2f} s full"
+                print(f"  {plan} {pair.delta:.1%}: {figures}", file=sys.stderr, flush=True)
         except WrongView as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
@@ -224,7 +229,8 @@ def measure(plan: str, deltas: Sequence[float], rows: int, repeat: int) -> Itera
         for delta in deltas:
             live = tables.live
             size = tables.add(delta)
-            found = history.estimate(InputSize(size, tables.bytes))
+            known = InputSize(size, tables.bytes)
+            found = history.estimate(known)
             if found is None:
                 raise RuntimeError("no batch has been measured")
             seconds = {
@@ -234,7 +240,16 @@ def measure(plan: str, deltas: Sequence[float], rows: int, repeat: int) -> Itera
             _compare(plan, delta, folder)
             estimated = (found.incremental / 1e6, found.full / 1e6)
             chosen = "full" if found.full < found.incremental else "incremental"
-            yield Pair(plan, delta, seconds["incremental"], seconds["full"], chosen, estimated)
+            yield Pair(
+                plan,
+                delta,
+                seconds["incremental"],
+                seconds["full"],
+                chosen,
+                estimated,
+                known,
+                history.costs,
+            )
             tables.undo(live)
 
 

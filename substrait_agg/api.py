@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
     from substrait_agg.bind.plan.views import BoundViews
     from substrait_agg.commit import View
+    from substrait_agg.explanation.explain import PastBatch
     from substrait_agg.spark.query.handle import Run
     from substrait_agg.sql_planner.pipelines.pipeline import PlanSet
     from substrait_agg.tools.state import State
@@ -210,7 +211,7 @@ def sql_views(
         plans = plan_pipeline(scripts, columns_of)
     except SqlRefused as error:
         raise with_sources(error, sources or ()) from error.__cause__
-    return PlanSet(plans, plans.temporary, configuration)
+    return PlanSet(plans, plans.temporary, configuration, plans.refresh, plans.places)
 
 
 def _columns_of(
@@ -301,6 +302,8 @@ def explain(
     mode: Mode = "lenient",
     early_retraction: str = "carry",
     static: Iterable[str] = (),
+    refresh: str | Mapping[str, str] | None = None,
+    checkpoint: str | Path | None = None,
 ) -> str:
     """Describe how a plan is executed: its operators, their state, and the Spark steps around them.
 
@@ -315,14 +318,18 @@ def explain(
             that tables contain retractions.
         static: names of the tables that a run reads once (``static=true`` in a SPEC, or a DataFrame
             that does not stream).
+        refresh: as in `run`; None leaves refresh policies out. Text and JSON have them.
+        checkpoint: a checkpoint of the plan, whose retained versions are explained: whether they
+            were incremental or computed again from all rows, and why.
 
     Returns:
         The explanation in the chosen format; it ends with a line break.
 
     Raises:
         PlanRefused: the plan has errors; `problems` lists them with their codes.
-        UsageError: OPTION_INVALID for an unknown format, mode, policy or table; otherwise as
-            `load`.
+        UsageError: OPTION_INVALID for an unknown format, mode, policy or table; VIEW_UNKNOWN for a
+            refresh policy of an unknown view; otherwise as `load`.
+        StateRefused: as `open_state`, for a checkpoint.
 
     Example:
         >>> for line in explain("plans/windows/tumble_end.bin").splitlines()[1:5]:
@@ -343,7 +350,26 @@ def explain(
     from substrait_agg.report.explained import explained
 
     name = plans[""].name if "" in plans else ""
-    return explained(bound, format, policy, name, _tables(bound, static))
+    policies = None
+    if refresh is not None:
+        from substrait_agg.refresh.policies import parse_refresh
+
+        policies = parse_refresh(refresh).declared_by(plan)
+    batches = () if checkpoint is None else _past_batches(checkpoint)
+    return explained(bound, format, policy, name, _tables(bound, static), policies, batches)
+
+
+def _past_batches(checkpoint: str | Path) -> list[PastBatch]:
+    """Return how the retained versions of a checkpoint were computed, newest first."""
+    from substrait_agg.explanation.explain import PastBatch
+
+    state = open_state(checkpoint)
+    snapshots = (state.at(listed.version) for listed in reversed(state.ls().versions))
+    return [
+        PastBatch(s.version, s.plan, s.refresh.operators, s.refresh.reason)
+        for s in snapshots
+        if s.refresh.reason
+    ]
 
 
 def _tables(views: BoundViews, names: Iterable[str]) -> frozenset[tuple[str, ...]]:
@@ -495,6 +521,7 @@ def run(
     given = locals().copy()
     given["conf"] = _configured(plan, conf)
     options = RunOptions(**{name: given[name] for name in given.keys() - {"plan", "sources"}})
+    options = options.with_declared(plan)
     from substrait_agg.metrics.startup import StartTimer
 
     timer = StartTimer()

@@ -8,7 +8,7 @@ documents the options.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -127,7 +127,7 @@ class RunOptions:
         "Continue if a table has another location than before; all data of the new location counts as new rows. Of a "
         "static table whose content has changed, the difference counts.",
     )
-    refresh: str | Mapping[str, str] = _option(
+    refresh: str | Mapping[str, str] | RefreshPolicies = _option(  # noqa: RUF009 - a field
         "incremental",
         "How views follow their input. incremental: by its changes. incremental_strict: the same, and refuse a plan in "
         "which a changed row makes the run read many stored rows again. full: compute the view again from all rows in "
@@ -210,6 +210,10 @@ class RunOptions:
         from substrait_agg.refresh.policies import parse_refresh
 
         return parse_refresh(self.refresh)
+
+    def with_declared(self, plans: object) -> RunOptions:
+        """Return the options with the refresh policies that the statements of a pipeline declare."""
+        return replace(self, refresh=self.refresh_policies.declared_by(plans))
 
     @cached_property
     def sinks(self) -> tuple[Any, ...]:

@@ -61,6 +61,16 @@ mode_option = click.option(
     metavar="TABLE",
     help="A table that run reads once, with static=true in its source; repeatable.",
 )
+@click.option(
+    "--refresh",
+    metavar="POLICY[,VIEW=POLICY]",
+    help="As in run: show what follows each policy, and what is in its way.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="DIR",
+    help="A checkpoint of the plan: show which of its versions were incremental or full, and why.",
+)
 @to_option
 @debug_option
 def explain(
@@ -73,6 +83,8 @@ def explain(
     format: str | None,
     early_retraction: str,
     static: tuple[str, ...],
+    refresh: str | None,
+    checkpoint: str | None,
     to: str,
 ) -> None:
     """Describe how a plan or query runs: its operators, their state per group, and the steps on Spark.
@@ -82,7 +94,9 @@ def explain(
     """
     loaded = read_plans(plan, sql, query, tables_of(sources))
     chosen = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
-    text = substrait_agg.explain(loaded, chosen, mode, early_retraction, static)
+    text = substrait_agg.explain(
+        loaded, chosen, mode, early_retraction, static, refresh, checkpoint
+    )
     for one in each_plan_of(loaded):
         show_warnings(substrait_agg.validate(one, mode).problems, one.name or "the query")
     if to == STDIO:

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.plan.views import BoundViews, as_views
 from substrait_agg.explanation.build import build
 from substrait_agg.explanation.names import names_of, short, shown, written
+from substrait_agg.explanation.refresh import explained_batches, explained_refresh
 from substrait_agg.explanation.state import argument_text
 from substrait_agg.explanation.tree import ExplainedPlan
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
+from substrait_agg.refresh.policies import RefreshPolicies
 
 RETRACTING: WeightKind = "changelog"
 """Assumed weights of tables if the policy is about retractions: a plan does not state the weights
 of its sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastBatch:
+    """How a version of a checkpoint was computed.
+
+    Attributes:
+        version: the version.
+        plan: fingerprint of its plan.
+        operators: the operators that were computed again from all rows.
+        reason: why.
+    """
+
+    version: int
+    plan: str
+    operators: tuple[int, ...]
+    reason: str
+
 
 INSERTS_ONLY = "tables have inserts only (a plan does not state this)"
 RETRACTIONS_TOO = "tables have inserts and retractions (a plan does not state this)"
@@ -34,6 +54,8 @@ def explain_plan(
     plan: BoundPlan | BoundViews,
     early: EarlyRetraction = "carry",
     static: Collection[tuple[str, ...]] = (),
+    policies: RefreshPolicies | None = None,
+    batches: Collection[PastBatch] = (),
 ) -> ExplainedPlan:
     """Return the explanation of a plan whose sources are unknown.
 
@@ -43,13 +65,22 @@ def explain_plan(
             inserts. With the other policies they are assumed to contain retractions too, because
             otherwise there is nothing to guard.
         static: the tables that are read once.
+        policies: the refresh policies to explain; None for none.
+        batches: versions of a checkpoint to explain, with the fingerprint of their plan; those of
+            another plan are left out.
     """
     tables = dict.fromkeys(read.table for read in as_views(plan).reads)
     guarded = early != "carry"
     weights = dict.fromkeys(tables, RETRACTING) if guarded else None
     flow = lower(plan, weights, early, static=static)
     assumed = RETRACTIONS_TOO if guarded else INSERTS_ONLY
-    return replace(explain_flow(flow), assumed=assumed if tables else "")
+    known = [(b.version, b.operators, b.reason) for b in batches if b.plan == flow.fingerprint]
+    return replace(
+        explain_flow(flow),
+        assumed=assumed if tables else "",
+        refresh=() if policies is None else tuple(explained_refresh(flow, policies)),
+        batches=tuple(explained_batches(flow, known)),
+    )
 
 
 def row_names(flow: Flow, node: Node) -> tuple[str, ...]:

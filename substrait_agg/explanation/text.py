@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
 from substrait_agg.explanation.state import measures_text
@@ -36,6 +36,9 @@ def plan_json(plan: ExplainedPlan) -> str:
         (view,) = document.pop("views")
         del view["name"]
         document = {"plan": document.pop("plan"), "view": view, **document}
+    for name in ("refresh", "batches"):
+        if not document[name]:
+            del document[name]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -54,7 +57,37 @@ def plan_text(plan: ExplainedPlan) -> str:
     for operator in reversed(plan.operators):
         lines += ["", *_operator(operator, plan.shared_by(operator.id))]
     lines += ["", "after the operators:", *(f"  {_run_step(s)}" for s in plan.after)]
+    lines += _refresh(plan)
     return "\n".join(lines) + "\n"
+
+
+_POLICIES: Mapping[str, str] = {
+    "incremental": "batches apply changes",
+    "incremental_strict": "batches apply changes, and never read stored rows again",
+    "full": "every batch computes the view again from all rows",
+    "auto": "a batch applies changes or computes the view again, whichever past batches say is cheaper",
+}
+"""Refresh policy -> what it means."""
+
+
+def _refresh(plan: ExplainedPlan) -> Iterator[str]:
+    """Yield the lines about refresh policies; none unless they are asked for."""
+    if plan.refresh:
+        yield ""
+        yield "refresh policies:"
+    for one in plan.refresh:
+        view = f"view {one.view}" if one.view else "view"
+        operators = ", ".join(map(str, one.operators)) or "none"
+        yield f"  {view}: {one.policy}, for operators {operators}"
+        yield f"    {_POLICIES[one.policy]}"
+        outcome = "no batch is full" if one.policy == "auto" else "refused"
+        yield from (f"    {outcome}: {obstacle}" for obstacle in one.obstacles)
+    if plan.batches:
+        yield ""
+        yield "past batches, newest first:"
+    for batch in plan.batches:
+        views = ", ".join(filter(None, batch.full))
+        yield f"  version {batch.version}: {batch.reason}{f' (views {views})' if views else ''}"
 
 
 def wrapped(text: str, width: int) -> str:

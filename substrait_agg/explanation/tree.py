@@ -290,6 +290,39 @@ class ExplainedView:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainedRefresh:
+    """The refresh policy of a view.
+
+    Attributes:
+        view: name of the view; empty for the only view of one plan.
+        policy: its policy.
+        operators: the operators that follow it.
+        obstacles: why the policy is refused, or, for ``auto``, why no batch is full; empty if
+            nothing is in the way.
+    """
+
+    view: str
+    policy: str
+    operators: tuple[int, ...]
+    obstacles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedBatch:
+    """How a version of a checkpoint was computed.
+
+    Attributes:
+        version: the version.
+        full: names of the views that were computed again from all rows.
+        reason: why.
+    """
+
+    version: int
+    full: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainedPlan:
     """The whole explanation.
 
@@ -299,6 +332,8 @@ class ExplainedPlan:
         operators: operators in execution order.
         after: steps after the last operator: of every batch, and of reading the view.
         assumed: assumptions about the tables that the plan does not state; empty without any.
+        refresh: the refresh policy of each view; empty unless it is asked for.
+        batches: how the retained versions of a checkpoint were computed, newest first.
     """
 
     plan: str
@@ -306,6 +341,8 @@ class ExplainedPlan:
     operators: tuple[ExplainedOperator, ...]
     after: tuple[RunStep, ...]
     assumed: str = ""
+    refresh: tuple[ExplainedRefresh, ...] = ()
+    batches: tuple[ExplainedBatch, ...] = ()
 
     def shared_by(self, operator: int) -> tuple[str, ...]:
         """Return the names of the views that are computed from an operator, if there are several."""

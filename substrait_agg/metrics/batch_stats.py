@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from substrait_agg.commit.documents.snapshot import Runs, Snapshot
+from substrait_agg.commit.documents.snapshot import RefreshRecord, Runs, Snapshot
 from substrait_agg.metrics.progress import (
     BATCH_SECONDS,
     OperatorProgress,
     Progress,
+    RefreshProgress,
     TreeSize,
     ViewProgress,
 )
@@ -124,6 +125,7 @@ class BatchStats:
             batch_times=_counted(before.batch_times, seconds),
             operators=operators,
             views=_views(before, snapshot),
+            refresh=_refresh(before.refresh, snapshot.refresh),
             committed=time.time(),
         )
 
@@ -167,6 +169,19 @@ def at_start(snapshot: Snapshot | None, plan: str, checkpoint: str) -> Progress:
         return began
     operators = tuple(OperatorProgress(i) for i in range(len(snapshot.operators)))
     return replace(standing(began, snapshot), operators=operators)
+
+
+def _refresh(before: RefreshProgress | None, record: RefreshRecord) -> RefreshProgress | None:
+    """Return how batches were computed; unchanged if no policy has chosen."""
+    if not record.reason:
+        return before
+    known = before or RefreshProgress()
+    return RefreshProgress(
+        known.incremental + (not record.operators),
+        known.full + bool(record.operators),
+        record.reason,
+        *(None if us is None else us / 1e6 for us in (record.incremental, record.full)),
+    )
 
 
 def _views(before: Progress, snapshot: Snapshot) -> tuple[ViewProgress, ...]:

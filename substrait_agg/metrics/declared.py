@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal as OneOf
 
-from substrait_agg.metrics.progress import BATCH_SECONDS, OperatorProgress, Progress, SinkProgress
+from substrait_agg.metrics.progress import (
+    BATCH_SECONDS,
+    OperatorProgress,
+    Progress,
+    RefreshProgress,
+    SinkProgress,
+)
 
 Kind = OneOf["counter", "gauge", "histogram"]
 Number = int | float
@@ -129,6 +135,19 @@ def _info(progress: Progress) -> Iterable[Sample]:
     return (Sample((progress.plan,), 1),)
 
 
+def _refreshes(progress: Progress) -> Iterable[Sample]:
+    known = progress.refresh
+    if known is None:
+        return ()
+    return (Sample(("incremental",), known.incremental), Sample(("full",), known.full))
+
+
+def _refresh_estimates(progress: Progress) -> Iterable[Sample]:
+    known = progress.refresh or RefreshProgress()
+    estimates = (("incremental", known.incremental_seconds), ("full", known.full_seconds))
+    return (Sample((way,), seconds) for way, seconds in estimates if seconds is not None)
+
+
 _OPERATOR, _TREE, _SINK = ("operator",), ("operator", "tree"), ("sink",)
 
 METRICS: tuple[Metric, ...] = (
@@ -143,6 +162,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("batch_seconds", "histogram", "seconds", (), "Duration of batches, from reading rows to the commit.", _batches),
     Metric("batch_target_seconds", "gauge", "seconds", (), "Duration that a batch should not exceed (--latency); absent without it.", _known(lambda p: p.target_seconds)),
     Metric("batch_limit_bytes", "gauge", "bytes", (), "Most bytes of files that the last batch could take (--latency), except that it takes at least one file per table.", _known(lambda p: p.limit_bytes)),
+    Metric("refreshes_total", "counter", "versions", ("way",), "Versions that were incremental, and those that were computed again from all rows (full); absent unless --refresh is auto or full.", _refreshes),
+    Metric("refresh_estimate_seconds", "gauge", "seconds", ("way",), "Estimated duration of the last batch in either way, which --refresh auto compared.", _refresh_estimates),
     Metric("rows_per_second", "gauge", "rows", (), "Input rows of the last batch, divided by its duration.", _plain(lambda p: p.rows_per_second)),
     Metric("input_rows_total", "counter", "rows", _OPERATOR, "Rows that reached the operator.", _per_operator(lambda o: o.input_rows)),
     Metric("exchanged_rows_total", "counter", "rows", _OPERATOR, "Rows exchanged between tasks: partial sums per key, or all rows if partial sums would not be fewer.", _per_operator(lambda o: o.partial_rows)),

@@ -202,7 +202,8 @@ def metrics_line(progress: Progress, before: Progress | None = None) -> str:
     Returns:
         An object with ``time``, ``checkpoint``, ``metrics`` (name to value) and ``batch`` (the
         counters of this version alone). The value of a metric with labels is a list of objects with
-        the labels and ``value``. A histogram has ``buckets`` (pairs of upper bound and count),
+        the labels and ``value``. With a refresh policy that chooses, ``refresh`` says why the
+        version was incremental or full. A histogram has ``buckets`` (pairs of upper bound and count),
         ``sum`` and ``count``. Unknown metrics are left out.
     """
     line: Json = {
@@ -211,6 +212,8 @@ def metrics_line(progress: Progress, before: Progress | None = None) -> str:
         "metrics": _values(progress),
         "batch": _counted(progress, before or Progress()),
     }
+    if progress.refresh is not None:
+        line["refresh"] = progress.refresh.reason
     return json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 

@@ -117,6 +117,25 @@ class ViewProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshProgress:
+    """How batches were computed, if a refresh policy chooses.
+
+    Attributes:
+        incremental: batches of this run that were incremental.
+        full: batches of this run in which operators were computed again from all rows.
+        reason: why the last batch was computed as it was.
+        incremental_seconds: estimate for the last batch; None without one.
+        full_seconds: the same, if it is computed again.
+    """
+
+    incremental: int = 0
+    full: int = 0
+    reason: str = ""
+    incremental_seconds: float | None = None
+    full_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """The progress of a run. All counters start at zero in each run.
 
@@ -153,6 +172,7 @@ class Progress:
             commit; empty before it.
         target_seconds: duration that a batch should not exceed; None without ``latency``.
         limit_bytes: limit of the last batch; None without ``latency``.
+        refresh: how batches were computed; None if no refresh policy chooses.
         views: progress per view; empty for the view of one plan without a name.
     """
 
@@ -187,6 +207,7 @@ class Progress:
     views: tuple[ViewProgress, ...] = ()
     target_seconds: float | None = None
     limit_bytes: int | None = None
+    refresh: RefreshProgress | None = None
 
     @property
     def input_ended(self) -> bool:

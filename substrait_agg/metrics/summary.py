@@ -94,6 +94,8 @@ def _notable(progress: Progress) -> Iterator[str]:
         (progress.quarantined, "rows in quarantine"),
     )
     yield from (f"{count:,} {what}" for count, what in counts if count)
+    if progress.refresh is not None:
+        yield progress.refresh.reason
     for sink in progress.sinks:
         if sink.failures and sink.lag:
             yield f"{sink.sink} failing, {sink.lag:,} versions behind"

@@ -132,16 +132,13 @@ def _by_arrival(tree: ValueTree) -> bool:
     return tree.follows is not None or ARRIVAL_POSITION in arguments
 
 
-def check_policies(
-    flow: Flow, policies: RefreshPolicies, conditions: RunConditions, places: Mapping[str, str]
-) -> None:
+def check_policies(flow: Flow, policies: RefreshPolicies, conditions: RunConditions) -> None:
     """Check the policies of a run before anything is read.
 
     Args:
         flow: the flow.
         policies: the policy of each view.
         conditions: what the run has besides.
-        places: file and line of views that SQL scripts create, by name.
 
     Raises:
         UsageError: REFRESH_NOT_INCREMENTAL, REFRESH_NOT_FULL, VIEW_UNKNOWN.
@@ -155,7 +152,7 @@ def check_policies(
             "REFRESH_NOT_INCREMENTAL",
             "incremental_strict refuses what is not maintained by changes alone",
             "give --refresh incremental, or change the query",
-            found, flow, places,
+            found, flow, policies.places,
         )  # fmt: skip
     found = list(not_recomputable(flow, full, conditions)) if full else []
     if found:
@@ -163,7 +160,7 @@ def check_policies(
             "REFRESH_NOT_FULL",
             "full cannot compute this again from all rows",
             "give --refresh incremental or auto",
-            found, flow, places,
+            found, flow, policies.places,
         )  # fmt: skip
 
 

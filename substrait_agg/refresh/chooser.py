@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.refresh.checks import RunConditions, not_recomputable
-from substrait_agg.refresh.cost_model import CostHistory, InputSize
+from substrait_agg.refresh.cost_model import (
+    RATIO,
+    RATIO_OF_JOINS,
+    CostHistory,
+    Estimate,
+    InputSize,
+)
 from substrait_agg.refresh.ownership import operators_with
 from substrait_agg.refresh.policies import RefreshPolicies
 
@@ -21,11 +27,13 @@ class Choice:
         operators: the operators that are computed again; the others are maintained by changes.
         reason: why, in a clause.
         measured: what its cost says: whether it is that of a full batch, and of how many bytes.
+        estimate: the estimated costs that were compared.
     """
 
     operators: frozenset[int] = NOTHING
     reason: str = ""
     measured: tuple[tuple[bool, int], ...] = ()
+    estimate: Estimate | None = None
 
 
 class RefreshChooser:
@@ -41,6 +49,9 @@ class RefreshChooser:
         self._full = operators_with(flow, policies, "full")
         self._auto = operators_with(flow, policies, "auto")
         self._obstacle = ""
+        joins = any(flow.operators[o].port_columns is not None for o in self._auto)
+        self._ratio = RATIO_OF_JOINS if joins else RATIO
+        self._all_full = len(self._full) == len(flow.operators)
         both = self._full | self._auto
         found = next(not_recomputable(flow, both, conditions), None) if self._auto else None
         if found is not None:
@@ -48,8 +59,8 @@ class RefreshChooser:
 
     @property
     def active(self) -> bool:
-        """Return whether a batch may compute operators again."""
-        return bool(self._full or (self._auto and not self._obstacle))
+        """Return whether there is anything to choose, or a reason to give."""
+        return bool(self._full or self._auto)
 
     def choose(self, history: CostHistory, size: InputSize | None, missing: str = "") -> Choice:
         """Choose for a batch.
@@ -60,21 +71,20 @@ class RefreshChooser:
             missing: a file of the input that no longer exists; empty if all do.
         """
         if not self._auto:
-            return Choice(self._full, "the policy is full" if self._full else "")
+            known = ((True, size.whole),) if size is not None and self._all_full else ()
+            return Choice(self._full, "full: the policy is full", known)
         if self._obstacle:
             return Choice(self._full, f"incremental: {self._obstacle}")
         if size is None or missing:
             return Choice(self._full, f"incremental: {missing or 'the input'} cannot be read again")
         incremental, full = ((False, size.batch),), ((True, size.whole),)
         if size.batch >= size.whole:
-            # Nothing is stored yet, so the cost is that of both ways.
-            return Choice(
-                self._full, "incremental: the batch has all input so far", (*incremental, *full)
-            )
-        found = history.estimate(size)
+            # Nothing is stored yet, so the cost is that of computing again.
+            return Choice(self._full, "incremental: the batch has all input so far", full)
+        found = CostHistory(history.costs, self._ratio).estimate(size)
         if found is None:
             return Choice(self._full, "incremental: no batch has been measured yet", incremental)
         times = f"{found.incremental / 1e6:.2f} s incremental, {found.full / 1e6:.2f} s full"
         if found.full < found.incremental:
-            return Choice(self._full | self._auto, f"full: estimated {times}", full)
-        return Choice(self._full, f"incremental: estimated {times}", incremental)
+            return Choice(self._full | self._auto, f"full: estimated {times}", full, found)
+        return Choice(self._full, f"incremental: estimated {times}", incremental, found)

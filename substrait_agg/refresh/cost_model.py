@@ -2,23 +2,28 @@
 
 A batch costs a fixed time and a time per byte of input that is read: the bytes of the batch if it
 is incremental, the bytes of all input so far if operators are computed again. Both lines are fitted
-to the past batches of the checkpoint. A way that has not been measured yet is guessed from the
-other one.
+to the past batches of the checkpoint, by least squares of relative errors. What the batches do not
+say comes from first guesses: they count as much as one measured batch, so they soon lose weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 REMEMBERED = 16
 """Costs of past batches that are remembered, of each way."""
 
-FULL_PER_INCREMENTAL = 0.7
-"""First guess of the time per byte of a full batch, for one of an incremental batch: nothing is
-looked up, nothing retracted and nothing merged."""
+RATIO, RATIO_OF_JOINS = 1.3, 2.5
+"""First guesses of the time per byte of an incremental batch, to that of computing again: it looks
+up stored groups, and retracts old rows. A join also reads the stored rows of its other side, and
+retracts and inserts all rows that match."""
 
-RECENT = 0.8
+NOISE, NOISE_COLD, DOUBT = 0.2, 0.6, 0.8
+"""Relative standard deviations of a measured batch, of the first one of a run, which compiles code
+and starts workers, and of a first guess."""
+
+RECENT = 0.85
 """Weight of a past batch, to that of the one after it."""
 
 
@@ -27,14 +32,17 @@ class BatchCost:
     """What a batch took.
 
     Attributes:
-        full: whether operators were computed again.
+        full: whether operators were computed again. The first batch of all counts as one: nothing
+            is stored yet.
         bytes: bytes of the input that was read.
         microseconds: time from reading the input to the commit.
+        cold: whether it was the first batch of a run.
     """
 
     full: bool
     bytes: int
     microseconds: int
+    cold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +63,15 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class CostHistory:
-    """The costs of past batches, oldest first."""
+    """The costs of past batches, oldest first.
+
+    Attributes:
+        costs: the costs.
+        ratio: first guess of the time per byte of an incremental batch, to that of computing again.
+    """
 
     costs: tuple[BatchCost, ...] = ()
+    ratio: float = RATIO
 
     def add(self, cost: BatchCost) -> CostHistory:
         """Return the history with one more batch; of each way, the newest `REMEMBERED` are kept."""
@@ -67,23 +81,21 @@ class CostHistory:
             if room[known.full]:
                 room[known.full] -= 1
                 kept.append(known)
-        return CostHistory(tuple(reversed(kept)))
+        return CostHistory(tuple(reversed(kept)), self.ratio)
 
     def estimate(self, size: InputSize) -> Estimate | None:
         """Estimate a batch; None if no batch has been measured."""
-        incremental, full = (_Line.through(self._of(full)) for full in (False, True))
-        if incremental is None and full is None:
+        if not self.costs:
             return None
-        if full is None and incremental is not None:
-            full = _Line(incremental.fixed, incremental.slope * FULL_PER_INCREMENTAL)
-        elif incremental is None and full is not None:
-            incremental = _Line(full.fixed, full.slope / FULL_PER_INCREMENTAL)
-        if incremental is None or full is None:
-            raise TypeError
+        batches = [cost for cost in self.costs if not cost.full]
+        again = [cost for cost in self.costs if cost.full]
+        least = min(cost.microseconds for cost in (*batches, *again))
+        warm = [cost for cost in batches if not cost.cold]
+        known = again if again and not (again[0].cold and len(again) == 1 and warm) else batches
+        slope = _slope(known, least) / (1 if known is again else self.ratio)
+        full = _fitted(again, fixed=least, slope=slope)
+        incremental = _fitted(batches, fixed=least, slope=full.slope * self.ratio)
         return Estimate(incremental.at(size.batch), full.at(size.whole))
-
-    def _of(self, full: bool) -> list[BatchCost]:
-        return [cost for cost in self.costs if cost.full == full]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +108,47 @@ class _Line:
     def at(self, size: int) -> float:
         return self.fixed + self.slope * size
 
-    @staticmethod
-    def through(costs: Sequence[BatchCost]) -> _Line | None:
-        """Return the line through measured costs: least squares, newer ones weigh more."""
-        if not costs:
-            return None
-        weights = [RECENT ** (len(costs) - 1 - i) for i in range(len(costs))]
-        total = sum(weights)
-        mean_x = sum(w * c.bytes for w, c in zip(weights, costs, strict=True)) / total
-        mean_y = sum(w * c.microseconds for w, c in zip(weights, costs, strict=True)) / total
-        pairs = list(zip(weights, costs, strict=True))
-        spread = sum(w * (c.bytes - mean_x) ** 2 for w, c in pairs)
-        joint = sum(w * (c.bytes - mean_x) * (c.microseconds - mean_y) for w, c in pairs)
-        through_zero = mean_y / max(mean_x, 1.0)
-        # Sizes that hardly differ say nothing about the slope.
-        slope = joint / spread if spread > (0.1 * mean_x) ** 2 * total else through_zero
-        slope = min(max(slope, 0.0), through_zero)
-        return _Line(mean_y - slope * mean_x, slope)
+
+def _slope(costs: Sequence[BatchCost], fixed: float) -> float:
+    """Return the time per byte of the greatest batch, beyond a fixed time of half the least one."""
+    greatest = max(costs, key=lambda cost: cost.bytes)
+    return max(greatest.microseconds - fixed / 2, 1.0) / max(greatest.bytes, 1)
+
+
+def _fitted(costs: Sequence[BatchCost], *, fixed: float, slope: float) -> _Line:
+    """Return the line with the least relative errors.
+
+    Args:
+        costs: measured costs, oldest first.
+        fixed: first guess of the fixed time.
+        slope: first guess of the time per byte.
+    """
+    # Each row is an equation: fixed * a + slope * b = c, divided by the deviation of c.
+    rows = [*_measured(costs), _guess(1.0, 0.0, fixed), _guess(0.0, 1.0, slope)]
+    aa, ab, bb = (sum(x * y for x, y in pairs) for pairs in _products(rows))
+    ac, bc = (sum(row[i] * row[2] for row in rows) for i in (0, 1))
+    determinant = aa * bb - ab * ab
+    found = _Line((ac * bb - bc * ab) / determinant, (bc * aa - ac * ab) / determinant)
+    if found.fixed >= 0 and found.slope >= 0:
+        return found
+    return _Line(0.0, bc / bb) if found.fixed < 0 else _Line(ac / aa, 0.0)
+
+
+_Row = tuple[float, float, float]
+
+
+def _products(rows: Sequence[_Row]) -> Iterable[list[tuple[float, float]]]:
+    for i, j in ((0, 0), (0, 1), (1, 1)):
+        yield [(row[i], row[j]) for row in rows]
+
+
+def _measured(costs: Sequence[BatchCost]) -> Iterable[_Row]:
+    for age, cost in enumerate(reversed(costs)):
+        time = max(cost.microseconds, 1)
+        weight = RECENT ** (age / 2) / ((NOISE_COLD if cost.cold else NOISE) * time)
+        yield weight, weight * cost.bytes, weight * time
+
+
+def _guess(a: float, b: float, value: float) -> _Row:
+    deviation = DOUBT * max(value, 1e-9)
+    return a / deviation, b / deviation, value / deviation

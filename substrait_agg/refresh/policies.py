@@ -21,19 +21,27 @@ class RefreshPolicies:
     Attributes:
         default: the policy of views that are not named.
         views: policy by name of view.
+        places: file and line of views that SQL scripts create, by name.
     """
 
     default: RefreshPolicy = DEFAULT
     views: Mapping[str, RefreshPolicy] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, view: str) -> RefreshPolicy:
         """Return the policy of a view."""
         return self.views.get(view, self.default)
 
-    def with_declared(self, declared: Mapping[str, str]) -> RefreshPolicies:
-        """Return the policies with those that SQL scripts declare; views of the option come first."""
+    def declared_by(self, plans: object) -> RefreshPolicies:
+        """Return the policies with those that the statements of a pipeline declare.
+
+        A policy that the option gives a view counts more than that of its statement, and that of
+        its statement more than the one that the option gives all views.
+        """
+        declared: Mapping[str, str] = getattr(plans, "refresh", {})
         known = {view: _policy(word, "refresh") for view, word in declared.items()}
-        return RefreshPolicies(self.default, {**known, **self.views})
+        places: Mapping[str, str] = getattr(plans, "places", {})
+        return RefreshPolicies(self.default, {**known, **self.views}, places)
 
     def check_views(self, names: Collection[str]) -> None:
         """Check that all views that have a policy exist.
@@ -52,12 +60,12 @@ class RefreshPolicies:
                 )
 
 
-def parse_refresh(given: str | Mapping[str, str]) -> RefreshPolicies:
+def parse_refresh(given: str | Mapping[str, str] | RefreshPolicies) -> RefreshPolicies:
     """Parse the option ``refresh``.
 
     Args:
-        given: ``POLICY``, or ``VIEW=POLICY`` texts, separated by commas; or policies by name of
-            view.
+        given: ``POLICY``, or ``VIEW=POLICY`` texts, separated by commas; policies by name of view;
+            or parsed policies.
 
     Raises:
         UsageError: OPTION_INVALID.
@@ -67,6 +75,8 @@ def parse_refresh(given: str | Mapping[str, str]) -> RefreshPolicies:
         >>> policies.of("totals"), policies.of("other")
         ('full', 'auto')
     """
+    if isinstance(given, RefreshPolicies):
+        return given
     if isinstance(given, Mapping):
         return RefreshPolicies(
             views={view: _policy(word, "refresh") for view, word in given.items()}

@@ -7,11 +7,12 @@ from pathlib import PurePath
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.plan.views import BoundViews
-from substrait_agg.explanation.explain import explain_plan
+from substrait_agg.explanation.explain import PastBatch, explain_plan
 from substrait_agg.explanation.mermaid import plan_mermaid
 from substrait_agg.explanation.text import plan_json, plan_text
 from substrait_agg.explanation.tree import ExplainedPlan
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
+from substrait_agg.refresh.policies import RefreshPolicies
 from substrait_agg.report.html.explain import plan_html
 
 STDIN = "-"
@@ -30,6 +31,8 @@ def explained(
     early: EarlyRetraction,
     name: str = "",
     static: Collection[tuple[str, ...]] = (),
+    policies: RefreshPolicies | None = None,
+    batches: Collection[PastBatch] = (),
 ) -> str:
     """Return the explanation of a plan in a format.
 
@@ -39,8 +42,10 @@ def explained(
         early: as in `explain_plan`.
         name: name of the plan's file for the title of the HTML page, or empty.
         static: the tables that are read once.
+        policies: as in `explain_plan`.
+        batches: as in `explain_plan`.
     """
-    tree = explain_plan(plan, early, static)
+    tree = explain_plan(plan, early, static, policies, batches)
     if format == "html":
         return plan_html(tree, "" if name == STDIN else PurePath(name).name)
     return _FORMS[format](tree)

@@ -79,7 +79,7 @@ class LocalRun:
         **options: Any,
     ) -> None:
         options.pop("spark", None)
-        given = RunOptions(**options)
+        given = RunOptions(**options).with_declared(plan)
         views = (
             bound_views(
                 {name: _bound_to_run(_loaded(one), sources, given) for name, one in plan.items()},

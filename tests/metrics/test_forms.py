@@ -12,9 +12,20 @@ from pathlib import Path
 import pytest
 
 from substrait_agg.errors import UsageError
-from substrait_agg.metrics import METRICS, OperatorProgress, Progress, SinkProgress, TreeSize
+from substrait_agg.metrics import (
+    METRICS,
+    OperatorProgress,
+    Progress,
+    SinkProgress,
+    TreeSize,
+)
 from substrait_agg.metrics.files import MetricsFile, metrics_line, prometheus_text
-from substrait_agg.metrics.progress import BATCH_SECONDS, END_OF_INPUT, ViewProgress
+from substrait_agg.metrics.progress import (
+    BATCH_SECONDS,
+    END_OF_INPUT,
+    RefreshProgress,
+    ViewProgress,
+)
 from substrait_agg.metrics.summary import progress_line, status_line, watermark_text
 from substrait_agg.notices import Notice
 from tests.metrics.text_format import parse
@@ -35,6 +46,7 @@ FULL = Progress(
     views=(ViewProgress("revenue", 5),),
     target_seconds=2.0,
     limit_bytes=4096,
+    refresh=RefreshProgress(3, 1, "full: estimated 2.00 s incremental, 1.00 s full", 2.0, 1.0),
     sinks=(SinkProgress(HOSTILE, version=2, lag=1, delivered=3, failures=4, seconds=0.5),),
     started=1.5e9,
     committed=1.6e9,

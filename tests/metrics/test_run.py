@@ -24,7 +24,10 @@ pytestmark = pytest.mark.spark
 
 COLUMNS = {"k": "i64", "x": "i64"}
 FILES = 14
-UNKNOWN = {"watermark_seconds", "view_changes_total", "batch_target_seconds", "batch_limit_bytes"}
+UNKNOWN = {
+    "watermark_seconds", "view_changes_total", "batch_target_seconds", "batch_limit_bytes", "refreshes_total",
+    "refresh_estimate_seconds",
+}  # fmt: skip
 """What a run without a watermark or target duration does not know, and one whose view has no name."""
 
 

@@ -166,13 +166,17 @@ class RefreshRecord:
 
     Attributes:
         operators: the operators that were computed again.
-        reason: why.
+        reason: why; empty if no policy chooses.
         costs: measured costs of past batches.
+        incremental: estimated microseconds of an incremental batch; None without an estimate.
+        full: the same, if operators are computed again.
     """
 
     operators: tuple[int, ...] = ()
     reason: str = ""
     costs: tuple[BatchCost, ...] = ()
+    incremental: int | None = None
+    full: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,7 @@ class MicroBatches(Generic[Rows]):
         self._retention = retention
         self._refresh = refresh
         self._choice = Choice()
+        self._warm = False
         self._rebuild: Rebuild[Rows] | None = None
         self.clock = clock
         self._shown = shown_operators(flow)
@@ -554,14 +555,23 @@ class MicroBatches(Generic[Rows]):
     def _refresh_record(self) -> RefreshRecord:
         """Return how the batch was computed, with its cost and those of past batches."""
         last = RefreshRecord() if self._last is None else self._last.refresh
+        choice = self._choice
+        found = choice.estimate
         return RefreshRecord(
-            tuple(sorted(self._choice.operators)), self._choice.reason, self._costs(last.costs)
+            tuple(sorted(choice.operators)),
+            choice.reason,
+            self._costs(last.costs),
+            None if found is None else int(found.incremental),
+            None if found is None else int(found.full),
         )
 
     def _costs(self, known: tuple[BatchCost, ...]) -> tuple[BatchCost, ...]:
         history = CostHistory(known)
         for full, size in self._choice.measured:
-            history = history.add(BatchCost(full, size, self._tally.microseconds))
+            history = history.add(
+                BatchCost(full, size, self._tally.microseconds, cold=not self._warm)
+            )
+            self._warm = True
         return history.costs
 
     def _of_view(self, view: FlowView, results: Sequence[JobResult]) -> ViewVersion:

@@ -44,7 +44,7 @@ def refresh_chooser(
         not options.emit_policy.batch,
         dict(_unreadable(flow, sources)),
     )
-    check_policies(flow, policies, conditions, {})
+    check_policies(flow, policies, conditions)
     chooser = RefreshChooser(flow, policies, conditions)
     return chooser if chooser.active else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from substrait_agg.errors import SqlRefused
+from substrait_agg.sql_planner.pipelines.refresh_clauses import is_property
 from substrait_agg.sql_planner.script import Statement
 from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
 
@@ -74,8 +75,16 @@ def check_clauses(statement: Statement) -> Iterator[Token]:
         word = token.text.lower() if token.kind == "word" else ""
         if word in REFUSED and (depth == 0 or word in ("constraint", "expect")):
             raise _refused(statement, token, *REFUSED[word])
-        if depth == 0 and word in IGNORED and word not in SILENT:
+        if depth == 0 and word in IGNORED and word not in SILENT and not _is_known(token, found):
             yield token
+
+
+def _is_known(clause: Token, found: tuple[Token, ...]) -> bool:
+    """Return whether the table properties are only the refresh policy."""
+    if clause.text.lower() != "tblproperties":
+        return False
+    names = [token for token in found if token.start > clause.start][1:5]
+    return bool(names) and is_property(names[0]) and [t.text for t in names[1:]][-1:] == [")"]
 
 
 def _other(statement: Statement, found: tuple[Token, ...]) -> tuple[str, str]:

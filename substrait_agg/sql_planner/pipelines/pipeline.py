@@ -19,6 +19,7 @@ from substrait_agg.notices import notice
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.pipelines.clauses import check_clauses
+from substrait_agg.sql_planner.pipelines.refresh_clauses import declared_policy
 from substrait_agg.sql_planner.pipelines.stream_reads import relations_read, without_stream
 from substrait_agg.sql_planner.planning import declared_tables, plan_statement
 from substrait_agg.sql_planner.script import Statement, script_text, statements
@@ -36,6 +37,8 @@ class PlanSet(dict[str, Plan]):
     Attributes:
         temporary: the views that only other views read.
         configuration: Spark configuration of the pipeline.
+        refresh: refresh policies that statements declare, by name of view.
+        places: file and line of the statement of each view.
     """
 
     def __init__(
@@ -43,10 +46,14 @@ class PlanSet(dict[str, Plan]):
         plans: Mapping[str, Plan],
         temporary: frozenset[str],
         configuration: Mapping[str, str] | None = None,
+        refresh: Mapping[str, str] | None = None,
+        places: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(plans)
         self.temporary = temporary
         self.configuration = dict(configuration or {})
+        self.refresh = dict(refresh or {})
+        self.places = dict(places or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,16 @@ def plan_pipeline(scripts: Mapping[str, str], columns_of: ColumnsOf) -> PlanSet:
         types = [type_.as_nullable() for type_ in bound.root.types]
         tables[view.name] = arrow_schema(bound.names, types)
         plans[view.name] = plan
-    return PlanSet(plans, frozenset(view.name for view in views.values() if view.temporary))
+    found = list(views.values())
+    policies = {view.name: declared_policy(view.statement) for view in found if not view.temporary}
+    return PlanSet(
+        plans,
+        frozenset(view.name for view in found if view.temporary),
+        refresh={name: policy for name, policy in policies.items() if policy is not None},
+        places={
+            view.name: f"{view.statement.file}:{view.statement.line}".lstrip(":") for view in found
+        },
+    )
 
 
 def _views(parsed: Sequence[Statement]) -> dict[str, _View]:

@@ -1,0 +1,47 @@
+"""The data and the table of the benchmark of refresh policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import substrait_agg as sa
+from benchmarks.crossover import DELTAS, HISTORY, QUERIES, SCHEMAS, ChangedTables, Pair, table
+from substrait_agg.refresh.cost_model import InputSize
+
+
+def test_a_batch_is_removed_again(tmp_path: Path) -> None:
+    tables = ChangedTables(tmp_path, 500)
+    for share in HISTORY:
+        assert tables.add(share) > 0
+    before, size = tables.live, tables.bytes
+    assert tables.add(3.0) + size == tables.bytes
+    for name, rows in tables.live.items():
+        with duckdb.connect() as connection:
+            files = f"FROM '{tmp_path / name}/*.parquet'"
+            weights = "sum(CASE op WHEN 'insert' THEN 1 ELSE -1 END)"
+            found = connection.execute(f"SELECT {weights} {files}").fetchone()
+            assert found == (rows.num_rows,)
+    tables.undo(before)
+    assert (tables.bytes, tables.live) == (size, before)
+
+
+@pytest.mark.parametrize("plan", QUERIES)
+def test_every_plan_is_valid(plan: str) -> None:
+    assert sa.sql(QUERIES[plan], SCHEMAS).bound().names
+    assert len(QUERIES) * len(DELTAS) == 40
+
+
+def test_a_choice_is_right_if_it_is_close_to_the_better_way() -> None:
+    size = InputSize(1, 2)
+    pairs = [
+        Pair("a", 0.3, 1.0, 0.9, "incremental", (1.0, 2.0), size, ()),
+        Pair("b", 0.3, 2.0, 0.9, "incremental", (1.0, 2.0), size, ()),
+        Pair("c", 0.3, 2.0, 0.9, "full", (2.0, 1.0), size, ()),
+    ]
+    assert [pair.right for pair in pairs] == [True, False, True]
+    assert table(pairs).endswith(
+        "2 of 3 choices are right (target 9 of 10: missed); full is faster in 3."
+    )

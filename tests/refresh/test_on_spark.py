@@ -1,0 +1,54 @@
+"""Full batches on Spark: the rows and changes of incremental batches, also after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+import substrait_agg as sa
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from tests.executors import ON_SPARK, drivers
+from tests.refresh.test_rebuild import QUERIES, chosen_at_random, tables_of
+from tests.refresh.test_rebuild import changes_of as changed
+from tests.views.brokerage import TABLES, Brokerage, sources, write
+
+
+@pytest.mark.parametrize(("query", "batches"), [("aggregate", 12), ("joins", 4)])
+def test_full_and_automatic_batches(
+    spark: SparkSession, tmp_path: Path, query: str, batches: int
+) -> None:
+    """The run starts again half way. Spark has compacted its log of files in the tenth batch."""
+    world = Brokerage(1)
+    plan = sa.sql(QUERIES[query], {name: TABLES[name] for name in TABLES if name in QUERIES[query]})
+    given = {name: spec for name, spec in sources(tmp_path).items() if name in QUERIES[query]}
+    policies = ("incremental", "full", "auto")
+    for number in range(batches):
+        write(tmp_path, number, world.batch(40))
+        if number + 1 not in (batches // 2, batches):
+            continue
+        for policy in policies:
+            with chosen_at_random(Random(number)):
+                sa.run(
+                    plan, given, checkpoint=tmp_path / policy, spark=spark, outputs=["none"], refresh=policy,
+                ).wait()  # fmt: skip
+    for policy in policies[1:]:
+        assert changed(tmp_path / policy) == changed(tmp_path / "incremental"), policy
+        assert sa.open_state(tmp_path / policy).verify().ok
+    last = Checkpoint(tmp_path / "full").newest_snapshot()
+    assert last is not None
+    assert last.version == batches
+    assert last.refresh.operators == tuple(range(len(last.operators)))
+
+
+def test_a_full_batch_in_spark_jobs(spark: SparkSession, tmp_path: Path) -> None:
+    given = {"trades": tables_of(tmp_path, 2, batches=3, rows=200)["trades"]}
+    plan = sa.sql(QUERIES["stacked"], {"trades": TABLES["trades"]})
+    for policy in ("incremental", "full"):
+        with drivers(ON_SPARK):
+            sa.run(
+                plan, given, checkpoint=tmp_path / policy, spark=spark, outputs=["none"], refresh=policy,
+            ).wait()  # fmt: skip
+    assert changed(tmp_path / "full") == changed(tmp_path / "incremental")
