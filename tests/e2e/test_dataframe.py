@@ -84,6 +84,13 @@ QUERIES: dict[str, Query] = {
     ),
     "dates": lambda t, _: t.groupBy(F.year("day").alias("year"), F.month("day").alias("month")).agg(F.sum("n"), F.max(F.dayofmonth("day"))),
     "in": lambda t, _: t.where(F.col("id").isin(1, 2, 3) | F.col("name").isNull()).select("id", "n"),
+    "in floats": lambda t, _: t.select(
+        "id", F.col("x").isin(2.5, 0.0, float("nan")).alias("a"), F.col("x").isin(F.col("n").cast("double"), F.lit(2.5)).alias("b"),
+        F.col("x").eqNullSafe(F.lit(None).cast("double")).alias("c"), F.col("x").eqNullSafe(float("nan")).alias("d"),
+        F.col("x").eqNullSafe(F.col("id").cast("double")).alias("e"), F.col("x").eqNullSafe(0.0).alias("f"),
+    ),
+    "rollup": lambda t, _: t.rollup("name", "ok").agg(F.sum("n").alias("s"), F.grouping_id().alias("g"), F.count("*").alias("c")),
+    "cube": lambda t, _: t.cube("ok", (F.col("id") % 2).alias("odd")).agg(F.max("price").alias("m"), F.grouping("ok").alias("g")),
     "distinct": lambda t, _: t.select("name", "ok").distinct(),
     "having": lambda t, _: t.groupBy("name").count().where("count > 1"),
     "expression of measures": lambda t, _: t.groupBy((F.col("id") % 2).alias("odd")).agg(
@@ -149,7 +156,8 @@ def test_views_equal_the_answers_of_spark(
 @pytest.mark.parametrize(
     ("query", "code"),
     [
-        (lambda t, _: t.rollup("name").count(), "DATAFRAME_RELATION"),
+        (lambda t, _: t.where("n > (SELECT avg(n) FROM sales)"), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.round("x", 1)), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.dropDuplicates(["name"]), "DATAFRAME_RELATION"),
         (lambda t, _: t.sparkSession.range(3), "DATAFRAME_RELATION"),
         (lambda t, _: t.groupBy("name").agg(F.collect_list("n")), "DATAFRAME_EXPRESSION"),

@@ -244,6 +244,16 @@ def _decimal_result(
     return decimal(precision, scale, nullable=nullable)
 
 
+def _shift_right(scope: Scope, tree: SparkTree) -> Typed:
+    value, count = _arguments(scope, tree)
+    return scope.call(
+        "arithmetic",
+        "shift_right",
+        (value, count),
+        SparkType(value.type.name, _nullable((value, count))),
+    )
+
+
 def _divide(scope: Scope, tree: SparkTree) -> Typed:
     left, right = _arguments(scope, tree)
     divisor = tree.children[1]
@@ -286,6 +296,9 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
         no_nan = scope.call("boolean", "not", (is_nan(b),), SparkType("boolean", b.type.nullable))
         return logic("or", plain, logic("and", is_nan(a), no_nan))
 
+    if name == "is_not_distinct_from":
+        same = _float_comparison(scope, tree, "equal", left, right)
+        return _null_safe(scope, same, left, right)
     if name == "equal":
         plain = scope.call("comparison", "equal", (left, right), type_)
         return logic("or", plain, logic("and", is_nan(left), is_nan(right)))
@@ -298,6 +311,16 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
     if name not in makers:
         raise not_supported(tree, "of floats")
     return makers[name]()
+
+
+def _null_safe(scope: Scope, same: Typed, left: Typed, right: Typed) -> Typed:
+    """Return whether values are equal or both null, given a comparison that may be null."""
+    type_ = SparkType("boolean", nullable=False)
+    never = Typed({"literal": {"boolean": False}}, type_)
+    equal = scope.call("comparison", "coalesce", (same, never), type_)
+    nulls = [scope.call("comparison", "is_null", (value,), type_) for value in (left, right)]
+    both = scope.call("boolean", "and", nulls, type_)
+    return scope.call("boolean", "or", (equal, both), type_)
 
 
 def _boolean(name: str) -> Callable[[Scope, SparkTree], Typed]:
@@ -403,7 +426,9 @@ def _in(scope: Scope, tree: SparkTree) -> Typed:
     if {option.type.name for option in options} != {value.type.name}:
         raise not_supported(tree, "of different types")
     if value.type.name in ("float", "double"):
-        raise not_supported(tree, "of floats")
+        # In a list of Substrait NaN equals nothing; in Spark it equals NaN.
+        same = [_float_comparison(scope, tree, "equal", value, option) for option in options]
+        return scope.call("boolean", "or", same, SparkType("boolean", _nullable(same)))
     body = {"value": value.message, "options": [option.message for option in options]}
     return Typed({"singularOrList": body}, SparkType("boolean", _nullable((value, *options))))
 
@@ -438,6 +463,7 @@ _EXPRESSIONS: dict[str, Callable[[Scope, SparkTree], Typed]] = {
     "Alias": lambda scope, tree: scope.typed(tree.children[0]),
     "And": _boolean("and"),
     "AttributeReference": _attribute,
+    "BitwiseAnd": _arithmetic("bitwise_and"),
     "CaseWhen": _case,
     "Cast": _cast,
     "Coalesce": _coalesce,
@@ -466,6 +492,7 @@ _EXPRESSIONS: dict[str, Callable[[Scope, SparkTree], Typed]] = {
     "Not": _boolean("not"),
     "Or": _boolean("or"),
     "Remainder": _arithmetic("modulus", division_type="TRUNCATE", **_ERROR),
+    "ShiftRight": _shift_right,
     "StartsWith": _text("starts_with", "boolean"),
     "Substring": _substring,
     "Subtract": _arithmetic("subtract", **_ERROR),

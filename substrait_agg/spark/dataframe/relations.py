@@ -185,6 +185,32 @@ def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
     )
 
 
+def _expand(tree: SparkTree, functions: Functions) -> Relation:
+    """Return every row once per projection, which is how Spark reads ROLLUP, CUBE and GROUPING SETS."""
+    below = _relation(tree.children[0], functions)
+    scope = _scope(functions, below.columns)
+    rows = [[scope.typed(tree_of(nodes)) for nodes in row] for row in tree.fields["projections"]]
+    width = len(below.columns)
+    outputs = [_output(column) for column in tree.expressions("output")]
+    nullable = [any(v.type.nullable for v in values) for values in zip(*rows, strict=True)]
+    columns = tuple(
+        replace(column, type=SparkType(column.type.name, found))
+        for column, found in zip(outputs, nullable, strict=True)
+    )
+    emit = {"emit": {"outputMapping": list(range(width, width + len(columns)))}}
+    inputs = [
+        {
+            "project": {
+                "common": emit,
+                "input": below.message,
+                "expressions": [v.message for v in row],
+            }
+        }
+        for row in rows
+    ]
+    return Relation({"set": {"inputs": inputs, "op": "SET_OP_UNION_ALL"}}, columns)
+
+
 def _distinct(tree: SparkTree, functions: Functions) -> Relation:
     below = _relation(tree.children[0], functions)
     if tree.kind == "Deduplicate":
@@ -296,6 +322,7 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, Functions], Relation]] = {
     "Aggregate": _aggregate,
     "Deduplicate": _distinct,
     "Distinct": _distinct,
+    "Expand": _expand,
     "Filter": _filter,
     "GlobalLimit": _limit,
     "Join": _join,
