@@ -195,7 +195,7 @@ def sql_views(
         scripts_in,
         scripts_of,
     )
-    from substrait_agg.sql_planner.pipelines.project import find_spec, read_spec
+    from substrait_agg.sql_planner.pipelines.project import find_spec, note_ignored, read_spec
 
     file = find_spec(text) if isinstance(text, Path) else None
     spec = None if file is None else read_spec(file)
@@ -203,6 +203,8 @@ def sql_views(
         scripts = scripts_in(text) if spec is None else scripts_of(spec.files, text)
     else:
         scripts = {"": text}
+    if spec is not None:
+        note_ignored(spec)
     configuration = {} if spec is None else spec.configuration
     columns_of = _columns_of(
         sources or {}, spark, {**configuration, **(conf or {})}, master, spark_log

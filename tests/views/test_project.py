@@ -45,6 +45,17 @@ def test_a_project_has_the_views_of_its_libraries(tmp_path: Path, named: str) ->
     assert checkpoint_of(str(path)) == "s3://b/n/substrait_agg"
 
 
+def test_a_field_that_has_no_effect_is_noted_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = project(tmp_path, f"{SPEC}database: lake\n")
+    assert checkpoint_of(str(file))
+    sa.sql_views(file, TABLES)
+    noted = [line for line in caplog.messages if "PIPELINE_FIELD_IGNORED" in line]
+    assert len(noted) == 1
+    assert "database" in noted[0]
+
+
 def test_a_checkpoint_is_kept_in_local_storage(tmp_path: Path) -> None:
     assert read_spec(project(tmp_path)).checkpoint == "/tmp/n/substrait_agg"
 

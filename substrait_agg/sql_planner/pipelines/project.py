@@ -43,6 +43,7 @@ class PipelineSpec:
         storage: folder or URL for the metadata of the pipeline.
         configuration: Spark configuration.
         files: the files with the definitions of its views.
+        ignored: fields that have no effect.
     """
 
     file: Path
@@ -50,6 +51,7 @@ class PipelineSpec:
     storage: str
     configuration: Mapping[str, str] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def checkpoint(self) -> str:
@@ -96,12 +98,6 @@ def read_spec(file: Path) -> PipelineSpec:
     for name, (key, _) in fields.items():
         if name not in _FIELDS:
             raise spec.refused(key, f"there is no field {name}", f"use {', '.join(_FIELDS)}")
-        if name in IGNORED:
-            notice(
-                "PIPELINE_FIELD_IGNORED",
-                f"{name} has no effect: it says where Spark stores the tables",
-                help="open a view with --name NAME, without catalog and database",
-            )
     for name in _REQUIRED:
         if name not in fields:
             raise spec.refused(root, f"the field {name} is missing", f"add {name}: ...")
@@ -117,7 +113,18 @@ def read_spec(file: Path) -> PipelineSpec:
         spec.configuration(fields["configuration"][1]) if "configuration" in fields else {}
     )
     name, storage = (spec.text(fields[n][1], n) for n in _REQUIRED)
-    return PipelineSpec(file, name, storage, configuration, files)
+    ignored = tuple(name for name in IGNORED if name in fields)
+    return PipelineSpec(file, name, storage, configuration, files, ignored)
+
+
+def note_ignored(spec: PipelineSpec) -> None:
+    """Log a notice for every field of a specification that has no effect."""
+    for name in spec.ignored:
+        notice(
+            "PIPELINE_FIELD_IGNORED",
+            f"{name} has no effect: it says where Spark stores the tables",
+            help="open a view with --name NAME, without catalog and database",
+        )
 
 
 class _SpecFile:
