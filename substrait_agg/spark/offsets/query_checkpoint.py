@@ -18,6 +18,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import writing
 from substrait_agg.commit.log.query_logs import children, lists_files, source_logs
 from substrait_agg.commit.log.saved_logs import load, save
+from substrait_agg.errors import StateRefused
 from substrait_agg.files.atomic_files import write_atomically
 from substrait_agg.files.download_cache import work_folder
 from substrait_agg.files.filesystem import filesystem
@@ -87,8 +88,15 @@ class _RestoredLogs:
         name_query(self.folder, self._store.identity)
         if last is None or last.query is None:
             return
-        for log in last.logs:
-            self._write(log.name, load(self._store.spark, log))
+        try:
+            for log in last.logs:
+                self._write(log.name, load(self._store.spark, log))
+        except StateRefused as error:
+            # A run that has continued meanwhile deletes the logs of earlier versions.
+            conflict = self._store.conflict(last.version + 1)
+            if conflict is None:
+                raise
+            raise conflict from error
         self._write(f"commits/{last.batch}", DONE.encode())
         self._saved.update(last.logs)
 
