@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from fsspec.implementations.memory import MemoryFileSystem
@@ -16,7 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from substrait_agg.errors import CommitConflict, SubstraitAggError
 from substrait_agg.files.filesystem import using
 from substrait_agg.spark.executors.executor import Executor
-from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
+from tests.crash.faulty_disk import WRITES, Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
     FIRST,
     Call,
@@ -29,6 +29,8 @@ from tests.crash.scenario import (
     run,
 )
 from tests.crash.settings import BATCHES, Setting
+
+T = TypeVar("T")
 
 MOST_RUNS = 4
 
@@ -267,16 +269,20 @@ def quick_sample(
 ) -> Iterator[tuple[Undisturbed, Case]]:
     """Take one error and one end, a kill or a sleep, of every operation on every kind of file; all others run in soak.
 
-    The modes take turns from one kind of file to the next.
+    The modes take turns from one kind of file to the next. A file that is written has every error.
     """
     points: dict[tuple[str, str], list[tuple[Undisturbed, Case]]] = {}
     for whole, case in chosen:
         point = case.strike.point
         points.setdefault((point.operation, point.what), []).append((whole, case))
-    for turn, every in enumerate(points.values()):
+    for turn, ((operation, _), every) in enumerate(points.items()):
         errors, ends = ([c for c in every if c[1].is_error == wanted] for wanted in (True, False))
-        for some in (errors, ends):
-            yield from some[turn % len(some) :][:1] if some else ()
+        yield from errors if operation in WRITES else _in_turn(errors, turn)
+        yield from _in_turn(ends, turn)
+
+
+def _in_turn(some: list[T], turn: int) -> list[T]:
+    return some[turn % len(some) :][:1] if some else []
 
 
 def run_case(case: Case, whole: Undisturbed) -> tuple[str, ...]:

@@ -32,7 +32,10 @@ def check_all(whole: Undisturbed, *, every_call: bool, every_caller: bool) -> No
         for case in evolving_cases(whole, every_call=every_call, every_caller=every_caller)
         if every_call or not is_sleeping_reader(case)
     ]
-    assert run_all(chosen if every_call else quick_sample(chosen), check_codes) > 40
+    if not every_call:
+        asleep = [c for c in chosen if c[1].strike.mode.startswith("sleeps")]
+        chosen = [*asleep, *quick_sample(c for c in chosen if c not in asleep)]
+    assert run_all(chosen, check_codes) > 40
 
 
 def test_the_scenario_goes_on_with_another_plan(whole: Undisturbed) -> None:
