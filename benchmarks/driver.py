@@ -1,7 +1,7 @@
 """Which calls the driver's own time of a batch goes to: everything that is not the Spark job.
 
 ``python -m benchmarks.driver --workload W3`` profiles the callback of our batches and prints calls and milliseconds
-per batch by function.
+of processor time per batch by function.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import cProfile
 import pstats
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ class Profiled:
     """
 
     def __init__(self) -> None:
-        self.stats = cProfile.Profile()
+        self.stats = cProfile.Profile(time.process_time)
         self.batches = 0
         self._seen = 0
         self._inner: Callable[..., None] = Run._work
@@ -86,7 +87,7 @@ def profile(workload: str, scale: float) -> Profiled:
 
 
 def show(profiled: Profiled, rows: int) -> None:
-    """Print, per function and batch: calls, milliseconds in it alone, milliseconds in it and below it."""
+    """Print, per function and batch: calls, milliseconds of processor time in it alone, milliseconds in it and below it."""
     stats = pstats.Stats(profiled.stats).stats  # type: ignore[attr-defined]
     ordered = sorted(stats.items(), key=lambda item: -item[1][3])
     print(f"{profiled.batches} batches; per batch:")

@@ -187,46 +187,6 @@ def consolidate(
     return _summed(Entries(hashes, chains, keys, shown, weights), groups)
 
 
-def consolidate_each(
-    layout: TreeLayout,
-    hashes: Hashes,
-    chains: CollisionIds,
-    columns: Sequence[pa.Array],
-    weights: Sequence[Weights],
-    places: npt.NDArray[np.int64],
-) -> list[Entries]:
-    """Consolidate rows with several columns of weights, which need one sort.
-
-    Args:
-        layout: layout of the trees.
-        hashes: hashes of the groups.
-        chains: collision ids of the groups.
-        columns: the values of the rows, one column per component.
-        weights: per tree, the weights of the rows.
-        places: ordinals of the groups of the rows, in order of hash and collision id.
-
-    Returns:
-        The entries of each tree, as those of `consolidate`.
-
-    Raises:
-        RunFailed: WEIGHT_OVERFLOW.
-    """
-    keys = encode(columns, layout.components)
-    order, first = sort_order([places], keys)
-    starts = np.flatnonzero(first)
-    chosen = order[starts]
-    of = places[chosen]
-    distinct = Entries(
-        hashes[of],
-        chains[of],
-        keys.take(chosen),
-        tuple(canonical(column) for column in take(columns, chosen)),
-        np.zeros(len(chosen), np.int64),
-    )
-    sums = (sum_runs_of_rows(column[order], starts) for column in weights)
-    return [distinct.take(np.flatnonzero(total), total[total != 0]) for total in sums]
-
-
 def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
     """Consolidate the entries of several runs (at least one), given newest first.
 

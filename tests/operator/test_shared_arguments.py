@@ -1,4 +1,4 @@
-"""Measures that differ only in their FILTER share exchanged columns and sorts, and keep their values."""
+"""Measures that differ only in their FILTER share exchanged columns, and keep their values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from substrait_agg.bind.bound import BoundMeasure, Call
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
-from substrait_agg.operator.aggregate import trees
 from substrait_agg.plan.types import BOOL
 from tests.operator import test_measures_model as model
 from tests.operator.measures_build import FLAG, OTHER, measure
@@ -47,7 +46,7 @@ def filtered(random: Random) -> tuple[BoundMeasure, ...]:
 @pytest.mark.parametrize("weight", model.WEIGHTS)
 @pytest.mark.parametrize("seed", seeds(4, 30))
 def test_measures_with_filters_equal_recomputation(
-    seed: int, weight: WeightKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, weight: WeightKind, tmp_path: Path
 ) -> None:
     """Random measures with random filters, tiny pages and slices, and hashes that collide."""
     random = Random(f"{weight} {seed}")
@@ -56,7 +55,6 @@ def test_measures_with_filters_equal_recomputation(
         node, tmp_path, random.choice((1, 2, 2**32)), page_rows=random.choice((1, 2, 5)),
         slice_rows=random.choice((2, 5, 1000)),
     )  # fmt: skip
-    monkeypatch.setattr(trees, "_WORTH_SHARING", random.choice((0, 1.5)))
     with model.small_limits(random):
         model.run(world, random)
 
@@ -74,17 +72,3 @@ def test_a_filtered_argument_is_not_exchanged_if_its_parts_are() -> None:
     value, condition = node.arguments[masked.argument]
     assert node.arguments[masked.value] == (value, None) == (column("text"), None)
     assert node.arguments[masked.condition] == (None, condition) == (None, FLAG)
-
-
-def test_trees_that_differ_in_their_filter_are_a_family() -> None:
-    """Trees of other values, other orders, or of elements of lists are not part of it."""
-    measures = (
-        measure("count", "text", distinct=True),
-        measure("count", "long", distinct=True),
-        measure("count", "text", distinct=True, filter_=FLAG),
-        measure("list", "text", order=("-long",)),
-        measure("list", "text", order=("long",)),
-        measure("list", "text", order=("long",), filter_=FLAG),
-    )
-    spec = operator_spec(node_of(("k0",), measures, "changelog"))
-    assert [tree.family for tree in spec.trees] == [0, 1, 0, 3, 4, 4]

@@ -74,9 +74,8 @@ def carry(digits: Digits) -> Digits:
     """Bring all digits but the highest into [-2^31, 2^31), in place, and return them."""
     for d in range(len(digits) - 1):
         up = (digits[d] + _HALF) >> _SHIFT
-        if up.any():  # the high digits of small numbers carry nothing
-            digits[d] -= up << _SHIFT
-            digits[d + 1] += up
+        digits[d] -= up << _SHIFT
+        digits[d + 1] += up
     return digits
 
 

@@ -58,8 +58,6 @@ def _emitted(
     weights: Int64s,
     rows: Indices,
 ) -> pa.Table:
-    columns = [*groups.keys, *values, pa.array(weights)]
-    if len(rows) < len(weights):
-        columns = take(columns, rows)
+    columns = [*take(groups.keys, rows), *take(values, rows), pa.array(weights[rows])]
     schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
     return pa.Table.from_arrays(columns, schema=schema)

@@ -48,8 +48,6 @@ from substrait_agg.operator.aggregate.trees import (
     GroupExtremes,
     TreeDelta,
     add_entries,
-    delta_of,
-    family_entries,
     moved_end,
     tree_delta,
 )
@@ -57,10 +55,10 @@ from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_valu
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, entries_tree
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader
-from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
+from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of, row_counts
 from substrait_agg.operator.numeric.delta import add_floats
-from substrait_agg.state.entries import Entries, consolidate_sorted
+from substrait_agg.state.entries import consolidate_sorted
 from substrait_agg.state.keys.rows import Mask, as_mask
 
 Int64s = npt.NDArray[np.int64]
@@ -263,7 +261,6 @@ def _tree_deltas(
     A tree of arrivals comes after the tree that it follows.
     """
     deltas: list[TreeDelta] = []
-    entries = _family_entries(spec, rows_in, groups, chains)
     moved: dict[tuple[int, bool], Arrivals] = {}
     place = (groups.hashes, chains, state.open_tree)
     for i, tree in enumerate(spec.trees):
@@ -280,35 +277,15 @@ def _tree_deltas(
         elif tree.extremes_only:
             rows, of = rows_in.rows, rows_in.groups
             deltas.append(extremes_delta(i, spec, rows, of, *place, version=state.version))
-        elif i in entries:
-            deltas.append(delta_of(i, entries[i], *place))
         else:
             deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
     return deltas
 
 
-def _family_entries(
-    spec: OperatorSpec, rows_in: AcceptedRows, groups: BatchGroups, chains: CollisionIds
-) -> dict[int, Entries]:
-    """Return the entries of the trees that differ from another one only in their filter."""
-    families: dict[int, dict[int, TreeSpec]] = {}
-    for i, tree in enumerate(spec.trees):
-        if tree.family is not None:
-            families.setdefault(tree.family, {})[i] = tree
-    entries: dict[int, Entries] = {}
-    for family in families.values():
-        if len(family) > 1:
-            entries |= family_entries(family, rows_in.rows, rows_in.of_row, groups.hashes, chains)
-    return entries
-
-
 def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
-    keep, used = len(old), len(delta)
-    while used > keep and not delta[used - 1].any():
-        used -= 1
-    total = exact.zeros(max(used, keep) + 1, old.shape[1])
-    total[:keep] = old
-    total[:used] += delta[:used]
+    keep = len(old)
+    total = exact.widen(delta, keep + 1).copy()
+    total[:keep] += old
     kept, lost = exact.narrow(exact.carry(total), keep)
     if lost.any():
         raise RunFailed(

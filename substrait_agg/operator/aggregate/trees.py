@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from substrait_agg.operator.measures.row_partials import Weights, split_accumula
 from substrait_agg.operator.measures.user_aggregates import with_computed
 from substrait_agg.operator.numeric.delta import FloatDigits, fixed_digits, float_digits
 from substrait_agg.required import required
-from substrait_agg.state.entries import Entries, TreeLayout, consolidate, consolidate_each
+from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import compare, encode
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, as_mask, take, whole
 from substrait_agg.state.ordered import OrderedTree
@@ -81,60 +81,13 @@ def tree_delta(
     return delta_of(ordinal, entries, hashes, chains, open_tree)
 
 
-def family_entries(
-    family: Mapping[int, TreeSpec],
-    slice_: pa.Table,
-    of_row: Indices,
-    hashes: Hashes,
-    chains: CollisionIds,
-) -> dict[int, Entries]:
-    """Return the rows of a slice as entries of trees with the same values, which are sorted once.
-
-    Args:
-        family: trees of one family (`TreeSpec.family`) by ordinal.
-        slice_: as for `tree_delta`, as the other arguments.
-        of_row: the group of each row.
-        hashes: per group.
-        chains: collision id per group.
-
-    Raises:
-        RunFailed: WEIGHT_OVERFLOW.
-    """
-    kept = {i: contributes(tree, slice_) for i, tree in family.items()}
-    union = np.logical_or.reduce(list(kept.values()))
-    rows = np.flatnonzero(union)
-    if sum(map(np.count_nonzero, kept.values())) < _WORTH_SHARING * len(rows):
-        return {
-            i: slice_entries(tree, slice_, of_row, hashes, chains) for i, tree in family.items()
-        }
-    spec = next(iter(family.values()))
-    columns = [
-        pc.coalesce(*(whole(slice_, f"x{a}") for a in dict.fromkeys(arguments)))
-        for arguments in zip(*(tree.arguments for tree in family.values()), strict=True)
-    ]
-    weights, of = _weights(slice_)[rows], of_row[rows]
-    sums = consolidate_each(
-        spec.layout, hashes, chains, typed(spec, take(columns, rows)),
-        [np.where(mask[rows], weights, np.int64(0)) for mask in kept.values()], of,
-    )  # fmt: skip
-    return dict(zip(family, sums, strict=True))
-
-
-_WORTH_SHARING = 1.5
-"""How many times as many rows the trees of a family need together, to be sorted as one."""
-
-
-def _weights(slice_: pa.Table) -> Int64s:
-    return np.asarray(pc.fill_null(whole(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False))
-
-
 def slice_entries(
     spec: TreeSpec, slice_: pa.Table, of_row: Indices, hashes: Hashes, chains: CollisionIds
 ) -> Entries:
     """Return the rows of a slice as entries of a tree; arguments and errors as `tree_delta`."""
     rows = contributing(spec, slice_)
     columns = [whole(slice_, f"x{a}").take(pa.array(rows)) for a in spec.arguments]
-    weights = _weights(slice_)[rows]
+    weights = pc.fill_null(whole(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
     of = of_row[rows]
     if spec.elements:
         parents = pc.list_parent_indices(columns[0]).to_numpy()
@@ -169,18 +122,13 @@ def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None =
         slice_: the rows.
         names: columns of the tree's components, if they are not its arguments.
     """
-    return np.flatnonzero(contributes(spec, slice_, names))
-
-
-def contributes(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = None) -> Mask:
-    """Return a mask of the rows that contribute to a tree; arguments as `contributing`."""
     weight = whole(slice_, WEIGHT)
     keep = pc.fill_null(pc.not_equal(weight, 0), False)
     columns = names or [f"x{a}" for a in spec.arguments]
     needed = [columns[i] for i in spec.skipped]
     for name in [*needed, *([f"x{spec.present}"] if spec.present is not None else [])]:
         keep = pc.and_(keep, pc.is_valid(whole(slice_, name)))
-    return as_mask(keep)
+    return np.flatnonzero(as_mask(keep))
 
 
 def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Digits:

@@ -16,7 +16,6 @@ from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     ARRIVAL_POSITION,
-    COMPUTED,
     ArrivalTree,
     Forget,
     MeasureState,
@@ -156,8 +155,6 @@ class TreeSpec:
             group row.
         partial: whether delta rows may contain the extremes of the rows they sum up
             (`operator.numeric.delta`).
-        family: ordinal of the first tree with the same values, which may differ only in the filter;
-            None if the tree is not built from rows alone.
     """
 
     layout: TreeLayout
@@ -168,7 +165,6 @@ class TreeSpec:
     follows: ArrivalTree | None = None
     extremes_only: bool = False
     partial: bool = False
-    family: int | None = None
 
     @property
     def by_arrival(self) -> bool:
@@ -506,8 +502,8 @@ def group_fields(node: Node) -> dict[str, Any]:
         "weight": node.weight,
         "is_global": not node.key_types,
         "trees": tuple(
-            _tree(tree, node.arguments, family, whole=node.stores_whole_rows(i))
-            for i, (tree, family) in enumerate(zip(node.trees, _families(node), strict=True))
+            _tree(tree, node.arguments, whole=node.stores_whole_rows(i))
+            for i, tree in enumerate(node.trees)
         ),
         "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
         "computed": tuple(map(_computed_spec, node.computed)),
@@ -589,32 +585,9 @@ def masked_arguments(
     )
 
 
-def _families(node: Node) -> list[int | None]:
-    """Return per tree the first tree with the same values, None for trees that are built alone."""
-    first: dict[object, int] = {}
-    families: list[int | None] = []
-    for i, tree in enumerate(node.trees):
-        alone = tree.elements or tree.follows is not None or tree.extremes_only or i == node.guard
-        if alone or any(c.argument < 0 or c.argument >= COMPUTED for c in tree.components):
-            families.append(None)
-            continue
-        values = tuple(
-            (_value_of(node, c.argument), c.descending, c.nulls_first) for c in tree.components
-        )
-        families.append(first.setdefault((values, tree.skipped), i))
-    return families
-
-
-def _value_of(node: Node, argument: int) -> object:
-    """Return what arguments with the same value have in common; nested ones are not put together."""
-    value, _ = node.arguments[argument]
-    return argument if value is None or pa.types.is_nested(to_arrow(value.type)) else repr(value)
-
-
 def _tree(
     tree: ValueTree,
     arguments: tuple[tuple[Expr | None, Expr | None], ...],
-    family: int | None,
     *,
     whole: bool,
 ) -> TreeSpec:
@@ -649,5 +622,4 @@ def _tree(
         tree.follows,
         tree.extremes_only,
         tree.partial,
-        family,
     )
