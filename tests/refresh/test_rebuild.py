@@ -212,3 +212,24 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
         assert last is not None
         assert (last.refresh.operators, last.version) == ((), 2)
         assert "0000.parquet" in last.refresh.reason
+
+
+@pytest.mark.parametrize("policy", ["full", "auto"])
+def test_a_run_that_dies_before_its_commit(tmp_path: Path, policy: str) -> None:
+    """The batch is computed again from the previous version; nothing of the first attempt stays."""
+    given = {"trades": tables_of(tmp_path, 6, batches=4)["trades"]}
+    plan = sa.sql(QUERIES["stacked"], {"trades": TABLES["trades"]})
+    run(plan, given, checkpoint=tmp_path / "i", outputs=["none"]).wait()
+    options: dict[str, Any] = {"checkpoint": tmp_path / "c", "outputs": ["none"], "refresh": policy}
+    with chosen_at_random(Random(1)):
+        for _ in range(4):
+            started = LocalRun(plan, given, **options)
+            with (
+                patch.object(Checkpoint, "publish", side_effect=KeyboardInterrupt),
+                pytest.raises(KeyboardInterrupt),
+            ):
+                started.batch()
+            assert LocalRun(plan, given, **options).batch()
+        run(plan, given, **options).wait()
+    assert changes_of(tmp_path / "c") == changes_of(tmp_path / "i")
+    assert sa.open_state(tmp_path / "c").verify().ok
