@@ -118,8 +118,8 @@ def sql(
 
     Raises:
         SqlRefused: the text cannot be planned: SQL_SYNTAX, SQL_STATEMENTS, SQL_TABLE_UNKNOWN,
-            SQL_COLUMN_UNKNOWN, SQL_FUNCTION_UNKNOWN, SQL_TYPES, SQL_NOT_DETERMINISTIC, SQL_NOT_IN
-            or SQL_NOT_PLANNED; `line`, `column` and `excerpt` say where.
+            SQL_COLUMN_UNKNOWN, SQL_FUNCTION_UNKNOWN, SQL_TYPES, SQL_NOT_DETERMINISTIC, SQL_NOT_IN,
+            SQL_NOT_MAINTAINED or SQL_NOT_PLANNED; `line`, `column` and `excerpt` say where.
         InputRefused: the columns of a source are not known, such as SOURCE_TYPES_UNKNOWN.
         UsageError: DATAFUSION_MISSING; FILE_NOT_FOUND or FILE_NOT_READABLE for a path.
 
@@ -133,12 +133,14 @@ def sql(
     """
     columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
     from substrait_agg.sql_planner.errors import with_sources
+    from substrait_agg.sql_planner.pipelines.clauses import check_script
     from substrait_agg.sql_planner.planning import plan_script
     from substrait_agg.sql_planner.script import script_text
 
     file = str(text) if isinstance(text, Path) else ""
     script = script_text(text) if isinstance(text, Path) else text
     try:
+        check_script(script, file)
         return plan_script(script, columns_of, file)
     except SqlRefused as error:
         raise with_sources(error, sources or ()) from error.__cause__

@@ -8,6 +8,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.rewrite import table_reads
+from substrait_agg.sql_planner.pipelines.clauses import check_script
 from substrait_agg.sql_planner.planning import plan_query, plan_statement
 from substrait_agg.sql_planner.script import statements
 
@@ -98,6 +99,41 @@ def test_an_error_in_a_script_has_the_place_in_the_script() -> None:
     with pytest.raises(sa.SqlRefused) as caught:
         plan_statement(statements(script, "s.sql")[1], TABLES)
     assert caught.value.path == "s.sql:3:10"
+
+
+@pytest.mark.parametrize(
+    ("clause", "column"),
+    [
+        ("(CONSTRAINT positive EXPECT (a > 0) ON VIOLATION DROP ROW)", 16),
+        ("SCHEDULE EVERY 1 HOUR", 15),
+        ("REFRESH POLICY FULL", 23),
+        ("TBLPROPERTIES ('substrait_agg.refresh_policy' = 'full')", 30),
+    ],
+)
+def test_a_script_of_one_view_ignores_no_clause_that_a_pipeline_honours_or_refuses(
+    clause: str, column: int
+) -> None:
+    script = f"CREATE TABLE t (a int);\nCREATE VIEW v {clause} AS SELECT a FROM t"
+    with pytest.raises(sa.SqlRefused) as caught:
+        check_script(script, "s.sql")
+    assert caught.value.code == "SQL_NOT_MAINTAINED"
+    assert caught.value.path == f"s.sql:2:{column}"
+    assert caught.value.help
+
+
+def test_clauses_that_say_how_spark_stores_a_view_have_no_effect_in_a_script() -> None:
+    check_script(
+        "CREATE TABLE t (a int);\nCREATE VIEW v COMMENT 'x' USING parquet AS SELECT a FROM t"
+    )
+
+
+def test_a_script_with_an_expectation_is_refused_as_a_whole() -> None:
+    script = (
+        "CREATE TABLE t (a int); CREATE VIEW v (CONSTRAINT c EXPECT (a > 0)) AS SELECT a FROM t"
+    )
+    with pytest.raises(sa.SqlRefused) as caught:
+        sa.sql(script)
+    assert caught.value.code == "SQL_NOT_MAINTAINED"
 
 
 def test_plans_are_valid_in_strict_mode_and_the_same_each_time() -> None:

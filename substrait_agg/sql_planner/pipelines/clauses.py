@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from substrait_agg.errors import SqlRefused
-from substrait_agg.sql_planner.pipelines.refresh_clauses import is_property
-from substrait_agg.sql_planner.script import Statement
+from substrait_agg.sql_planner.pipelines.refresh_clauses import declared_policy, is_property
+from substrait_agg.sql_planner.script import Statement, statements
 from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
 
 IGNORED: dict[str, str] = {
@@ -77,6 +77,28 @@ def check_clauses(statement: Statement) -> Iterator[Token]:
             raise _refused(statement, token, *REFUSED[word])
         if depth == 0 and word in IGNORED and word not in SILENT and not _is_known(token, found):
             yield token
+
+
+def check_script(text: str, file: str = "") -> None:
+    """Check the clauses of views in a script that is not a pipeline.
+
+    Raises:
+        SqlRefused: SQL_NOT_MAINTAINED: a clause changes the rows of the view, or declares a refresh
+            policy, which a plan cannot have; SQL_SYNTAX.
+    """
+    for statement in statements(text, file):
+        if statement.kind != "create_view":
+            continue
+        for _ in check_clauses(statement):
+            pass
+        if declared_policy(statement) is not None:
+            found = tokens(statement.text, statement.file)
+            raise _refused(
+                statement,
+                next(t for t in found if t.is_word("policy") or is_property(t)),
+                "a refresh policy is declared for the views of a pipeline, and this script has one view",
+                "remove it and give the policy by --refresh",
+            )
 
 
 def _is_known(clause: Token, found: tuple[Token, ...]) -> bool:
