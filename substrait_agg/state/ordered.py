@@ -249,6 +249,16 @@ class OrderedTree:
             total += weight_before(window, _place(window, positions))
         return total
 
+    def extra_weights_before(
+        self, hashes: Hashes, chains: CollisionIds, positions: Positions
+    ) -> Weights:
+        """Return per group what the batch's additions change in the sum of `weights_before`."""
+        total = np.zeros(len(hashes), np.int64)
+        if self._extra is not None and len(self._extra):
+            window = RowRange(self._runs[0], *self._runs[0].groups(hashes, chains))
+            total += weight_before(window, _place(window, positions))
+        return total
+
     def at_ranks(
         self, hashes: Hashes, chains: CollisionIds, groups: Indices, ranks: Indices
     ) -> tuple[Mask, tuple[pa.Array, ...]]:
@@ -329,10 +339,11 @@ class OrderedTree:
 
 def _place(window: RowRange, positions: Positions) -> Indices:
     """Return the first place of each row range that is not before a position."""
-    before, after = (
-        window.run.bounds(window.low, window.high, positions.keys, right=right)
-        for right in (False, True)
-    )
+    bounds: dict[bool, Indices] = {
+        right: window.run.bounds(window.low, window.high, positions.keys, right=right)
+        for right in np.unique(positions.after).tolist()
+    }
+    after, before = bounds.get(True, window.high), bounds.get(False, window.high)
     return np.where(positions.end, window.high, np.where(positions.after, after, before))
 
 

@@ -6,6 +6,7 @@ places at once, page by page, and read only the pages concerned.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -247,6 +248,8 @@ class OrderedRun:
 def _bounds_in_page(
     stored: EncodedKeys, low: Indices, high: Indices, keys: EncodedKeys, *, right: bool
 ) -> Indices:
+    if len(keys) == 1:
+        return np.array([_bound_of_one(stored, int(low[0]), int(high[0]), keys, right=right)])
     whole = len(stored.words) == 1 and stored.rest is None
     if (low == low[0]).all() and (high == high[0]).all():
         # With a single range, search the first word for all keys at once.
@@ -256,6 +259,21 @@ def _bounds_in_page(
         low = start + np.searchsorted(word, keys.words[0], "left")
         high = start + np.searchsorted(word, keys.words[0], "right")
     return bisect(low, high, lambda at, i: before(stored, at, keys, i, or_equal=right))
+
+
+def _bound_of_one(
+    stored: EncodedKeys, low: int, high: int, keys: EncodedKeys, *, right: bool
+) -> int:
+    """Return the bound of one key: a view without groups has one, and arrays cost more than values."""
+    for word, wanted in zip(stored.words, keys.words, strict=True):
+        equal = word[low:high]
+        first, end = (int(np.searchsorted(equal, wanted[0], s)) for s in ("left", "right"))
+        low, high = low + first, low + end
+    if stored.rest is None or keys.rest is None:
+        return high if right else low
+    rest, last = stored.rest, keys.rest[0].as_py()
+    search = bisect_right if right else bisect_left
+    return low + search(range(low, high), last, key=lambda place: rest[place].as_py())
 
 
 def bisect(low: Indices, high: Indices, passed: Callable[[Indices, Indices], Mask]) -> Indices:

@@ -168,8 +168,9 @@ def _shown_between(
     entries, change = found
     owners, now = entries.owners, entries.weights
     at = (groups.hashes, groups.collision_ids, low)
-    before = groups.old.weights_before(*at)[owners] + sums_before(owners, now - change)
-    after = groups.new.weights_before(*at)[owners] + sums_before(owners, now)
+    below = groups.old.weights_before(*at)
+    before = below[owners] + sums_before(owners, now - change)
+    after = (below + groups.new.extra_weights_before(*at))[owners] + sums_before(owners, now)
     differ = ranks.shown(after, now) - ranks.shown(before, now - change)
     some = np.flatnonzero(differ)
     return RowChanges(owners[some], entries.payload(some), differ[some])
