@@ -1,13 +1,16 @@
-"""Apply linear steps to Arrow rows."""
+"""Apply linear steps to Arrow rows, and make the input rows of operators."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from substrait_agg.evaluation.columns import null_unless
 from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.flow.graph.graph import FilterStep, Step
+from substrait_agg.flow.graph.nodes import Argument, Node
 
 
 def supports_steps(steps: Sequence[Step]) -> bool:
@@ -60,3 +63,31 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     chunks = column.combine_chunks()
     return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
+
+
+def argument_values(argument: Argument, columns: Sequence[pa.Array], rows: int) -> pa.Array:
+    """Return the values of an argument; null where its filter is not true."""
+    value, condition = argument
+    result = pa.repeat(pa.scalar(True), rows) if value is None else evaluate(value, columns, rows)
+    if condition is None:
+        return result
+    return null_unless(pc.fill_null(evaluate(condition, columns, rows), False), result)
+
+
+def with_sets(rows: pa.Table, node: Node) -> pa.Table:
+    """Return the rows once per grouping set, with null in the keys outside of the set.
+
+    Rows that have the index of their set already stay as they are.
+    """
+    if not node.sets or f"k{len(node.keys)}" in rows.column_names:
+        return rows
+    names, parts = [f"k{i}" for i in range(len(node.keys))], []
+    for index, inside in enumerate(node.sets):
+        part = rows
+        for i, name in enumerate(names):
+            if i not in inside:
+                place = part.column_names.index(name)
+                part = part.set_column(place, name, pa.nulls(part.num_rows, part.field(name).type))
+        number = pa.repeat(pa.scalar(index, pa.int32()), part.num_rows)
+        parts.append(part.add_column(len(names), f"k{len(names)}", number))
+    return pa.concat_tables(parts)

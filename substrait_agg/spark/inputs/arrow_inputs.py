@@ -17,14 +17,19 @@ import pyarrow.parquet as pq
 from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.runtime.task import MURMUR, OTHER
-from substrait_agg.evaluation.columns import null_unless
 from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.evaluation.hashes import LOW_31_BITS, can_hash, murmur3, normalised, xxhash64
-from substrait_agg.evaluation.steps import apply_steps, supports_steps, whole
+from substrait_agg.evaluation.steps import (
+    apply_steps,
+    argument_values,
+    supports_steps,
+    whole,
+    with_sets,
+)
 from substrait_agg.evaluation.times import DAY
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
-from substrait_agg.flow.graph.nodes import Argument, Node
+from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import PORT, TIME, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.plan.arrow import to_arrow
@@ -105,7 +110,7 @@ def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
     first = sum(len(other.arguments) for other in node.inputs[: branch.port])
     prepared = {f"k{i}": evaluate(key, columns, count) for i, key in enumerate(port.keys)}
     for i, argument in enumerate(port.arguments, first):
-        prepared[f"x{i}"] = _argument(argument, columns, count)
+        prepared[f"x{i}"] = argument_values(argument, columns, count)
     if node.weight != "append_only":
         prepared[WEIGHT] = whole(rows.column(WEIGHT))
     if node.timed:
@@ -114,14 +119,6 @@ def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
         prepared[PORT] = pa.repeat(pa.scalar(branch.port, pa.int8()), count)
     table = pa.table(prepared or {"x": pa.repeat(pa.scalar(True), count)})
     return with_sets(table, node)
-
-
-def _argument(argument: Argument, columns: Sequence[pa.Array], rows: int) -> pa.Array:
-    value, condition = argument
-    result = pa.repeat(pa.scalar(True), rows) if value is None else evaluate(value, columns, rows)
-    if condition is None:
-        return result
-    return null_unless(pc.fill_null(evaluate(condition, columns, rows), False), result)
 
 
 def _micros(column: pa.ChunkedArray, type_: Type) -> pa.Array:
@@ -137,25 +134,6 @@ def _time(rows: pa.Table) -> pa.Array:
     if TIME not in rows.column_names:
         return pa.repeat(forever, rows.num_rows)
     return pc.fill_null(whole(rows.column(TIME)), forever)
-
-
-def with_sets(rows: pa.Table, node: Node) -> pa.Table:
-    """Return the rows once per grouping set, with null in the keys outside of the set.
-
-    Rows that have the index of their set already stay as they are.
-    """
-    if not node.sets or f"k{len(node.keys)}" in rows.column_names:
-        return rows
-    names, parts = [f"k{i}" for i in range(len(node.keys))], []
-    for index, inside in enumerate(node.sets):
-        part = rows
-        for i, name in enumerate(names):
-            if i not in inside:
-                place = part.column_names.index(name)
-                part = part.set_column(place, name, pa.nulls(part.num_rows, part.field(name).type))
-        number = pa.repeat(pa.scalar(index, pa.int32()), part.num_rows)
-        parts.append(part.add_column(len(names), f"k{len(names)}", number))
-    return pa.concat_tables(parts)
 
 
 def with_hashes(tables: Sequence[pa.Table], spec: InputSpec) -> pa.Table:

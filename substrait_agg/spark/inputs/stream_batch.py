@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.evaluation.steps import whole
+from substrait_agg.evaluation.steps import whole, with_sets
 from substrait_agg.flow.graph.graph import Branch, TableOrigin
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import WEIGHT
@@ -28,7 +28,6 @@ from substrait_agg.spark.inputs.arrow_inputs import (
     can_exchange,
     can_prepare,
     prepared_rows,
-    with_sets,
 )
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.session.errors import SPARK_ERRORS

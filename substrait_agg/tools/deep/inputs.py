@@ -6,14 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Expr
-from substrait_agg.evaluation.columns import null_unless
 from substrait_agg.evaluation.expressions import evaluate, supports
-from substrait_agg.evaluation.steps import apply_steps, supports_steps, whole
+from substrait_agg.evaluation.steps import (
+    apply_steps,
+    argument_values,
+    supports_steps,
+    whole,
+    with_sets,
+)
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin
-from substrait_agg.flow.graph.nodes import Argument, Node, Port
+from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
@@ -81,7 +85,7 @@ def port_rows(node: Node, branch: Branch, rows: Iterable[pa.Table]) -> Iterator[
     for part in rows:
         stepped = apply_steps(part, branch.steps, carried=(WEIGHT,))
         if stepped.num_rows:
-            yield _of_sets(_prepared(port, stepped), node)
+            yield with_sets(_prepared(port, stepped), node)
 
 
 def _prepared(port: Port, rows: pa.Table) -> pa.Table:
@@ -89,33 +93,8 @@ def _prepared(port: Port, rows: pa.Table) -> pa.Table:
     columns = [whole(rows.column(name)) for name in rows.column_names if name != WEIGHT]
     made = {f"k{i}": canonical(evaluate(key, columns, count)) for i, key in enumerate(port.keys)}
     for i, argument in enumerate(port.arguments):
-        made[f"x{i}"] = canonical(_argument(argument, columns, count))
+        made[f"x{i}"] = canonical(argument_values(argument, columns, count))
     return pa.table({**made, WEIGHT: whole(rows.column(WEIGHT))})
-
-
-def _argument(argument: Argument, columns: Sequence[pa.Array], rows: int) -> pa.Array:
-    value, condition = argument
-    result = pa.repeat(pa.scalar(True), rows) if value is None else evaluate(value, columns, rows)
-    if condition is None:
-        return result
-    return null_unless(pc.fill_null(evaluate(condition, columns, rows), False), result)
-
-
-def _of_sets(rows: pa.Table, node: Node) -> pa.Table:
-    """Return the rows once per grouping set, with null in the keys outside of the set."""
-    if not node.sets:
-        return rows
-    parts = []
-    for index, inside in enumerate(node.sets):
-        part = rows
-        for i in range(len(node.keys)):
-            if i not in inside:
-                place = part.column_names.index(f"k{i}")
-                nulls = pa.nulls(part.num_rows, part.column(place).type)
-                part = part.set_column(place, f"k{i}", nulls)
-        number = pa.repeat(pa.scalar(index, pa.int32()), part.num_rows)
-        parts.append(part.append_column(f"k{len(node.keys)}", number))
-    return pa.concat_tables(parts)
 
 
 def origin_types(branch: Branch) -> tuple[Type, ...]:
