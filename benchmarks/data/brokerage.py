@@ -120,7 +120,7 @@ def write_changes(folder: Path, number: int, changes: dict[str, pa.Table]) -> No
 
 
 def write_tables(folder: Path, world: Brokerage) -> None:
-    """Write the present rows of each table, in place of those that are there."""
+    """Write the current rows of each table and replace its file."""
     for name, rows in world.rows.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         pq.write_table(rows, folder / name / "rows.parquet")
