@@ -19,27 +19,26 @@ class RefreshPolicies:
     """The refresh policy of each view.
 
     Attributes:
-        default: the policy of views that are not named.
+        default: the policy of views that are not named; None for the general default.
         views: policy by name of view.
         places: file and line of views that SQL scripts create, by name.
     """
 
-    default: RefreshPolicy = DEFAULT
+    default: RefreshPolicy | None = None
     views: Mapping[str, RefreshPolicy] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, view: str) -> RefreshPolicy:
         """Return the policy of a view."""
-        return self.views.get(view, self.default)
+        return self.views.get(view) or self.default or DEFAULT
 
     def declared_by(self, plans: object) -> RefreshPolicies:
-        """Return the policies with those that the statements of a pipeline declare.
+        """Return the policies with those that plans have: from SQL statements, or from Python.
 
-        A policy that the option gives a view counts more than that of its statement, and that of
-        its statement more than the one that the option gives all views.
+        A policy that the option gives a view counts more than that of its plan, and that of its
+        plan more than the one that the option gives all views.
         """
-        declared: Mapping[str, str] = getattr(plans, "refresh", {})
-        known = {view: _policy(word, "refresh") for view, word in declared.items()}
+        known = {view: _policy(word, "refresh") for view, word in _declared(plans).items()}
         places: Mapping[str, str] = getattr(plans, "places", {})
         return RefreshPolicies(self.default, {**known, **self.views}, places)
 
@@ -54,7 +53,7 @@ class RefreshPolicies:
                 shown = ", ".join(sorted(filter(None, names)))
                 raise UsageError(
                     "VIEW_UNKNOWN",
-                    f"--refresh names the view {view!r}, which the run does not have",
+                    f"refresh names the view {view!r}, which does not exist",
                     help=f"the views are: {shown}" if shown else "give a policy without a name",
                     path="refresh",
                 )
@@ -97,7 +96,17 @@ def parse_refresh(given: str | Mapping[str, str] | RefreshPolicies) -> RefreshPo
             views[view] = policy
         else:
             default = policy
-    return RefreshPolicies(default or DEFAULT, views)
+    return RefreshPolicies(default, views)
+
+
+def _declared(plans: object) -> dict[str, str]:
+    """Return the policies of a plan, of plans by name, or of a pipeline, by name of view."""
+    own = getattr(plans, "refresh", None) or {}
+    if isinstance(own, str):
+        return {"": own}
+    named = plans.items() if isinstance(plans, Mapping) else ()
+    each = {name: getattr(plan, "refresh", None) for name, plan in named}
+    return {**{name: policy for name, policy in each.items() if policy}, **own}
 
 
 def _policy(word: str, path: str) -> RefreshPolicy:

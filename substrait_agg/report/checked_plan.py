@@ -53,11 +53,13 @@ class Plan:
         name: the file it came from, or empty.
         content: protobuf or protobuf-JSON as bytes, JSON text, or a protobuf message.
         origin: the text that the plan was made from; None if it was given as a plan.
+        refresh: the refresh policy of the view; None for that of the run.
     """
 
     name: str
     content: Any
     origin: PlanOrigin | None = field(default=None, repr=False, compare=False)
+    refresh: str | None = field(default=None, repr=False, compare=False)
     _checked: dict[tuple[Mode, object], Checked] = field(
         default_factory=dict, repr=False, compare=False
     )

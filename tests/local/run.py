@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import substrait_agg as sa
-from substrait_agg.api import _bound_to_run
+from substrait_agg.api.runs import bound_to_run
 from substrait_agg.bind.plan.views import bound_views, one_view
 from substrait_agg.changes import Delivery
 from substrait_agg.commit.documents.snapshot import Snapshot
@@ -82,12 +82,12 @@ class LocalRun:
         given = RunOptions(**options).with_declared(plan)
         views = (
             bound_views(
-                {name: _bound_to_run(_loaded(one), sources, given) for name, one in plan.items()},
+                {name: bound_to_run(_loaded(one), sources, given) for name, one in plan.items()},
                 getattr(plan, "temporary", ()),
                 sources,
             )
             if isinstance(plan, Mapping)
-            else one_view(_bound_to_run(_loaded(plan), sources, given))
+            else one_view(bound_to_run(_loaded(plan), sources, given))
         )
         checked = checked_run(views, dict(sources), given)
         store, flow = checked.store, checked.flow

@@ -189,3 +189,53 @@ def test_other_table_properties_are_still_reported(caplog: pytest.LogCaptureFixt
         " SELECT * FROM sales;"
     )
     assert "SQL_CLAUSE_IGNORED" in caplog.text
+
+
+TOTALS = "SELECT symbol, sum(quantity) q FROM trades GROUP BY symbol"
+LISTS = "SELECT symbol, string_agg(status, ',') s FROM trades GROUP BY symbol"
+
+
+def test_a_query_has_the_policy_that_it_was_planned_with(tmp_path: Path) -> None:
+    plan = sa.sql(TOTALS, TABLES, refresh="full")
+    assert parse_refresh("auto").declared_by(plan).of("") == "full"
+    assert parse_refresh("auto").declared_by(sa.sql(TOTALS, TABLES)).of("") == "auto"
+    both = {"totals": plan, "other": sa.sql(TOTALS, TABLES)}
+    policies = parse_refresh("auto").declared_by(both)
+    assert [policies.of(name) for name in both] == ["full", "auto"]
+    assert "view: full" in sa.explain(plan, refresh="auto")
+    strict = sa.sql(LISTS, TABLES, refresh="incremental_strict")
+    with pytest.raises(UsageError) as refused:
+        run(
+            strict,
+            {"trades": f"parquet:{tmp_path}"},
+            checkpoint=tmp_path / "ckpt",
+            outputs=["none"],
+        )
+    assert refused.value.code == "REFRESH_NOT_INCREMENTAL"
+
+
+def test_views_have_the_policies_that_they_were_planned_with() -> None:
+    script = (
+        f"CREATE MATERIALIZED VIEW a AS {TOTALS};"
+        f"CREATE MATERIALIZED VIEW b REFRESH POLICY FULL AS {TOTALS};"
+        f"CREATE TEMPORARY VIEW c AS {TOTALS}"
+    )
+    assert sa.sql_views(script, TABLES).refresh == {"b": "full"}
+    assert sa.sql_views(script, TABLES, refresh="auto").refresh == {"a": "auto", "b": "full"}
+    assert sa.sql_views(script, TABLES, refresh={"b": "auto"}).refresh == {"b": "auto"}
+    plans = sa.sql_views(script, TABLES, refresh="auto,b=incremental")
+    assert plans.refresh == {"a": "auto", "b": "incremental"}
+    assert parse_refresh("b=full").declared_by(plans).views == {"a": "auto", "b": "full"}
+
+
+@pytest.mark.parametrize(
+    ("refresh", "code"), [("often", "OPTION_INVALID"), ("x=full", "VIEW_UNKNOWN")]
+)
+def test_wrong_policies_are_refused_when_a_query_is_planned(refresh: str, code: str) -> None:
+    for plan in (
+        lambda: sa.sql(TOTALS, TABLES, refresh=refresh),
+        lambda: sa.sql_views(f"CREATE VIEW a AS {TOTALS}", TABLES, refresh=refresh),
+    ):
+        with pytest.raises(UsageError) as refused:
+            plan()
+        assert (refused.value.code, refused.value.path) == (code, "refresh")

@@ -37,7 +37,7 @@ class PlanSet(dict[str, Plan]):
     Attributes:
         temporary: the views that only other views read.
         configuration: Spark configuration of the pipeline.
-        refresh: refresh policies that statements declare, by name of view.
+        refresh: refresh policies of views by name: from their statements, or from `sql_views`.
         places: file and line of the statement of each view.
     """
 

@@ -1,0 +1,220 @@
+"""Provide the public functions that read, check and explain plans: load, validate and explain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from substrait_agg.api.checkpoints import open_state
+from substrait_agg.errors import UsageError, checked_choice
+from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
+from substrait_agg.problems import Mode
+from substrait_agg.report.checked_plan import Plan, PlanSource, as_plan
+from substrait_agg.report.report import Report
+
+if TYPE_CHECKING:
+    from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.bind.plan.views import BoundViews
+    from substrait_agg.explanation.explain import PastBatch
+
+Plans = PlanSource | Mapping[str, PlanSource]
+"""One plan, or several plans by the names of their views. A plan may read the other views as tables."""
+
+EXPLAIN_FORMATS = ("text", "json", "mermaid", "html")
+
+
+def load(source: PlanSource) -> Plan:
+    """Read a plan from a path, bytes, JSON text or a protobuf ``Plan`` message.
+
+    A `str` that starts like JSON (a brace or a comment) and contains a brace is JSON text. Any
+    other `str` is a path. A `Plan` is returned unchanged after it is decoded. Loading does not bind
+    the plan: use `validate` to find all problems.
+
+    Args:
+        source: the plan, as a `Plan` or a `PlanSource`; or an ibis expression over tables without a
+            backend, a DataFrame or logical plan of DataFusion, or a plan of substrait-python.
+
+    Returns:
+        The decoded plan.
+
+    Raises:
+        UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE for a path, PLAN_SOURCE for an object of
+            another type.
+        PlanUnreadable: PLAN_UNREADABLE or PLAN_TOO_LARGE; the content is not a Substrait plan. For
+            JSON, `problems` also lists UNKNOWN_FIELD.
+
+    Example:
+        >>> plan = load("plans/windows/tumble_end.bin")
+        >>> plan.bound().names
+        ('team', 'minute', 'goals', 'sum')
+    """
+    plan = _plan(source)
+    _ = plan.decoded
+    return plan
+
+
+def _plan(source: PlanSource) -> Plan:
+    """Return a plan given in any accepted form, without decoding it."""
+    if type(source).__module__.partition(".")[0] in ("ibis", "datafusion"):
+        from substrait_agg.sql_planner.library_plans import plan_of
+
+        return plan_of(source)
+    return as_plan(source)
+
+
+def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
+    """Check a plan without running it, and report all errors and warnings.
+
+    A plan that cannot be decoded gives a report with PLAN_UNREADABLE. It does not raise an error.
+
+    Args:
+        plan: a `Plan` or anything that `load` takes.
+        mode: ``lenient`` accepts known deviations of producers with a warning; ``strict`` makes
+            every deviation from the specification an error.
+
+    Returns:
+        A report with `ok`, `problems` (code, level, path, message, help, producer) and `to_json`,
+        `to_sarif` and `to_html`.
+
+    Raises:
+        UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE for a path, PLAN_SOURCE for an object of
+            another type, OPTION_INVALID for an unknown mode.
+
+    Example:
+        >>> validate("plans/windows/tumble_end.bin").ok
+        True
+        >>> [problem.code for problem in validate('{"relations": []}').problems]
+        ['PLAN_UNREADABLE']
+    """
+    given = _plan(plan)
+    problems = given.check(mode).problems
+    return Report(given.name, problems, _content(given))
+
+
+def _content(plan: Plan) -> bytes:
+    """Return the bytes of the plan, or no bytes where the plan exceeds the size limit."""
+    from substrait_agg.plan.messages.node import Unreadable
+    from substrait_agg.plan.messages.source import plan_bytes
+
+    try:
+        return plan_bytes(plan.content)
+    except Unreadable:
+        return b""
+
+
+def explain(
+    plan: Plans,
+    format: str = "text",
+    mode: Mode = "lenient",
+    early_retraction: str = "carry",
+    static: Iterable[str] = (),
+    refresh: str | Mapping[str, str] | None = None,
+    checkpoint: str | Path | None = None,
+) -> str:
+    """Describe how a plan is executed: its operators, their state, and the Spark steps around them.
+
+    Sizes of state are in bytes per group and per tree entry.
+
+    Args:
+        plan: a `Plan` or anything that `load` takes; or several of them by the names of their
+            views, as in `run`.
+        format: ``text``, ``json``, ``mermaid`` (a flowchart) or ``html`` (a complete page).
+        mode: ``lenient`` or ``strict``, as in `validate`.
+        early_retraction: as in `run`. With ``refuse`` and ``quarantine``, the explanation assumes
+            that tables contain retractions.
+        static: names of the tables that a run reads once (``static=true`` in a SPEC, or a DataFrame
+            that does not stream).
+        refresh: as in `run`; None leaves refresh policies out. Text and JSON have them.
+        checkpoint: a checkpoint of the plan, whose retained versions are explained: whether they
+            were incremental or computed again from all rows, and why.
+
+    Returns:
+        The explanation in the chosen format; it ends with a line break.
+
+    Raises:
+        PlanRefused: the plan has errors; `problems` lists them with their codes.
+        UsageError: OPTION_INVALID for an unknown format, mode, policy or table; VIEW_UNKNOWN for a
+            refresh policy of an unknown view; otherwise as `load`.
+        StateRefused: as `open_state`, for a checkpoint.
+
+    Example:
+        >>> for line in explain("plans/windows/tumble_end.bin").splitlines()[1:5]:
+        ...     print(line.strip())
+        team: string?
+        minute: precision_timestamp?<6>, from tumble_end(t, INTERVAL '1 MINUTE')
+        goals: i64, from count(*)
+        sum: i64?, from sum(n)
+    """
+    checked_choice(format, EXPLAIN_FORMATS, "format")
+    policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
+    plans = named_plans(plan)
+    static = tuple(static)
+    known = frozenset(name.lower() for name in static)
+    bound = combined_views(
+        {name: given.bound(mode, known) for name, given in plans.items()}, temporary_views(plan)
+    )
+    from substrait_agg.report.explained import explained
+
+    name = plans[""].name if "" in plans else ""
+    policies = None
+    if refresh is not None:
+        from substrait_agg.refresh.policies import parse_refresh
+
+        policies = parse_refresh(refresh).declared_by(plan)
+    batches = () if checkpoint is None else _past_batches(checkpoint)
+    return explained(bound, format, policy, name, _tables(bound, static), policies, batches)
+
+
+def _past_batches(checkpoint: str | Path) -> list[PastBatch]:
+    """Return how the retained versions of a checkpoint were computed, newest first."""
+    from substrait_agg.explanation.explain import PastBatch
+
+    state = open_state(checkpoint)
+    snapshots = (state.at(listed.version) for listed in reversed(state.ls().versions))
+    return [
+        PastBatch(s.version, s.plan, s.refresh.operators, s.refresh.reason)
+        for s in snapshots
+        if s.refresh.reason
+    ]
+
+
+def _tables(views: BoundViews, names: Iterable[str]) -> frozenset[tuple[str, ...]]:
+    """Return the tables of plans with these names.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+    from substrait_agg.spark.sources.specs import find_table
+
+    tables = list(dict.fromkeys(read.table for read in views.reads))
+    found = {name: find_table(name, tables) for name in names}
+    for name, table in found.items():
+        if table is None:
+            known = ", ".join(map(".".join, tables)) or "none"
+            raise UsageError(
+                "OPTION_INVALID", f"{name!r} is not the name of one table",
+                help=f"the plan reads {known}", path="static",
+            )  # fmt: skip
+    return frozenset(table for table in found.values() if table is not None)
+
+
+def named_plans(plan: Plans) -> dict[str, Plan]:
+    """Return plans by the names of their views. The name of a single plan is empty."""
+    if isinstance(plan, Mapping):
+        return {name: _plan(given) for name, given in plan.items()}
+    return {"": _plan(plan)}
+
+
+def temporary_views(plan: Plans) -> frozenset[str]:
+    """Return the names of the views that are not stored; only a pipeline of SQL has some."""
+    return getattr(plan, "temporary", frozenset())
+
+
+def combined_views(
+    plans: Mapping[str, BoundPlan], temporary: frozenset[str], sources: Iterable[str] = ()
+) -> BoundViews:
+    """Return the views of bound plans in the order in which they read each other."""
+    from substrait_agg.bind.plan.views import bound_views, one_view
+
+    return one_view(plans[""]) if [*plans] == [""] else bound_views(plans, temporary, sources)

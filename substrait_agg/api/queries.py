@@ -1,0 +1,221 @@
+"""Provide the public functions that make plans of queries: SQL, pipelines and Spark DataFrames.
+
+`sql` and `sql_views` open the sources of a query in the same way. Only their columns are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from substrait_agg.errors import SqlRefused
+from substrait_agg.refresh.policies import parse_refresh
+from substrait_agg.report.checked_plan import Plan, as_plan
+
+if TYPE_CHECKING:
+    from substrait_agg.refresh.policies import RefreshPolicies
+    from substrait_agg.sql_planner.pipelines.pipeline import PlanSet
+
+
+def sql(
+    text: str | Path,
+    sources: Mapping[str, Any] | None = None,
+    *,
+    refresh: str | None = None,
+    spark: Any = None,
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    spark_log: IO[bytes] | None = None,
+) -> Plan:
+    """Plan SQL text: CREATE TABLE statements, and one query or CREATE VIEW.
+
+    The columns of a table are those of CREATE TABLE, or those of its source: of Parquet footers, of
+    the first rows of the oldest CSV or JSON file, or of a table of Spark. It needs Spark only for
+    sources that it cannot read without.
+
+    Args:
+        text: SQL text, or the `Path` of a file with it.
+        sources: as in `run`; an Arrow schema is possible as well. Tables that the text creates need
+            no source here.
+        refresh: the refresh policy of the view: ``incremental``, ``incremental_strict``, ``full`` or
+            ``auto``, as in `run`. It counts more than that of `run`. None: that of `run`.
+        spark: session to open sources with; None starts one where it is needed.
+        conf: as in `run`.
+        master: as in `run`.
+        spark_log: as in `run`.
+
+    Returns:
+        The plan, for `run`, `validate` and `explain`. Its producer is the release of DataFusion.
+
+    Raises:
+        SqlRefused: the text cannot be planned: SQL_SYNTAX, SQL_STATEMENTS, SQL_TABLE_UNKNOWN,
+            SQL_COLUMN_UNKNOWN, SQL_FUNCTION_UNKNOWN, SQL_TYPES, SQL_NOT_DETERMINISTIC, SQL_NOT_IN,
+            SQL_NOT_MAINTAINED or SQL_NOT_PLANNED; `line`, `column` and `excerpt` say where.
+        InputRefused: the columns of a source are not known, such as SOURCE_TYPES_UNKNOWN.
+        UsageError: DATAFUSION_MISSING; FILE_NOT_FOUND or FILE_NOT_READABLE for a path;
+            OPTION_INVALID or VIEW_UNKNOWN for `refresh`.
+
+    Example:
+        >>> plan = sql(
+        ...     "CREATE TABLE sales (region varchar, amount int);"
+        ...     "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
+        ... )
+        >>> plan.bound().names
+        ('region', 'total')
+    """
+    policies = _policies(refresh)
+    policies.check_views([""])
+    columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
+    from substrait_agg.sql_planner.pipelines.clauses import check_script
+    from substrait_agg.sql_planner.planning import plan_script
+    from substrait_agg.sql_planner.script import script_text
+
+    file = str(text) if isinstance(text, Path) else ""
+    script = script_text(text) if isinstance(text, Path) else text
+    with _sources_named(sources):
+        check_script(script, file)
+        return replace(plan_script(script, columns_of, file), refresh=policies.default)
+
+
+def sql_views(
+    text: str | Path,
+    sources: Mapping[str, Any] | None = None,
+    *,
+    refresh: str | Mapping[str, str] | None = None,
+    spark: Any = None,
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    spark_log: IO[bytes] | None = None,
+) -> PlanSet:
+    """Plan the views of a pipeline: SQL text with several CREATE statements, or a folder of files.
+
+    The statements are those of Spark Declarative Pipelines: CREATE MATERIALIZED VIEW, CREATE
+    STREAMING TABLE, CREATE VIEW and CREATE TEMPORARY VIEW, each with AS and a query, in any order.
+
+    Args:
+        text: SQL text, or the `Path` of a file or of a folder, whose ``.sql`` files are read. If the
+            path is that of a ``spark-pipeline.yml``, or of a folder with one, the files are those of its
+            libraries.
+        sources: as in `sql`, for the tables that no statement creates.
+        refresh: refresh policies, as in `run`: a policy for all views, policies by name of view, or
+            ``"auto,totals=full"``. The policy of a statement counts more than that for all views, and
+            less than that for its view. All of them count more than the policy for all views of `run`.
+        spark: as in `sql`.
+        conf: as in `run`.
+        master: as in `run`.
+        spark_log: as in `run`.
+
+    Returns:
+        The plans by the names of their views, for `run` and `explain`.
+
+    Raises:
+        SqlRefused: as in `sql`; SQL_NOT_MAINTAINED for a statement or clause that cannot be
+            maintained; SQL_VIEW_TWICE, SQL_VIEW_CYCLE.
+        PlanRefused: the query of a view has errors.
+        InputRefused: as in `sql`.
+        UsageError: as in `sql`; SQL_FOLDER_EMPTY, PIPELINE_SPEC_INVALID.
+
+    Example:
+        >>> plans = sql_views(
+        ...     "CREATE TABLE sales (region varchar, amount int);"
+        ...     "CREATE MATERIALIZED VIEW best AS SELECT max(total) AS total FROM totals;"
+        ...     "CREATE MATERIALIZED VIEW totals AS"
+        ...     " SELECT region, sum(amount) AS total FROM sales GROUP BY region",
+        ...     refresh="auto,best=full",
+        ... )
+        >>> [*plans], plans.refresh
+        (['totals', 'best'], {'totals': 'auto', 'best': 'full'})
+    """
+    policies = _policies(refresh)
+    from substrait_agg.sql_planner.pipelines.pipeline import (
+        PlanSet,
+        plan_pipeline,
+        scripts_in,
+        scripts_of,
+    )
+    from substrait_agg.sql_planner.pipelines.project import find_spec, note_ignored, read_spec
+
+    file = find_spec(text) if isinstance(text, Path) else None
+    spec = None if file is None else read_spec(file)
+    if isinstance(text, Path):
+        scripts = scripts_in(text) if spec is None else scripts_of(spec.files, text)
+    else:
+        scripts = {"": text}
+    if spec is not None:
+        note_ignored(spec)
+    configuration = {} if spec is None else spec.configuration
+    columns_of = _columns_of(
+        sources or {}, spark, {**configuration, **(conf or {})}, master, spark_log
+    )
+    with _sources_named(sources):
+        plans = plan_pipeline(scripts, columns_of)
+    stored = [name for name in plans if name not in plans.temporary]
+    policies.check_views(stored)
+    of_view = policies.declared_by(plans)
+    chosen = ((name, of_view.views.get(name, of_view.default)) for name in stored)
+    refreshed = {name: policy for name, policy in chosen if policy is not None}
+    return PlanSet(plans, plans.temporary, configuration, refreshed, plans.places)
+
+
+def from_dataframe(frame: Any) -> Plan:
+    """Return the plan of a query that is written as a Spark DataFrame over named tables.
+
+    The DataFrame is not computed. Its tables (``spark.table("t")``) are the tables of the plan; `run`
+    takes their sources. docs/dataframes.md lists the supported operations and expressions.
+
+    Args:
+        frame: a `pyspark.sql.DataFrame` of a classic session in ANSI mode, which is the default.
+
+    Returns:
+        The plan, with the column names and types of the DataFrame.
+
+    Raises:
+        UsageError: DATAFRAME_RELATION, DATAFRAME_EXPRESSION or DATAFRAME_TYPE for what a plan cannot
+            express with Spark's values, DATAFRAME_SETTING, CONNECT_NOT_SUPPORTED.
+    """
+    from substrait_agg.spark.dataframe.analyzed import analyzed_plan
+    from substrait_agg.spark.dataframe.relations import plan_json
+    from substrait_agg.spark.session.session import require_classic
+
+    require_classic((frame,))
+    plan = as_plan(plan_json(analyzed_plan(frame)))
+    _ = plan.decoded
+    return plan
+
+
+def _policies(refresh: str | Mapping[str, str] | None) -> RefreshPolicies:
+    """Return the policies of an argument; None has no policies."""
+    return parse_refresh({} if refresh is None else refresh)
+
+
+def _columns_of(
+    sources: Mapping[str, Any], spark: Any, conf: Any, master: str | None, spark_log: Any
+) -> Callable[[Container[str]], Mapping[str, Any]]:
+    """Return a function that reads the columns of the sources whose names a query contains."""
+    from substrait_agg.optional_packages import require
+
+    require("datafusion")
+    from substrait_agg.spark.sources.inferred_columns import columns_of_sources
+
+    def session() -> Any:
+        require("pyspark", "pandas")
+        from substrait_agg.spark.session.session import get_session
+
+        return get_session(master, conf, spark, spark_log)
+
+    return partial(columns_of_sources, sources, session)
+
+
+@contextmanager
+def _sources_named(sources: Mapping[str, Any] | None) -> Iterator[None]:
+    """Add the names of the sources to errors about unknown tables."""
+    from substrait_agg.sql_planner.errors import with_sources
+
+    try:
+        yield
+    except SqlRefused as error:
+        raise with_sources(error, sources or ()) from error.__cause__

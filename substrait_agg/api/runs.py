@@ -1,0 +1,202 @@
+"""Provide the public function `run`, which maintains plans over their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from substrait_agg.api.plans import Plans, combined_views, named_plans, temporary_views
+from substrait_agg.errors import PlanRefused
+from substrait_agg.problems import Mode
+from substrait_agg.report.checked_plan import Plan
+from substrait_agg.run_options import RunOptions
+
+if TYPE_CHECKING:
+    from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.spark.query.handle import Run
+
+
+def run(
+    plan: Plans,
+    sources: Mapping[str, Any],
+    *,
+    checkpoint: str | Path,
+    spark: Any = None,
+    emit: str = "batch",
+    on_changes: Callable[[Any, int], None] | Mapping[str, Any] | None = None,
+    until: str = "done",
+    partitions: int | None = None,
+    mode: Mode = "lenient",
+    outputs: Iterable[Any] = (),
+    conf: Mapping[str, str] | None = None,
+    master: str | None = None,
+    early_retraction: str = "carry",
+    watermark: Mapping[str, str] | None = None,
+    ttl: str | None = None,
+    progress: Callable[[Any], None] | None = None,
+    metrics: str | Path | None = None,
+    listener: Any = None,
+    spark_log: IO[bytes] | None = None,
+    keep_versions: int | None = None,
+    keep_for: str | None = None,
+    accept_source_change: bool = False,
+    refresh: str | Mapping[str, str] = "incremental",
+    evolve: bool = False,
+    latency: str | None = None,
+) -> Run:
+    """Start a run that maintains the plan over its sources, or continue the run of a checkpoint.
+
+    Args:
+        plan: a `Plan` or anything that `load` takes; or several of them by the names of their
+            views. A plan reads another view as a table with its name. All views are maintained
+            together: a version has the changes of all of them. Where a plan gives names but no types for the
+            columns of a table (``SCHEMA_TYPES_MISSING``), lenient mode takes the types from the
+            source of the table.
+        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
+            With ``key=COLUMN`` in a SPEC, a row replaces the row with the same key, so that events
+            need not contain the old row. With ``static=true``, and for a DataFrame that does not
+            stream, the rows are read once, in the first version.
+        checkpoint: folder of state, offsets and versions, or its URL in an object store
+            (``s3://bucket/prefix``); it is also the view.
+        spark: the session to use; None starts a local session.
+        emit: when the changes of a group are emitted. ``batch``: after every micro-batch that
+            touches it. ``watermark``: when the watermark passes its event time. ``count:N``: after
+            N of its rows. ``delay:5s``: this long after its last row, in processing time. ``end``:
+            at the end of the input. Several, joined by commas: whichever comes first. At the end of
+            a bounded input all groups are emitted.
+        on_changes: called with (changes as `pyarrow.Table`, version) for every version with
+            changes. The table has the columns of the view, then ``__version`` and ``__weight``,
+            both int64. One thread calls it in order of versions, never concurrently. A version is
+            delivered when the function returns. If the function raises, or the run is killed, that
+            version is passed again. No version is skipped. With several views: such a function by
+            name of view.
+        until: ``done`` stops after the data that is available now; an interval such as ``5s`` runs
+            a batch per interval.
+        partitions: of the state, a power of two; each run may use another number. None: the
+            recorded setting of the checkpoint, else the number of cores, rounded up to a power of
+            two.
+        mode: ``lenient`` or ``strict``, as in `validate`.
+        outputs: [VIEW=]KIND[=LOCATION] texts, `SparkSink` or other `substrait_agg.changes.Sink`
+            objects, or pairs of the name of a view and such an object.
+            Each gets committed versions in a thread of its own: a slow or failing output delays
+            neither the batches nor the other outputs.
+        conf: Spark configuration for a session that is started here.
+        master: Spark master for a session that is started here.
+        early_retraction: what happens to a retraction that comes before its insertion. ``carry``:
+            it counts at once, and a negative weight is not shown. ``refuse``: the batch fails with
+            EARLY_RETRACTION. ``quarantine``: it is stored until the insertion comes
+            (`View.quarantined`). A checkpoint keeps its policy.
+        watermark: ``TABLE.COLUMN`` -> ``max-diff:5s`` (this far behind the greatest event time) or
+            ``percentile:P:EVENTS:FREQUENCY`` (P percent of the last EVENTS event times may be above
+            it). Both take ``,idle:1m`` (a source without rows for this long does not hold the
+            watermark back). max-diff also takes ``,by:COLUMN`` (one watermark per value of a
+            column; the least counts). Rows of groups that the watermark has passed are late and are
+            dropped.
+        ttl: evict groups without rows for this long, in event time, or in processing time where
+            there is no watermark. ``1h`` retracts their rows; ``1h:keep`` leaves the rows in the
+            view.
+        progress: called with `Run.progress` after every batch, before the next one begins.
+        metrics: file for the metrics of every version. A name that ends in ``.prom`` is replaced
+            with Prometheus text; any other gets a line of JSON appended. A write error during the
+            run does not end the run.
+        listener: a `RunListener`, or any object with some of its methods. One thread calls it at
+            the start, after every version, when the run is idle, and at the end. Its exceptions are
+            logged, and the run continues.
+        spark_log: binary file, with a file number, for the output of a Spark started here. None:
+            stderr.
+        keep_versions: how many of the newest versions keep their state, so that they can be read
+            and restored; 10 where None.
+        keep_for: versions younger than this (``12h``, ``7d``) keep their state as well. Changes are
+            kept for all versions.
+        accept_source_change: continue although a table is read from another location or in another
+            format than before. Data that Spark has not read there counts as new rows. Spark itself
+            refuses another folder of files. Of a static table whose content has changed, the
+            difference counts, where every join with it stores the rows of both sides.
+        refresh: how views follow their input. ``incremental``: by its changes.
+            ``incremental_strict``: the same, and refuse a plan in which a changed row makes the run
+            read many stored rows again. ``full``: compute the view again from all rows in every
+            batch, and emit the difference. ``auto``: full or incremental, whichever the costs of
+            past batches say is cheaper. With several views: policies by name of view, or
+            ``"auto,totals=full"``.
+        evolve: continue a checkpoint with a plan that has other measures or other names. Measures
+            of both plans keep their state. New measures are computed from stored state, or the run
+            is refused with EVOLVE_REFUSED.
+        latency: target duration of a batch, such as ``2s``. A batch takes as many bytes of files as
+            stay below it, and at least one file per table. ``batch-files=`` in a SPEC stays an
+            upper limit. All streams have to be files given as a SPEC.
+
+    Returns:
+        A handle with ``wait()``, ``stop()`` and ``progress``. The first version is committed when
+        this function returns.
+
+    Raises:
+        PlanRefused: the plan has errors; no data has been read.
+        InputRefused: a source is missing or does not fit the plan, such as SOURCE_NOT_FOUND or
+            KEY_COLUMN_UNKNOWN.
+        StateRefused: the checkpoint belongs to another plan (PLAN_DIFFERS), is damaged
+            (STATE_DAMAGED) or cannot evolve (EVOLVE_REFUSED).
+        UsageError: OPTION_INVALID, OPTION_CONFLICT or LATENCY_NOT_SUPPORTED; PYSPARK_MISSING, PANDAS_MISSING or
+            JAVA_MISSING.
+        RunFailed: Spark could not start (SPARK_NOT_STARTED, RUN_NOT_STARTED), or the first version
+            could not be computed (BATCH_FAILED).
+        CommitConflict: COMMIT_CONFLICT; another run published a version of the checkpoint first.
+    """
+    # These are the parameters of this function, which are the fields of the options.
+    given = locals().copy()
+    given["conf"] = _configured(plan, conf)
+    options = RunOptions(**{name: given[name] for name in given.keys() - {"plan", "sources"}})
+    options = options.with_declared(plan)
+    from substrait_agg.metrics.startup import StartTimer
+
+    timer = StartTimer()
+    plans = named_plans(plan)
+    bound = combined_views(
+        {name: bound_to_run(given, sources, options) for name, given in plans.items()},
+        temporary_views(plan),
+        sources,
+    )
+    from substrait_agg.optional_packages import require
+
+    require("pyspark", "pandas")
+    from substrait_agg.spark.query.start import run as run_on_spark
+
+    timer.end("load")
+    return run_on_spark(bound, sources, options, timer)
+
+
+def _configured(plan: Plans, conf: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return Spark configuration after that of the project of a pipeline."""
+    own = getattr(plan, "configuration", None)
+    return {**own, **(conf or {})} if own else conf
+
+
+def _static_sources(sources: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the sources that are read once, in lower case."""
+    from substrait_agg.optional_packages import require
+
+    require("pyspark", "pandas")
+    from substrait_agg.spark.sources.open import is_static
+
+    return frozenset(name.lower() for name, source in sources.items() if is_static(source))
+
+
+def bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -> BoundPlan:
+    """Return the plan ready to run. In lenient mode, take missing column types from the sources."""
+    checked = plan.check(options.mode)
+    errors = {problem.code for problem in checked.problems if problem.level == "error"}
+    if errors and errors <= {"JOIN_WITHOUT_KEY", "JOIN_MARK_NULLABLE"}:
+        return plan.bound(options.mode, _static_sources(sources))
+    untyped = errors == {"SCHEMA_TYPES_MISSING"} and options.mode == "lenient"
+    if not untyped or checked.decoded is None:
+        return plan.bound(options.mode)
+    from substrait_agg.bind import untyped_tables
+    from substrait_agg.optional_packages import require
+
+    require("pyspark", "pandas")
+    from substrait_agg.spark.query.start import schemas_of_sources
+
+    typed = plan.check_with(schemas_of_sources(untyped_tables(checked.decoded), sources, options))
+    if typed.bound is None:
+        raise PlanRefused(typed.problems)
+    return typed.bound
