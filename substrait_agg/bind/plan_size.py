@@ -11,16 +11,14 @@ from typing import Any
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
-    BoundFetch,
     BoundFilter,
-    BoundJoin,
     BoundProject,
     BoundRelation,
     BoundUnion,
     Constant,
     Expr,
 )
-from substrait_agg.bind.rewrite import inputs_of, parts
+from substrait_agg.bind.rewrite import expressions_of, inputs_of, subexpressions
 
 MAX_COLUMNS = 10_000
 """Maximum number of columns of one relation, including the fields of structs in them."""
@@ -113,30 +111,12 @@ class PlanSizeLimiter:
 
 def _size(relation: BoundRelation) -> int:
     """Return the number of parts of the expressions that a relation computes."""
-    match relation:
-        case BoundFilter(condition=condition):
-            return _parts((condition,))
-        case BoundProject(expressions=expressions):
-            return _parts(expressions)
-        case BoundAggregate(keys=keys, measures=measures, sets=sets):
-            read = [e for m in measures for e in m.expressions]
-            return _parts((*keys, *read)) + sum(map(len, sets))
-        case BoundJoin():
-            return _parts(relation.expressions)
-        case BoundFetch(sorts=sorts):
-            return _parts(tuple(s.expression for s in sorts))
-        case _:
-            return 0
-
-
-def _parts(expressions: tuple[Expr, ...]) -> int:
-    waiting, count = list(expressions), 0
-    while waiting:
-        expression = waiting.pop()
+    sets = relation.sets if isinstance(relation, BoundAggregate) else ()
+    count = sum(map(len, sets))
+    for expression in subexpressions(*expressions_of(relation)):
         count += 1 + _length(expression) // CHARACTERS
         if count > MAX_PLACED:
             break
-        waiting.extend(parts(expression))
     return count
 
 

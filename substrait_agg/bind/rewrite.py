@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
@@ -53,26 +54,26 @@ def parts(expression: Expr) -> tuple[Expr, ...]:
             return ()
 
 
+def subexpressions(*expressions: Expr) -> Iterator[Expr]:
+    """Yield expressions and all expressions inside them, each before its parts."""
+    waiting = list(reversed(expressions))
+    while waiting:
+        expression = waiting.pop()
+        yield expression
+        waiting.extend(reversed(parts(expression)))
+
+
 def larger_than(expression: Expr, limit: int) -> bool:
     """Return whether an expression has more than `limit` parts when written out.
 
     The function takes at most `limit` steps.
     """
-    waiting, seen = [expression], 0
-    while waiting:
-        seen += 1
-        if seen > limit:
-            return True
-        waiting.extend(parts(waiting.pop()))
-    return False
+    return any(True for _ in islice(subexpressions(expression), limit, None))
 
 
 def columns_in(expression: Expr) -> Iterator[Column]:
     """Yield the columns that an expression reads, once per reference."""
-    if isinstance(expression, Column):
-        yield expression
-    for part in parts(expression):
-        yield from columns_in(part)
+    return (part for part in subexpressions(expression) if isinstance(part, Column))
 
 
 def rewrite(expression: Expr, column: Callable[[Column], Expr]) -> Expr:
@@ -135,14 +136,41 @@ def with_inputs(relation: BoundRelation, inputs: tuple[BoundRelation, ...]) -> B
             return replace(relation, input=inputs[0])
 
 
-def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
-    """Yield all reads of tables below a relation, in the order of the plan."""
+def expressions_of(relation: BoundRelation) -> Iterator[Expr]:
+    """Yield the expressions that a relation computes itself."""
+    match relation:
+        case BoundFilter(condition=condition):
+            yield condition
+        case BoundProject(expressions=expressions):
+            yield from expressions
+        case BoundAggregate(keys=keys, measures=measures):
+            yield from keys
+            yield from (e for m in measures for e in m.expressions)
+        case BoundJoin():
+            yield from relation.expressions
+        case BoundFetch(sorts=sorts):
+            yield from (s.expression for s in sorts)
+        case BoundRows(rows=rows):
+            yield from (cell for row in rows for cell in row)
+        case BoundRead() | BoundUnion() | BoundSetOperation():
+            return
+
+
+def relations_in(root: BoundRelation) -> Iterator[BoundRelation]:
+    """Yield a relation and all relations below it, in the order of the plan.
+
+    A shared relation comes once per reader.
+    """
     waiting = [root]
     while waiting:
         relation = waiting.pop()
-        if isinstance(relation, BoundRead):
-            yield relation
+        yield relation
         waiting.extend(reversed(inputs_of(relation)))
+
+
+def table_reads(root: BoundRelation) -> Iterator[BoundRead]:
+    """Yield all reads of tables below a relation, in the order of the plan."""
+    return (relation for relation in relations_in(root) if isinstance(relation, BoundRead))
 
 
 StatefulRelation = BoundAggregate | BoundSetOperation
@@ -155,14 +183,14 @@ def selected_columns(root: BoundRelation) -> tuple[StatefulRelation, tuple[int, 
     Return None if rows are computed above the last stateful relation (a filter, an expression or a
     union), or if there is none. The view then stores rows of its own.
     """
-    wanted: tuple[int, ...] = tuple(range(len(root.types)))
+    ordinals: tuple[int, ...] = tuple(range(len(root.types)))
     while isinstance(root, BoundProject):
-        picked = [root.expressions[o] for o in wanted]
-        plain = [e.ordinal for e in picked if isinstance(e, Column)]
-        if len(plain) < len(picked):
+        expressions = [root.expressions[o] for o in ordinals]
+        plain = [e.ordinal for e in expressions if isinstance(e, Column)]
+        if len(plain) < len(expressions):
             return None
-        wanted, root = tuple(plain), root.input
-    return (root, wanted) if isinstance(root, StatefulRelation) else None
+        ordinals, root = tuple(plain), root.input
+    return (root, ordinals) if isinstance(root, StatefulRelation) else None
 
 
 def index_columns(root: BoundRelation) -> frozenset[int]:
@@ -173,8 +201,8 @@ def index_columns(root: BoundRelation) -> frozenset[int]:
         return index_columns(root.input)
     if isinstance(root, BoundProject):
         below = index_columns(root.input)
-        picked = enumerate(root.expressions)
-        return frozenset(i for i, e in picked if isinstance(e, Column) and e.ordinal in below)
+        expressions = enumerate(root.expressions)
+        return frozenset(i for i, e in expressions if isinstance(e, Column) and e.ordinal in below)
     return frozenset()
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
-    BoundFetch,
     BoundFilter,
-    BoundJoin,
     BoundMeasure,
     BoundProject,
     BoundRelation,
@@ -26,7 +25,14 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import BindContext, Bound, Opaque
 from substrait_agg.bind.places import expression_place
-from substrait_agg.bind.rewrite import call_durations, columns_in, inputs_of, parts
+from substrait_agg.bind.rewrite import (
+    call_durations,
+    columns_in,
+    expressions_of,
+    inputs_of,
+    parts,
+    subexpressions,
+)
 from substrait_agg.bind.show import show
 from substrait_agg.functions.windows import (
     GROUPING_WINDOWS,
@@ -49,7 +55,7 @@ MOST_DAYS = 3_652_500
 """Longest duration: ten thousand years. A longer one could move a valid time beyond 64 bits."""
 
 
-def is_window(expression: Expr) -> bool:
+def is_window(expression: Expr) -> TypeGuard[Call]:
     """Return whether an expression is a window that must be a grouping expression."""
     return isinstance(expression, Call) and expression.function in GROUPING_WINDOWS
 
@@ -214,7 +220,7 @@ def _moved_up(
     if not isinstance(relation, BoundProject):
         return None
     expression = relation.expressions[ordinal]
-    if isinstance(expression, Call) and is_window(expression):
+    if is_window(expression):
         _strike_off(relation.path, expression, context)
         time = expression.arguments[0]
         rewritten = _with_column(relation, relation.input, ordinal, time)
@@ -249,9 +255,9 @@ def _with_column(
 def _strike_off(path: str, call: Call, context: BindContext) -> None:
     """Remove a window that the projection at `path` computes from the list of unplaced windows."""
     places = (p for p, c in context.windows.items() if c == call and p.startswith(path))
-    found = min(places, key=len, default=None)
-    if found is not None:
-        del context.windows[found]
+    place = min(places, key=len, default=None)
+    if place is not None:
+        del context.windows[place]
         context.moved = True
 
 
@@ -274,31 +280,16 @@ def _left(root: BoundRelation) -> Iterator[tuple[str, Call]]:
         if id(relation) in seen:
             continue
         seen.add(id(relation))
-        for expression in _computed(relation):
-            yield from ((relation.path, call) for call in _inside(expression))
+        calls = filter(is_window, subexpressions(*_row_expressions(relation)))
+        yield from ((relation.path, call) for call in calls)
         waiting.extend(inputs_of(relation))
 
 
-def _computed(relation: BoundRelation) -> Iterator[Expr]:
-    match relation:
-        case BoundFilter(condition=condition):
-            yield condition
-        case BoundProject(expressions=expressions):
-            yield from expressions
-        case BoundAggregate(keys=keys, measures=measures):
-            for key in keys:
-                yield from parts(key) if is_window(key) else (key,)
-            yield from (e for m in measures for e in m.expressions)
-        case BoundJoin():
-            yield from relation.expressions
-        case BoundFetch(sorts=sorts):
-            yield from (s.expression for s in sorts)
-
-
-def _inside(expression: Expr) -> Iterator[Call]:
-    waiting = [expression]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Call) and is_window(part):
-            yield part
-        waiting.extend(parts(part))
+def _row_expressions(relation: BoundRelation) -> Iterator[Expr]:
+    """Yield the expressions of a relation that are values of a row: all but window keys."""
+    if isinstance(relation, BoundAggregate):
+        for key in relation.keys:
+            yield from parts(key) if is_window(key) else (key,)
+        yield from (e for m in relation.measures for e in m.expressions)
+    else:
+        yield from expressions_of(relation)

@@ -19,7 +19,7 @@ from substrait_agg.bind.bound import (
     NestedPart,
     OuterColumn,
 )
-from substrait_agg.bind.rewrite import parts
+from substrait_agg.bind.rewrite import subexpressions
 from substrait_agg.functions.signatures.derive import FLOATS, TEXTS, as_decimal
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
@@ -43,7 +43,7 @@ PATTERNS = frozenset({"like", "ilike"})
 
 def can_fail(expression: Expr) -> bool:
     """Return whether computing an expression can fail, for any row."""
-    return _fails(expression) or any(map(can_fail, parts(expression)))
+    return any(map(_fails, subexpressions(expression)))
 
 
 def _fails(expression: Expr) -> bool:
@@ -119,9 +119,9 @@ def _always_converts(source: Type, target: Type) -> bool:
     if target.kind in INTEGER_BITS:
         return source.kind in INTEGER_BITS and _contains(target.kind, source.kind)
     if target.kind == "decimal" and (source.kind in INTEGER_BITS or source.kind == "decimal"):
-        given = as_decimal(source)
-        whole = _whole_digits(target) >= _whole_digits(given)
-        return whole and target.params[1] >= given.params[1]
+        digits = as_decimal(source)
+        whole = _whole_digits(target) >= _whole_digits(digits)
+        return whole and target.params[1] >= digits.params[1]
     return False
 
 

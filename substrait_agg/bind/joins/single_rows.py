@@ -10,13 +10,12 @@ from substrait_agg.bind.bound import (
     BoundFilter,
     BoundJoin,
     BoundProject,
-    BoundRead,
     BoundRelation,
     BoundRows,
 )
 from substrait_agg.bind.context import is_unknown
 from substrait_agg.bind.joins.conjunctions import conjuncts
-from substrait_agg.bind.rewrite import inputs_of
+from substrait_agg.bind.rewrite import inputs_of, table_reads
 
 
 def has_one_row(relation: BoundRelation) -> bool:
@@ -46,15 +45,10 @@ def is_static(relation: BoundRelation, static: Collection[str]) -> bool:
         relation: the relation.
         static: the dotted names or the last parts of the names of the static tables, in lower case.
     """
-    waiting = [relation]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, BoundRead):
-            names = {".".join(found.table).lower(), found.table[-1].lower()}
-            if names.isdisjoint(static):
-                return False
-        waiting.extend(inputs_of(found))
-    return True
+    return all(
+        ".".join(read.table).lower() in static or read.table[-1].lower() in static
+        for read in table_reads(relation)
+    )
 
 
 def joins_without_key(root: BoundRelation, static: Collection[str] = ()) -> Iterator[BoundRelation]:

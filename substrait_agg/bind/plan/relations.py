@@ -32,7 +32,6 @@ from substrait_agg.bind.context import (
 )
 from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
 from substrait_agg.bind.expressions.function_names import check_column_names, check_declared
-from substrait_agg.bind.message_limits import check_written
 from substrait_agg.bind.plan.fetch import bind_fetch
 from substrait_agg.bind.plan.grouping_index import keys_by_column
 from substrait_agg.bind.plan.joins import bind_join, check_post_filter
@@ -44,6 +43,7 @@ from substrait_agg.bind.plan.ordering import (
     projected,
 )
 from substrait_agg.bind.plan.virtual_tables import bind_rows
+from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
 from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
@@ -53,17 +53,32 @@ from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
 from substrait_agg.problems import Problems
 
+_WIDE = ("expressions", "measures", "grouping_expressions", "emit", "projection", "sorts", "keys")
+"""Attributes of decoded relations that define, name or compare columns."""
+
 
 def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
     """Bind a relation after its inputs, so that problems come in the order of the data."""
     if id(node) not in context.bound:
-        check_written(node)
+        _check_size(node)
         bound = _BINDERS[type(node)](node, context)
         if not isinstance(bound.relation, Opaque):
             context.size_limiter.add(bound.relation)
         context.bound[id(node)] = bound
-    found: Ordered = context.bound[id(node)]
-    return found
+    ordered: Ordered = context.bound[id(node)]
+    return ordered
+
+
+def _check_size(node: Any) -> None:
+    """Refuse a decoded relation that is too wide, before it is bound.
+
+    Raises:
+        PlanLimitExceeded: it has more than `MAX_COLUMNS` columns or `MAX_SETS` grouping sets.
+    """
+    widest = max(len(getattr(node, name, None) or ()) for name in _WIDE)
+    check_width(max(widest, sum(map(names_width, getattr(node, "types", ())))), node.path)
+    if len(getattr(node, "groupings", ())) > MAX_SETS:
+        raise too_large(node.path, f"{MAX_SETS} grouping sets of one aggregate")
 
 
 # --- output mapping ----------------------------------------------------------------------------
@@ -98,18 +113,18 @@ def _pick(
 
     Report an invalid ordinal and use an expression of unknown type.
     """
-    picked: list[Expr] = []
+    selected: list[Expr] = []
     count = len(expressions)
     for place, ordinal in enumerate(ordinals):
         inside = 0 <= ordinal < count
-        picked.append(expressions[ordinal] if inside else unknown())
+        selected.append(expressions[ordinal] if inside else unknown())
         if not inside:
             context.incomplete = True
             context.report(
                 "EMIT_OUT_OF_RANGE", f"{path}[{place}]",
                 what=what, ordinal=ordinal, count=count, last=max(count - 1, 0),
             )  # fmt: skip
-    return tuple(picked)
+    return tuple(selected)
 
 
 # --- reads -------------------------------------------------------------------------------------
@@ -117,12 +132,12 @@ def _pick(
 
 def _read(node: model.ReadRel, context: BindContext) -> Ordered:
     if node.table and node.names and not node.types and node.rows is None and not node.files:
-        found = context.source_schemas.get((node.table, node.names))
-        if found is None:
+        schema = context.source_schemas.get((node.table, node.names))
+        if schema is None:
             table, path = ".".join(node.table), f"{node.path}.base_schema"
             context.report("SCHEMA_TYPES_MISSING", path, table=table, count=len(node.names))
             return Ordered(Opaque(node.path))
-        node = replace(node, names=found[0], types=found[1])
+        node = replace(node, names=schema[0], types=schema[1])
     node = replace(node, types=_limited_types(node, context))
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
@@ -174,8 +189,8 @@ def _masked(ordered: Ordered, node: model.ReadRel, context: BindContext) -> Orde
     if node.projection is None or types is None:
         return ordered
     path = f"{node.path}.projection.select.struct_items"
-    kept = _pick(columns(types), node.projection, "the projection mask", path, context)
-    return projected(ordered, kept, f"{node.path}.projection")
+    selected = _pick(columns(types), node.projection, "the projection mask", path, context)
+    return projected(ordered, selected, f"{node.path}.projection")
 
 
 def _limited_types(node: model.ReadRel, context: BindContext) -> Schema:
@@ -184,10 +199,10 @@ def _limited_types(node: model.ReadRel, context: BindContext) -> Schema:
     Lost digits of columns that are masked out are not reported.
     """
     used = range(len(node.types)) if node.projection is None else node.projection
-    wanted = {*used, *columns_read(node.filter)}
+    read = {*used, *columns_read(node.filter)}
     path = f"{node.path}.base_schema"
     return tuple(
-        context.limit_time_digits(t, path, said=o not in wanted) for o, t in enumerate(node.types)
+        context.limit_time_digits(t, path, said=o not in read) for o, t in enumerate(node.types)
     )
 
 
@@ -251,8 +266,8 @@ def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
             context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
             return projected(source, expressions, node.path)
         return projected(source, (*columns(types), *expressions), node.path)
-    kept = _mapped((*columns(types), *expressions), node.emit, node.path, context)
-    return projected(source, kept, node.path)
+    output = _mapped((*columns(types), *expressions), node.emit, node.path, context)
+    return projected(source, output, node.path)
 
 
 def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
@@ -263,19 +278,19 @@ def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
     if node.operation == "minus_multiset":
         context.report("SET_COPIES_UNCLEAR", f"{node.path}.op")
     inputs = tuple(drop_order(bind_relation(i, context), context) for i in node.inputs)
-    known = tuple(i for i in inputs if not isinstance(i, Opaque))
-    if len(known) < len(inputs) or not known or not _same_columns(node, known, context):
+    relations = tuple(i for i in inputs if not isinstance(i, Opaque))
+    if len(relations) < len(inputs) or not relations or not _same_columns(node, relations, context):
         return Ordered(Opaque(node.path))
     output = _OUTPUT_TYPES[node.operation]
-    types = tuple(output(column) for column in zip(*(r.types for r in known), strict=True))
+    types = tuple(output(column) for column in zip(*(r.types for r in relations), strict=True))
     operation: Bound
     if node.operation == "union_all":
-        operation = BoundUnion(known, types, node.path)
+        operation = BoundUnion(relations, types, node.path)
     else:
         for type_ in types:
             if not is_keyable(type_):
                 context.report("KEY_TYPE_NOT_SUPPORTED", node.path, type=type_)
-        operation = BoundSetOperation(node.operation, known, types, node.path)
+        operation = BoundSetOperation(node.operation, relations, types, node.path)
     return _emit(Ordered(operation), node.emit, node.path, context)
 
 
@@ -403,7 +418,7 @@ def _renumbered(node: model.AggregateRel, ordered: Ordered, context: BindContext
     types = schema_of(ordered.relation)
     if types is None or len(node.groupings) < 2:
         return ordered
-    kept, count = list(columns(types)), len(node.grouping_expressions)
+    output, count = list(columns(types)), len(node.grouping_expressions)
     width = count + len(node.measures)
     uncounted = id(node) in context.uncounted
     order = None
@@ -412,12 +427,12 @@ def _renumbered(node: model.AggregateRel, ordered: Ordered, context: BindContext
     if by_column and node.emit in (None, tuple(range(width))):
         order = keys_by_column(node)
     if order is not None:
-        kept[:count] = [kept[ordinal] for ordinal in order]
+        output[:count] = [output[ordinal] for ordinal in order]
         context.report("GROUPING_KEY_ORDER", node.path, order=", ".join(map(str, order)))
     if uncounted:
-        del kept[width:]
+        del output[width:]
         context.report("GROUPING_INDEX_NOT_COUNTED", node.path, count=width)
-    return projected(ordered, tuple(kept), node.path) if uncounted or order else ordered
+    return projected(ordered, tuple(output), node.path) if uncounted or order else ordered
 
 
 def _unsupported(node: model.Unsupported, context: BindContext) -> Ordered:

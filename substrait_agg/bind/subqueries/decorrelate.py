@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import (
@@ -34,7 +34,13 @@ from substrait_agg.bind.joins.keys import (
     shifted,
     split_condition,
 )
-from substrait_agg.bind.rewrite import columns_in, inputs_of, parts, rewrite
+from substrait_agg.bind.rewrite import (
+    columns_in,
+    expressions_of,
+    inputs_of,
+    rewrite,
+    subexpressions,
+)
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 
 Exprs = tuple[Expr, ...]
@@ -125,50 +131,25 @@ class _Decorrelation:
 
 def has_outer(*expressions: Expr) -> bool:
     """Return whether an expression reads an outer column."""
-    waiting = list(expressions)
-    while waiting:
-        expression = waiting.pop()
-        if isinstance(expression, OuterColumn):
-            return True
-        waiting.extend(parts(expression))
-    return False
+    return any(isinstance(part, OuterColumn) for part in subexpressions(*expressions))
 
 
 def _correlated(root: BoundRelation) -> frozenset[int]:
     """Return the ids of the relations that read outer columns, themselves or in their inputs."""
-    found, known = set[int](), set[int]()
+    correlated, visited = set[int](), set[int]()
     waiting = [root]
     while waiting:
         relation = waiting[-1]
         inputs = inputs_of(relation)
-        new = [source for source in inputs if id(source) not in known]
-        if new and id(relation) not in known:
+        new = [source for source in inputs if id(source) not in visited]
+        if new and id(relation) not in visited:
             waiting.extend(new)
             continue
         waiting.pop()
-        known.add(id(relation))
-        if has_outer(*_expressions(relation)) or any(id(i) in found for i in inputs):
-            found.add(id(relation))
-    return frozenset(found)
-
-
-def _expressions(relation: BoundRelation) -> Iterator[Expr]:
-    match relation:
-        case BoundFilter(condition=condition):
-            yield condition
-        case BoundProject(expressions=expressions):
-            yield from expressions
-        case BoundAggregate(keys=keys, measures=measures):
-            yield from keys
-            yield from (e for m in measures for e in m.expressions)
-        case BoundJoin():
-            yield from relation.expressions
-        case BoundFetch(sorts=sorts):
-            yield from (s.expression for s in sorts)
-        case BoundRows(rows=rows):
-            yield from (cell for row in rows for cell in row)
-        case _:
-            return
+        visited.add(id(relation))
+        if has_outer(*expressions_of(relation)) or any(id(i) in correlated for i in inputs):
+            correlated.add(id(relation))
+    return frozenset(correlated)
 
 
 def _over(inner: Decorrelated, expressions: Iterable[Expr]) -> Exprs:

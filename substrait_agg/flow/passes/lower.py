@@ -6,14 +6,14 @@ Runs and explanations use the same passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import reduce
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.plan.views import BoundViews, as_views
-from substrait_agg.flow.graph.graph import Forget
-from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.graph.graph import Forget, OperatorOrigin
+from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.event_time import EventColumns, with_event_keys
-from substrait_agg.flow.passes.forgetting import with_forgetting
 from substrait_agg.flow.passes.relations import lower_relations
 from substrait_agg.flow.passes.request import FlowRequest, Weights
 from substrait_agg.flow.passes.static import with_static_ports
@@ -39,8 +39,28 @@ def add_event_keys(flow: Flow, request: FlowRequest) -> Flow:
 
 
 def add_forgetting(flow: Flow, request: FlowRequest) -> Flow:
-    """Set the operators that evict idle groups."""
-    return with_forgetting(flow, request.forget, timed=bool(request.events.columns))
+    """Set the operators that evict idle groups: all that can."""
+    if not request.forget:
+        return flow
+    sources = {node.id for node in flow.operators if node.is_source}
+    timed = bool(request.events.columns)
+    operators = (
+        replace(node, forget=request.forget, timed=timed) if _can_evict(node, sources) else node
+        for node in flow.operators
+    )
+    return replace(flow, operators=tuple(operators))
+
+
+def _can_evict(node: Node, sources: Collection[int]) -> bool:
+    """Return whether an operator evicts groups.
+
+    Operators above it follow through its changes.
+    """
+    reads_operator = any(
+        isinstance(b.origin, OperatorOrigin) and b.origin.operator not in sources
+        for b in node.branches
+    )
+    return node.can_forget and not reads_operator
 
 
 PASSES: tuple[Pass, ...] = (

@@ -63,9 +63,6 @@ def normalised(column: Column, type_: st.DataType) -> Column:
     if isinstance(type_, (st.FloatType, st.DoubleType)):
         nan, zero = F.lit(float("nan")).cast(type_), F.lit(0.0).cast(type_)
         return F.when(F.isnan(column), nan).otherwise(column + zero)
-    if isinstance(type_, st.ArrayType):
-        element = type_.elementType
-        return F.transform(column, lambda x: normalised(x, element))
     if isinstance(type_, st.MapType):
         entries = F.transform(F.map_entries(column), lambda e: _entry(e, type_, normalised))
         return F.map_from_entries(F.array_sort(entries, _by_key))
@@ -76,9 +73,6 @@ def hashable(column: Column, type_: st.DataType) -> Column:
     """Return `normalised` values in a type that Spark can hash; maps become arrays of entries."""
     if not _has_map(type_):
         return column
-    if isinstance(type_, st.ArrayType):
-        element = type_.elementType
-        return F.transform(column, lambda x: hashable(x, element))
     if isinstance(type_, st.MapType):
         return F.transform(F.map_entries(column), lambda e: _entry(e, type_, hashable))
     return _rebuilt(column, type_, hashable)
@@ -88,9 +82,6 @@ def restored(column: Column, type_: st.DataType) -> Column:
     """Return a result of `hashable` converted back to `type_`."""
     if not _has_map(type_):
         return column
-    if isinstance(type_, st.ArrayType):
-        element = type_.elementType
-        return F.transform(column, lambda x: restored(x, element))
     if isinstance(type_, st.MapType):
         return F.map_from_entries(F.transform(column, lambda e: _entry(e, type_, restored)))
     return _rebuilt(column, type_, restored)
@@ -104,6 +95,10 @@ def _entry(entry: Column, type_: st.MapType, rewrite: Rewrite) -> Column:
 
 
 def _rebuilt(column: Column, type_: st.DataType, rewrite: Rewrite) -> Column:
+    """Return an array or a struct of rewritten values."""
+    if isinstance(type_, st.ArrayType):
+        element = type_.elementType
+        return F.transform(column, lambda x: rewrite(x, element))
     fields = type_.fields if isinstance(type_, st.StructType) else []
     parts = (rewrite(column.getField(f.name), f.dataType).alias(f.name) for f in fields)
     return F.when(column.isNotNull(), F.struct(*parts))
