@@ -97,14 +97,14 @@ class UsageError(SubstraitAggError):
     """The call is invalid: an option, a SPEC, a file name."""
 
 
-def checked_choice(word: str, known: Sequence[Word], option: str) -> Word:
+def checked_choice(word: str, words: Sequence[Word], option: str) -> Word:
     """Return the known word that equals the value of an option.
 
     Raises:
         UsageError: OPTION_INVALID.
     """
-    for candidate in known:
+    for candidate in words:
         if word == candidate:
             return candidate
-    message = f"{option} {word!r} is not one of {', '.join(known)}"
+    message = f"{option} {word!r} is not one of {', '.join(words)}"
     raise UsageError("OPTION_INVALID", message, help="choose one of them", path=option)

@@ -98,8 +98,8 @@ def remember(options: Options) -> None:
 def cleaned(text: str) -> str:
     """Return a text of another program without any secret that this process has remembered."""
     with _lock:
-        known = list(_known)
-    return redacted_place(_without(text, known))
+        secrets = list(_known)
+    return redacted_place(_without(text, secrets))
 
 
 def _without(text: str, secrets: Iterable[str]) -> str:

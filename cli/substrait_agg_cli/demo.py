@@ -287,12 +287,12 @@ def check_run(run: DemoRun) -> bool:
 def check_version(run: DemoRun, version: int) -> bool:
     """Compare a version of a view with DuckDB. Print the differences."""
     table = open_view(run.checkpoint).to_arrow(version)
-    wanted = run.query.expected(run.by_duckdb[version], table.schema)
-    columns = compare(table.to_pydict(), wanted)
+    expected = run.query.expected(run.by_duckdb[version], table.schema)
+    columns = compare(table.to_pydict(), expected)
     for column in columns:
-        for row, found, value in column.different:
+        for row, shown, value in column.different:
             place = f"version {version}, {column.name}, row {row}"
-            say(f"    {run.query.name}: {place}: {found} in the view, {value} by DuckDB")
+            say(f"    {run.query.name}: {place}: {shown} in the view, {value} by DuckDB")
     return bool(columns) and all(column.ok for column in columns)
 
 

@@ -127,7 +127,7 @@ def rounded_quotient(total: Decimal, count: int, scale: int) -> Decimal:
 
 
 def compare(
-    found: Mapping[str, Sequence[Any]], wanted: Mapping[str, Sequence[Any]]
+    actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]
 ) -> list[ColumnCheck]:
     """Compare every column of the view, value by value.
 
@@ -138,18 +138,18 @@ def compare(
             name,
             tuple(
                 (row, a, b)
-                for row, (a, b) in enumerate(_padded(found[name], values))
+                for row, (a, b) in enumerate(_padded(actual[name], values))
                 if type(a) is not type(b) or a != b
             ),
         )
-        for name, values in wanted.items()
+        for name, values in expected.items()
     ]
 
 
-def _padded(found: Sequence[Any], wanted: Sequence[Any]) -> list[tuple[Any, Any]]:
-    size = max(len(found), len(wanted))
+def _padded(actual: Sequence[Any], expected: Sequence[Any]) -> list[tuple[Any, Any]]:
+    size = max(len(actual), len(expected))
     return [
-        (found[i] if i < len(found) else None, wanted[i] if i < len(wanted) else None)
+        (actual[i] if i < len(actual) else None, expected[i] if i < len(expected) else None)
         for i in range(size)
     ]
 

@@ -83,10 +83,10 @@ def write_stream(connection: Any, folder: Path, steps: int) -> Iterator[str]:
     for table in KEYS:
         (folder / table).mkdir(parents=True)
     for ordinal in range(steps):
-        kind, chosen = _step(ordinal, insert_steps(steps))
+        kind, condition = _step(ordinal, insert_steps(steps))
         counts = []
         for table, key in KEYS.items():
-            connection.execute(_SQL[kind](table, chosen.format(key=key)))
+            connection.execute(_SQL[kind](table, condition.format(key=key)))
             path = folder / table / f"{ordinal:03d}.parquet"
             connection.execute(f"COPY changes TO '{path}' (FORMAT parquet)")
             (count,) = connection.execute("SELECT count(*) FROM changes").fetchone()
@@ -101,8 +101,8 @@ def _step(ordinal: int, inserts: int) -> tuple[str, str]:
         return "inserts", f"hash({{key}}) % {inserts} = {ordinal}"
     # Each step takes another remainder, so that it finds rows.
     step = ordinal - inserts
-    chosen = f"(hash({{key}}) // 1000) % 20 = {step % 20}"
-    return ("corrections" if step % 2 else "deletes"), chosen
+    condition = f"(hash({{key}}) // 1000) % 20 = {step % 20}"
+    return ("corrections" if step % 2 else "deletes"), condition
 
 
 def _insert(table: str, where: str) -> str:

@@ -29,10 +29,10 @@ _MAX_WIDTH = 100
 _LEVEL_COLORS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
-def colored(wanted: Color) -> bool:
+def colored(choice: Color) -> bool:
     """Return whether stderr is coloured. By default terminals are, unless NO_COLOR is set."""
-    if wanted != "auto":
-        return wanted == "always"
+    if choice != "auto":
+        return choice == "always"
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return sys.stderr is not None and sys.stderr.isatty() and not plain
 
@@ -150,10 +150,10 @@ class ProblemWriter:
 
 def verdict(report: Report) -> str:
     """Return a line about a plan: whether it is valid, and the number of problems per level."""
-    found = counts(report.problems)
-    found += [f"{text} not shown" for text in counts(report.hidden)]
+    totals = counts(report.problems)
+    totals += [f"{text} not shown" for text in counts(report.hidden)]
     word = "valid" if report.ok else "refused"
-    return f"{report.plan}: {word}" + (f" ({', '.join(found)})" if found else "")
+    return f"{report.plan}: {word}" + (f" ({', '.join(totals)})" if totals else "")
 
 
 def summary(reports: Sequence[Report], unread: int) -> str:
@@ -161,8 +161,8 @@ def summary(reports: Sequence[Report], unread: int) -> str:
     good = sum(report.ok for report in reports)
     parts = [f"{len(reports) + unread} plans", f"{good} valid", f"{len(reports) - good} refused"]
     parts += [f"{unread} not read"] if unread else []
-    found = counts(problem for report in reports for problem in report.problems)
-    return ", ".join(parts) + (f"; {', '.join(found)}" if found else "")
+    totals = counts(problem for report in reports for problem in report.problems)
+    return ", ".join(parts) + (f"; {', '.join(totals)}" if totals else "")
 
 
 def counts(problems: Iterable[Problem]) -> list[str]:
@@ -170,9 +170,9 @@ def counts(problems: Iterable[Problem]) -> list[str]:
 
     Examples: ``2 errors``, ``1 warning``, ``3 info``.
     """
-    found = Counter(problem.level for problem in problems)
+    by_level = Counter(problem.level for problem in problems)
     return [
-        f"{found[level]} {level}{'s' if found[level] > 1 and level != 'info' else ''}"
+        f"{by_level[level]} {level}{'s' if by_level[level] > 1 and level != 'info' else ''}"
         for level in LEVELS
-        if found[level]
+        if by_level[level]
     ]

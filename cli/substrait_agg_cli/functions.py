@@ -78,7 +78,7 @@ def _check(name: str | None, format: str, kind: Kind) -> None:
     """
     whole = format in OF_ALL and (name is not None or kind != "all")
     if whole or (name is not None and (format == "markdown" or kind != "all")):
-        given = " and ".join(
+        options = " and ".join(
             text
             for text, here in (
                 ("NAME", name is not None),
@@ -88,18 +88,18 @@ def _check(name: str | None, format: str, kind: Kind) -> None:
             if here
         )
         help = "NAME is allowed with --format text or json only; dialect and yaml always list everything"
-        raise UsageError("OPTION_CONFLICT", f"{given} cannot be combined", help=help)
+        raise UsageError("OPTION_CONFLICT", f"{options} cannot be combined", help=help)
 
 
 def _json(name: str | None, kind: Kind) -> str:
     from substrait_agg.functions.listing import catalogue_help, catalogue_json
 
     if name is not None:
-        found = catalogue_help.lookup(name)
+        function = catalogue_help.lookup(name)
         entry = (
-            catalogue_json.aggregate(found[0])
-            if isinstance(found, tuple)
-            else catalogue_json.scalar(found)
+            catalogue_json.aggregate(function[0])
+            if isinstance(function, tuple)
+            else catalogue_json.scalar(function)
         )
         return _document(entry)
     aggregates = catalogue_json.aggregate_document() if kind != "scalar" else {}
@@ -115,14 +115,16 @@ def _function_help(name: str) -> str:
     from substrait_agg.bind.plan.dialect_support import support_of
     from substrait_agg.functions.listing.catalogue_help import declarations, function_help, lookup
 
-    found = lookup(name)
-    supports = (support_of(s, aggregate=isinstance(found, tuple)) for s in declarations(found))
+    function = lookup(name)
+    supports = (
+        support_of(s, aggregate=isinstance(function, tuple)) for s in declarations(function)
+    )
     refusals = {
         (s.signature.urn, s.signature.signature): s.problems[0].message
         for s in supports
         if not s.supported
     }
-    return function_help(found, refusals, _width())
+    return function_help(function, refusals, _width())
 
 
 def _tables(format: str, kind: Kind) -> str:

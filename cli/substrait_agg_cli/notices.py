@@ -22,17 +22,17 @@ class _NoticeHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show or store the notice of a record."""
-        told = record.msg
-        if not isinstance(told, Notice):
-            told = Notice(record.levelname, record.getMessage())
+        notice = record.msg
+        if not isinstance(notice, Notice):
+            notice = Notice(record.levelname, record.getMessage())
         if self._later:
-            self._kept.append(told)
+            self._kept.append(notice)
         else:
-            self._show(told)
+            self._show(notice)
 
-    def _show(self, told: Notice) -> None:
+    def _show(self, notice: Notice) -> None:
         self._meter.end()
-        show("warning", told.code, told.path, told.message, told.help)
+        show("warning", notice.code, notice.path, notice.message, notice.help)
 
     def show_stored(self) -> None:
         """Show the stored notices."""

@@ -55,12 +55,12 @@ def each_plan(names: tuple[str, ...]) -> Iterator[substrait_agg.Plan | UsageErro
     """
     seen: set[str] = set()
     for name in names:
-        for found in _plans_in(name) if is_folder(name) else (_read(name),):
-            path = found.path if isinstance(found, UsageError) else found.name
+        for plan in _plans_in(name) if is_folder(name) else (_read(name),):
+            path = plan.path if isinstance(plan, UsageError) else plan.name
             key = path if path == STDIO else os.path.normpath(Path(path).absolute())
             if key not in seen:
                 seen.add(key)
-                yield found
+                yield plan
 
 
 def is_folder(name: str) -> bool:
@@ -79,29 +79,29 @@ def _read(name: str) -> substrait_agg.Plan | UsageError:
 
 
 def _plans_in(folder: str) -> Iterator[substrait_agg.Plan | UsageError]:
-    found = False
+    any_plan = False
     for name in _files(folder):
         plan = _read(name)
         if isinstance(plan, UsageError) or not _other_json(plan):
-            found = True
+            any_plan = True
             yield plan
-    if not found:
+    if not any_plan:
         help = f"plans in folders end in {', '.join(sorted(SUFFIXES))}; name other files directly"
         yield UsageError("NO_PLAN_IN_FOLDER", "the folder contains no plan", help=help, path=folder)
 
 
 def _files(folder: str) -> list[str]:
     """Return the files with the suffix of a plan, also in subfolders, except hidden ones."""
-    found = []
+    names = []
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [
+        names += [
             str(Path(parent, name))
             for name in files
             if Path(name).suffix.lower() in SUFFIXES and not name.startswith(".")
             if Path(parent, name).is_file()
         ]
-    return sorted(found, key=lambda name: Path(name).parts)
+    return sorted(names, key=lambda name: Path(name).parts)
 
 
 def _other_json(plan: substrait_agg.Plan) -> bool:

@@ -93,14 +93,14 @@ def explain(
     instead.
     """
     loaded = read_plans(plan, sql, query, tables_of(sources))
-    chosen = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
+    output_format = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
     text = substrait_agg.explain(
-        loaded, chosen, mode, early_retraction, static, refresh, checkpoint
+        loaded, output_format, mode, early_retraction, static, refresh, checkpoint
     )
     for one in each_plan_of(loaded):
         show_warnings(substrait_agg.validate(one, mode).problems, one.name or "the query")
     if to == STDIO:
-        click.echo(_on_screen(text) if chosen == "text" else text, nl=False)
+        click.echo(_on_screen(text) if output_format == "text" else text, nl=False)
         return
     write_text((text,), Path(to))
 

@@ -74,8 +74,8 @@ def problems(codes: tuple[str, ...], format: str, level: Level | None, area: str
     else:
         import json
 
-        found = problem_pages.document(kinds, errors, _examine)
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        document = problem_pages.document(kinds, errors, _examine)
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def _chosen(
@@ -88,25 +88,25 @@ def _chosen(
     """
     from substrait_agg.error_codes import ERROR_CODES
 
-    wanted = {_known(given) for given in codes}
+    upper_codes = {_known(given) for given in codes}
     kinds = [
         kind
         for kind in KINDS.values()
-        if (not wanted or kind.code in wanted)
+        if (not upper_codes or kind.code in upper_codes)
         and level in (None, kind.lenient, kind.strict)
         and area in (None, kind.area)
     ]
     errors = [
         error
         for error in ERROR_CODES.values()
-        if (not wanted or error.code in wanted)
+        if (not upper_codes or error.code in upper_codes)
         and level in (None, "error")
         and area in (None, ERRORS)
     ]
     return kinds, errors
 
 
-def _known(given: str) -> str:
+def _known(text: str) -> str:
     """Return the code in upper case.
 
     Raises:
@@ -116,12 +116,12 @@ def _known(given: str) -> str:
 
     from substrait_agg.error_codes import ERROR_CODES
 
-    code = given.strip().upper().replace("-", "_")
+    code = text.strip().upper().replace("-", "_")
     if code in KINDS or code in ERROR_CODES:
         return code
     near = get_close_matches(code, (*KINDS, *ERROR_CODES), n=5, cutoff=0.6)
     help = f"did you mean {', '.join(near)}?" if near else "substrait-agg problems lists all codes"
-    raise UsageError("CODE_UNKNOWN", f"no problem or error has the code {given}", help=help)
+    raise UsageError("CODE_UNKNOWN", f"no problem or error has the code {text}", help=help)
 
 
 def _examine(plan: str) -> Iterable[Problem]:

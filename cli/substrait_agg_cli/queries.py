@@ -54,17 +54,17 @@ def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
     Raises:
         UsageError: a text has another form, or a name is repeated.
     """
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             message = f"{text!r} does not have the form {form}"
             raise UsageError("OPTION_INVALID", message, help=f"write {option} {form}", path=option)
-        if name in found:
+        if name in by_name:
             message = f"{name} is given twice"
             raise UsageError("OPTION_INVALID", message, help="give it once", path=option)
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def tables_of(sources: Iterable[str]) -> dict[str, str]:
@@ -78,9 +78,9 @@ def check_one_given(plan: str | None, sql: str | None, query: str | None) -> Non
     Raises:
         UsageError: none is given, or several are.
     """
-    given = [name for name, value in (("PLAN", plan), ("--sql", sql), ("--query", query)) if value is not None]  # fmt: skip
-    if len(given) != 1:
-        message = f"{' and '.join(given)} are given together" if given else "no plan is given"
+    sources = [name for name, value in (("PLAN", plan), ("--sql", sql), ("--query", query)) if value is not None]  # fmt: skip
+    if len(sources) != 1:
+        message = f"{' and '.join(sources)} are given together" if sources else "no plan is given"
         help = "give a plan file, --sql FILE or --query TEXT"
         raise UsageError("OPTION_INVALID", message, help=help, path="PLAN")
 
@@ -213,8 +213,8 @@ def plan(
 
     The columns of its tables come from CREATE TABLE statements in the text, or from --source.
     """
-    made = read_query_or_plan(plan, sql, query, tables_of(sources))
-    write_plan(made, to)
+    planned = read_query_or_plan(plan, sql, query, tables_of(sources))
+    write_plan(planned, to)
 
 
 @click.command(epilog="Example: substrait-agg convert old.json new.bin")

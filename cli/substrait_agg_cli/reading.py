@@ -69,8 +69,8 @@ def view(
     to: str,
 ) -> None:
     """Show a view of a checkpoint DIR, in the order of its plan."""
-    chosen = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
-    if chosen == "parquet":
+    output_format = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
+    if output_format == "parquet":
         _no_binary_on_terminal(to)
     if quarantined and bad_rows:
         message = "--quarantined and --bad-rows show different rows"
@@ -80,10 +80,10 @@ def view(
         rows = opened.bad_rows(until=version)
     else:
         rows = opened.quarantined(version) if quarantined else opened.to_arrow(version=version)
-    if chosen == "parquet":
+    if output_format == "parquet":
         _write_parquet(rows, opened.version if version is None else version, to)
     else:
-        _write_text(_view_encoders()[chosen](rows), to)
+        _write_text(_view_encoders()[output_format](rows), to)
 
 
 @click.command(

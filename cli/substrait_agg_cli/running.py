@@ -238,8 +238,8 @@ def wait(started: Any, meter: ProgressMeter) -> None:
         meter.end()
         started.stop()
         version = started.progress.version
-        told = f"version {version} is committed" if version >= 0 else "nothing is committed yet"
-        message = f"stopped by the user; {told}"
+        state = f"version {version} is committed" if version >= 0 else "nothing is committed yet"
+        message = f"stopped by the user; {state}"
         show(
             "error", "INTERRUPTED", "", message, "run the same command again to continue from there"
         )

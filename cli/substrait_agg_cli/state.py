@@ -96,11 +96,11 @@ def ls(directory: str, limit: int, format: str) -> None:
     """List the versions, the views, and the trees of each operator at the newest version."""
     from substrait_agg_cli.state_tables import listed
 
-    found = _opened(directory).ls(limit or None)
+    listing = _opened(directory).ls(limit or None)
     if format == "json":
-        _json(found.to_json())
+        _json(listing.to_json())
     else:
-        _lines(listed(found))
+        _lines(listed(listing))
 
 
 @state.command(
@@ -153,32 +153,32 @@ def show_(
     from substrait_agg.tools.showing import parse_key
     from substrait_agg.tools.state import ANY
 
-    wanted = ANY if key is None else parse_key(key)
+    parsed_key = ANY if key is None else parse_key(key)
     opened = _opened(directory)
-    found = opened.show(
-        tree, key=wanted, operator=operator, name=name, version=version, limit=limit or None
+    tables = opened.show(
+        tree, key=parsed_key, operator=operator, name=name, version=version, limit=limit or None
     )
     if format == "json":
-        _show_json(found)
+        _show_json(tables)
     else:
-        _show_tables(found, one=key is not None)
+        _show_tables(tables, one=key is not None)
 
 
-def _show_json(found: dict[str, Any]) -> None:
+def _show_json(tables: dict[str, Any]) -> None:
     from substrait_agg.changes import row_lines
 
     trees = {
         name: [json.loads(r) for r in "".join(row_lines(t)).splitlines()]
-        for name, t in found.items()
+        for name, t in tables.items()
     }
     _json(trees)
 
 
-def _show_tables(found: dict[str, Any], *, one: bool) -> None:
+def _show_tables(tables: dict[str, Any], *, one: bool) -> None:
     from substrait_agg.changes import table_lines
 
-    for number, (name, table) in enumerate(found.items()):
-        if len(found) > 1:
+    for number, (name, table) in enumerate(tables.items()):
+        if len(tables) > 1:
             click.echo(f"{'' if not number else chr(10)}{name}:")
         if one and name == "group":
             _upright(table)

@@ -50,24 +50,26 @@ def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 
     yield from map(line, texts)
 
 
-def listed(found: Listing) -> Iterator[str]:
+def listed(listing: Listing) -> Iterator[str]:
     """Yield the lines of ``state ls``."""
-    use = "in use" if found.in_use else "not in use"
-    per = "one per core" if found.partitions is None else found.partitions
-    yield f"{printable(found.checkpoint)} ({use}; plan {printable(found.plan[:12])}; partitions of the next runs: {per})"
-    parts = (f"{name} {found.files[name]} files {size(found.bytes[name])}" for name in found.files)
+    use = "in use" if listing.in_use else "not in use"
+    per = "one per core" if listing.partitions is None else listing.partitions
+    yield f"{printable(listing.checkpoint)} ({use}; plan {printable(listing.plan[:12])}; partitions of the next runs: {per})"
+    parts = (
+        f"{name} {listing.files[name]} files {size(listing.bytes[name])}" for name in listing.files
+    )
     yield ", ".join(parts)
     yield ""
-    yield from _versions(found)
+    yield from _versions(listing)
     yield ""
-    if any(view.name for view in found.views):
-        rows = [(view.name, view.operator, ", ".join(view.columns)) for view in found.views]
+    if any(view.name for view in listing.views):
+        rows = [(view.name, view.operator, ", ".join(view.columns)) for view in listing.views]
         yield from aligned(("view", "operator", "columns"), rows)
         yield ""
-    yield from _trees(found)
+    yield from _trees(listing)
 
 
-def _versions(found: Listing) -> Iterator[str]:
+def _versions(listing: Listing) -> Iterator[str]:
     heads = (
         "version",
         "committed",
@@ -86,20 +88,20 @@ def _versions(found: Listing) -> Iterator[str]:
             v.version, v.created or "-", instant(v.watermark), "kept" if v.kept else "-",
             "-" if v.batch < 0 else v.batch, v.rows_in, v.changes, v.late, v.bad, size(v.written), size(v.bytes),
         )
-        for v in found.versions
+        for v in listing.versions
     ]  # fmt: skip
     yield from aligned(heads, rows, 6)
-    if found.total > len(found.versions):
-        yield f"({found.total} versions; --limit shows more)"
+    if listing.total > len(listing.versions):
+        yield f"({listing.total} versions; --limit shows more)"
 
 
-def _trees(found: Listing) -> Iterator[str]:
+def _trees(listing: Listing) -> Iterator[str]:
     heads = ("operator", "kind", "tree", "holds", "files", "runs", "ranges", "rows", "bytes")
     rows = [
         (
             t.operator, t.kind, t.tree, t.what, t.files, t.runs,
             len({(r.low, r.high) for r in t.ranges}), t.rows, size(t.bytes),
         )
-        for t in found.trees
+        for t in listing.trees
     ]  # fmt: skip
     yield from aligned(heads, rows, 5)

@@ -174,8 +174,8 @@ def validate(
         list_all = verbose or bool(select)
         findings = ProblemWriter(colored(color), excerpt, several, list_all, error_on)
     run = _ValidationRun(error_on)
-    given = _given_plans(plans, sql, query, tables_of(sources))
-    _check_all(run, given, mode, selection, findings, aloud=targets.get(STDIO) == "text")
+    loaded = _given_plans(plans, sql, query, tables_of(sources))
+    _check_all(run, loaded, mode, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)
     for name, form in targets.items():
         if (name, form) != (STDIO, "text"):  # verdicts on stdout are already written

@@ -95,8 +95,8 @@ def possible_readings(
 
 def direct_project_in(plan: model.DecodedPlan) -> model.ProjectRel | None:
     """Return the first project without output mapping, seen from the root, or None."""
-    found = (r for r in relations_of(plan) if isinstance(r, model.ProjectRel) and r.emit is None)
-    return next(found, None)
+    projects = (r for r in relations_of(plan) if isinstance(r, model.ProjectRel) and r.emit is None)
+    return next(projects, None)
 
 
 def repeats_key(aggregate: model.AggregateRel) -> bool:

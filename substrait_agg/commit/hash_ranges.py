@@ -76,5 +76,5 @@ def outside(files: Iterable[RunFile], taken: Iterable[tuple[int, int]]) -> tuple
         start = high + 1
     if start <= HASH_MAX:
         rest.append((start, HASH_MAX))
-    kept = list(files)
-    return tuple(piece for low, high in rest for piece in clip(kept, low, high))
+    all_files = list(files)
+    return tuple(piece for low, high in rest for piece in clip(all_files, low, high))

@@ -43,8 +43,8 @@ def _float_order(column: pa.Array) -> pa.Array:
         kind = np.dtype(f"int{size}")
         plain = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
         bits = (plain + np.array(0, values.dtype)).view(kind)
-        found: Numbers = np.where(bits < 0, bits ^ np.iinfo(kind).max, bits)
-        return found
+        orders: Numbers = np.where(bits < 0, bits ^ np.iinfo(kind).max, bits)
+        return orders
 
     return per_value(ordered, pa.int64() if size == 64 else pa.int32(), column)
 
@@ -69,11 +69,11 @@ def _between(a: KernelArguments) -> pa.Array:
     return pc.and_kleene(pc.greater_equal(x, low), pc.less_equal(x, high))
 
 
-def _truth(wanted: bool | None, negated: bool) -> Kernel:
+def _truth(expected: bool | None, negated: bool) -> Kernel:
     def compute(a: KernelArguments) -> pa.Array:
-        value = a[0] if wanted else pc.invert(a[0])
-        found = pc.is_null(a[0]) if wanted is None else pc.fill_null(value, False)
-        return pc.invert(found) if negated else found
+        value = a[0] if expected else pc.invert(a[0])
+        matches = pc.is_null(a[0]) if expected is None else pc.fill_null(value, False)
+        return pc.invert(matches) if negated else matches
 
     return Kernel(first_of("bool"), compute)
 
@@ -86,10 +86,10 @@ def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
         return pc.if_else(pc.or_(wins, pc.is_null(x)), y, x)
 
     def compute(a: KernelArguments) -> pa.Array:
-        found = reduce(better, a.columns)
+        extreme = reduce(better, a.columns)
         if skip_nulls:
-            return found
-        return null_unless(reduce(pc.and_, map(pc.is_valid, a.columns)), found)
+            return extreme
+        return null_unless(reduce(pc.and_, map(pc.is_valid, a.columns)), extreme)
 
     return Kernel(alike, compute)
 
@@ -109,10 +109,10 @@ def _is_known(_call: Call) -> bool:
 
 def is_in(value: pa.Array, options: pa.Array) -> pa.Array:
     """Return whether each value is among the options, in three-valued logic."""
-    known = in_order(options.drop_null())
-    found = pc.is_in(in_order(value), value_set=known)
-    certain = found if options.null_count else pa.repeat(pa.scalar(True), len(value))
-    return null_unless(pc.and_(certain, pc.is_valid(value)), found)
+    comparable = in_order(options.drop_null())
+    contained = pc.is_in(in_order(value), value_set=comparable)
+    certain = contained if options.null_count else pa.repeat(pa.scalar(True), len(value))
+    return null_unless(pc.and_(certain, pc.is_valid(value)), contained)
 
 
 _EVERYWHERE = partial(Kernel, _is_known)
@@ -129,12 +129,12 @@ COMPARISONS: Kernels = {
     "between": (Kernel(alike, _between),),
     "is_null": (_EVERYWHERE(lambda a: pc.is_null(a[0])),),
     "is_not_null": (_EVERYWHERE(lambda a: pc.is_valid(a[0])),),
-    "is_true": (_truth(wanted=True, negated=False),),
-    "is_not_true": (_truth(wanted=True, negated=True),),
-    "is_false": (_truth(wanted=False, negated=False),),
-    "is_not_false": (_truth(wanted=False, negated=True),),
-    "is_unknown": (_truth(wanted=None, negated=False),),
-    "is_not_unknown": (_truth(wanted=None, negated=True),),
+    "is_true": (_truth(expected=True, negated=False),),
+    "is_not_true": (_truth(expected=True, negated=True),),
+    "is_false": (_truth(expected=False, negated=False),),
+    "is_not_false": (_truth(expected=False, negated=True),),
+    "is_unknown": (_truth(expected=None, negated=False),),
+    "is_not_unknown": (_truth(expected=None, negated=True),),
     "is_nan": (_float_test(np.isnan),),
     "is_finite": (_float_test(np.isfinite),),
     "is_infinite": (_float_test(np.isinf),),

@@ -119,8 +119,8 @@ def _float_to_integer(column: pa.Array, conversion: Conversion) -> pa.Array:
     there = valid(column)
     if not conversion.null_on_failure and not np.all(inside if there is None else inside | ~there):
         raise pa.ArrowInvalid(f"a float is outside of the range of {conversion.type.kind}")
-    known = inside if there is None else inside & there
-    return pc.cast(array(whole, pa.int64(), known), arrow_type(conversion.type))
+    convertible = inside if there is None else inside & there
+    return pc.cast(array(whole, pa.int64(), convertible), arrow_type(conversion.type))
 
 
 def _bool_to_number(column: pa.Array, conversion: Conversion) -> pa.Array:
@@ -132,8 +132,8 @@ def _bool_to_number(column: pa.Array, conversion: Conversion) -> pa.Array:
 
 def _number_to_bool(column: pa.Array, _conversion: Conversion) -> pa.Array:
     def differs(values: Numbers) -> Numbers:
-        found: Numbers = values != 0
-        return found
+        nonzero: Numbers = values != 0
+        return nonzero
 
     if pa.types.is_decimal(column.type):
         return pc.invert(decimals.is_zero(column))
@@ -233,7 +233,7 @@ def folded(conversion: Conversion) -> Constant | None:
     ):
         return None
     try:
-        found = date.fromisoformat(source.value)
+        day = date.fromisoformat(source.value)
     except ValueError:
         return None
-    return Constant(conversion.type, (found - date(1970, 1, 1)).days)
+    return Constant(conversion.type, (day - date(1970, 1, 1)).days)

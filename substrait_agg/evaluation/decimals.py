@@ -44,8 +44,8 @@ class Width:
         """Return the product, which must fit, of decimals of this width."""
         # Arrow's type of a product has one digit more than the types of both factors together.
         factor = self.type(self.digits // 2 - 1, 0)
-        found = pc.multiply(retyped(left, factor), retyped(right, factor))
-        return retyped(found, self.type(self.digits, left.type.scale + right.type.scale))
+        product = pc.multiply(retyped(left, factor), retyped(right, factor))
+        return retyped(product, self.type(self.digits, left.type.scale + right.type.scale))
 
     def term(self, column: pa.Array) -> pa.Array:
         """Return decimals in a type of whose sums Arrow has a type."""
@@ -155,8 +155,8 @@ def divide(left: pa.Array, right: pa.Array, target: Params) -> pa.Array:
     dividend = width.whole(width.cast(dividend, max(shift, 0)))
     divisor = width.whole(width.cast(divisor, max(-shift, 0)))
     quotient = pc.round(_quotient(dividend, divisor, width), 0, "half_towards_infinity")
-    found = fit(width.cast(quotient, 0), (target[0], 0))
-    return retyped(found, pa.decimal128(*target))
+    result = fit(width.cast(quotient, 0), (target[0], 0))
+    return retyped(result, pa.decimal128(*target))
 
 
 def _check_divisor(divisor: pa.Array) -> None:
@@ -174,8 +174,8 @@ def _quotient(dividend: pa.Array, divisor: pa.Array, width: Width) -> pa.Array:
     left = retyped(dividend, width.type(width.digits - _QUOTIENT_DIGITS, 0))
     # Arrow also divides where a value is null.
     right = pc.fill_null(divisor, pa.scalar(decimal_value(1, 0)).cast(divisor.type))
-    found = pc.divide(left, retyped(right, width.type(1, 0)))
-    return null_unless(pc.is_valid(divisor), found)
+    quotient = pc.divide(left, retyped(right, width.type(1, 0)))
+    return null_unless(pc.is_valid(divisor), quotient)
 
 
 def can_take_remainder(p: Params, q: Params) -> bool:

@@ -51,11 +51,11 @@ class Evaluator:
     compute: Callable[[Rows], pa.Array]
     fails: bool = False
 
-    def where(self, rows: Rows, wanted: Mask) -> pa.Array:
-        """Return the values where `wanted` is true; elsewhere any values, which never fail."""
-        if not self.fails or wanted.all():
+    def where(self, rows: Rows, selected: Mask) -> pa.Array:
+        """Return the values where `selected` is true; elsewhere any values, which never fail."""
+        if not self.fails or selected.all():
             return self.compute(rows)
-        ordinals = pa.array(np.flatnonzero(wanted))
+        ordinals = pa.array(np.flatnonzero(selected))
         return scattered(self.compute(rows.at(ordinals)), ordinals, rows.count)
 
 
@@ -102,13 +102,13 @@ def _type(expr: Expr) -> pa.DataType:
 
 def _true(column: pa.Array) -> Mask:
     """Return where a boolean column is true."""
-    found: Mask = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
-    return found
+    mask: Mask = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _known(column: pa.Array) -> Mask:
-    found: Mask = pc.is_valid(column).to_numpy(zero_copy_only=False)
-    return found
+    mask: Mask = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _column(expr: Column) -> Evaluator:
@@ -158,31 +158,31 @@ def _call(expr: Call) -> Evaluator:
 
 
 def _conjunction(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
-    found = parts[0].compute(rows)
+    result = parts[0].compute(rows)
     for part in parts[1:]:
-        wanted = _true(pc.fill_null(found, True))
-        found = pc.and_kleene(found, part.where(rows, wanted))
-    return found
+        undecided = _true(pc.fill_null(result, True))
+        result = pc.and_kleene(result, part.where(rows, undecided))
+    return result
 
 
 def _disjunction(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
-    found = parts[0].compute(rows)
+    result = parts[0].compute(rows)
     for part in parts[1:]:
-        found = pc.or_kleene(found, part.where(rows, ~_true(found)))
-    return found
+        result = pc.or_kleene(result, part.where(rows, ~_true(result)))
+    return result
 
 
 def _and_not(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
-    found = parts[0].compute(rows)
-    other = parts[1].where(rows, _true(pc.fill_null(found, True)))
-    return pc.and_kleene(found, pc.invert(other))
+    result = parts[0].compute(rows)
+    other = parts[1].where(rows, _true(pc.fill_null(result, True)))
+    return pc.and_kleene(result, pc.invert(other))
 
 
 def _coalesce(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
-    found = parts[0].compute(rows)
+    result = parts[0].compute(rows)
     for part in parts[1:]:
-        found = pc.coalesce(found, part.where(rows, ~_known(found)))
-    return found
+        result = pc.coalesce(result, part.where(rows, ~_known(result)))
+    return result
 
 
 def _conversion(expr: Conversion) -> Evaluator:
@@ -208,15 +208,15 @@ def _conditional(expr: Conditional) -> Evaluator:
 
     def compute(rows: Rows) -> pa.Array:
         rest = np.ones(rows.count, np.bool_)
-        chosen: list[tuple[Mask, pa.Array]] = []
+        branches: list[tuple[Mask, pa.Array]] = []
         for condition, value in clauses:
             holds = rest & _true(condition.where(rows, rest))
-            chosen.append((holds, value.where(rows, holds)))
+            branches.append((holds, value.where(rows, holds)))
             rest = rest & ~holds
-        found = otherwise.where(rows, rest)
-        for holds, value_ in reversed(chosen):
-            found = pc.if_else(pa.array(holds), value_, found)
-        return found
+        result = otherwise.where(rows, rest)
+        for holds, value_ in reversed(branches):
+            result = pc.if_else(pa.array(holds), value_, result)
+        return result
 
     parts = [otherwise, *(part for clause in clauses for part in clause)]
     return Evaluator(compute, any(part.fails for part in parts))
@@ -240,11 +240,11 @@ def _in_list(expr: InList) -> Evaluator:
 def _in_turn_equal(parts: Sequence[Evaluator], rows: Rows) -> pa.Array:
     """Return whether the first value equals one of the others, which are evaluated in turn."""
     value = parts[0].compute(rows)
-    found = pa.repeat(pa.scalar(False), rows.count)
+    equals = pa.repeat(pa.scalar(False), rows.count)
     for part in parts[1:]:
-        wanted = _known(value) & ~_true(found)
-        found = pc.or_kleene(found, equal(value, part.where(rows, wanted)))
-    return null_unless(pc.is_valid(value), found)
+        undecided = _known(value) & ~_true(equals)
+        equals = pc.or_kleene(equals, equal(value, part.where(rows, undecided)))
+    return null_unless(pc.is_valid(value), equals)
 
 
 Lazy = Callable[[Sequence[Evaluator], Rows], pa.Array]

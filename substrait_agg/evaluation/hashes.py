@@ -79,15 +79,15 @@ def murmur3(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int32]:
         rows: number of rows.
     """
     hashes = np.full(rows, SEED, np.uint32)
-    found: npt.NDArray[np.int32] = _chained(_MURMUR, columns, hashes).view(np.int32)
-    return found
+    result: npt.NDArray[np.int32] = _chained(_MURMUR, columns, hashes).view(np.int32)
+    return result
 
 
 def xxhash64(columns: Sequence[pa.Array], rows: int) -> npt.NDArray[np.int64]:
     """Return ``xxhash64(columns)``, with the arguments of `murmur3`."""
     hashes = np.full(rows, SEED, np.uint64)
-    found: npt.NDArray[np.int64] = _chained(_XXHASH, columns, hashes).view(np.int64)
-    return found
+    result: npt.NDArray[np.int64] = _chained(_XXHASH, columns, hashes).view(np.int64)
+    return result
 
 
 def normalised(column: pa.Array) -> pa.Array:
@@ -105,11 +105,11 @@ def _normal(values: Numbers) -> Numbers:
 
 def _chained(family: _Family, columns: Sequence[pa.Array], hashes: Any) -> Any:
     for column in columns:
-        found = _hashed(family, column, hashes)
+        chained = _hashed(family, column, hashes)
         if column.null_count:
             there = pc.is_valid(column).to_numpy(zero_copy_only=False)
-            found = np.where(there, found, hashes)
-        hashes = found
+            chained = np.where(there, chained, hashes)
+        hashes = chained
     return hashes
 
 
@@ -190,9 +190,9 @@ def _longest_first(
 
     def hashed(texts: _Texts, seeds: Any) -> Any:
         order = np.argsort(-texts.lengths, kind="stable")
-        found = np.empty_like(seeds)
-        found[order] = hash_(texts.take(order), seeds[order])
-        return found
+        result = np.empty_like(seeds)
+        result[order] = hash_(texts.take(order), seeds[order])
+        return result
 
     return hashed
 

@@ -91,8 +91,8 @@ def _modulus_integers(a: KernelArguments) -> pa.Array:
 
 def _divide_floats(a: KernelArguments) -> pa.Array:
     def quotient(x: Numbers, y: Numbers) -> Numbers:
-        found: Numbers = x.astype(np.float64) / y.astype(np.float64)
-        return found.astype(x.dtype)
+        result: Numbers = x.astype(np.float64) / y.astype(np.float64)
+        return result.astype(x.dtype)
 
     by = a[1]
     if option(a.call, "ON_DIVISION_BY_ZERO") == "NULL":
@@ -193,8 +193,8 @@ def _takes_root(call: Call) -> bool:
 
 def _root(a: KernelArguments) -> pa.Array:
     def root(x: Numbers) -> Numbers:
-        found: Numbers = np.sqrt(x.astype(np.float64))
-        return found.astype(a.result.to_pandas_dtype())
+        result: Numbers = np.sqrt(x.astype(np.float64))
+        return result.astype(a.result.to_pandas_dtype())
 
     return per_value(root, a.result, a[0])
 

@@ -37,18 +37,20 @@ def apply_steps(table: pa.Table, steps: Sequence[Step], *, carried: Sequence[str
     Raises:
         RunFailed: a value cannot be computed.
     """
-    kept = [name for name in table.column_names if name in carried]
+    carried_names = [name for name in table.column_names if name in carried]
     own = [name for name in table.column_names if name not in carried]
-    table = table.select([*own, *kept])
+    table = table.select([*own, *carried_names])
     for step in steps:
-        width = table.num_columns - len(kept)
+        width = table.num_columns - len(carried_names)
         columns = [whole(table.column(i)) for i in range(width)]
         if isinstance(step, FilterStep):
             table = table.filter(evaluate(step.condition, columns, table.num_rows))
             continue
         values = [evaluate(e, columns, table.num_rows) for e in step.expressions]
-        names = [*(f"c{i}" for i in range(len(values))), *kept]
-        table = _table([*values, *(table.column(name) for name in kept)], names, table.num_rows)
+        names = [*(f"c{i}" for i in range(len(values))), *carried_names]
+        table = _table(
+            [*values, *(table.column(name) for name in carried_names)], names, table.num_rows
+        )
     return table
 
 

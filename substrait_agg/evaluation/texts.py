@@ -133,9 +133,9 @@ def _substring(a: KernelArguments) -> pa.Array:
     start = a.constant(1)
     if len(a) < 3:
         return sliced(a[0], min(max(start, 1), _LONGEST) - 1, _LONGEST)
-    asked = max(a.constant(2), 0)
+    count = max(a.constant(2), 0)
     # Positions before the first character count towards the length.
-    length = asked if start >= 1 else max(asked + start, 1) - 1
+    length = count if start >= 1 else max(count + start, 1) - 1
     return sliced(a[0], min(max(start, 1), _LONGEST) - 1, length)
 
 

@@ -152,16 +152,16 @@ def _component(call: Call) -> str:
 def _can_extract(call: Call) -> bool:
     # A zone other than UTC has offsets.
     in_utc = all(constant_of(call, i) == "UTC" for i in range(1, len(call.arguments)))
-    known = bool(call.enums) and _component(call) in COMPONENTS
-    return call.arguments[0].type.kind in _POINTS and in_utc and known
+    has_component = bool(call.enums) and _component(call) in COMPONENTS
+    return call.arguments[0].type.kind in _POINTS and in_utc and has_component
 
 
 def _extract(a: KernelArguments) -> pa.Array:
     component = _component(a.call)
-    found = COMPONENTS[component](*split(a[0]))
+    component_values = COMPONENTS[component](*split(a[0]))
     from_zero = any(word == "ZERO" for _, word in a.call.enums[1:])
     less = 1 if from_zero and component in _COUNTED else 0
-    return pc.cast(array(found - less, pa.int64(), valid(a[0])), a.result)
+    return pc.cast(array(component_values - less, pa.int64(), valid(a[0])), a.result)
 
 
 def _can_part(call: Call) -> bool:
@@ -169,8 +169,8 @@ def _can_part(call: Call) -> bool:
 
 
 def _date_part(a: KernelArguments) -> pa.Array:
-    found = PARTS[a.constant(0)](*split(a[1]))
-    return pc.cast(array(found, pa.int64(), valid(a[1])), a.result)
+    part_values = PARTS[a.constant(0)](*split(a[1]))
+    return pc.cast(array(part_values, pa.int64(), valid(a[1])), a.result)
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -205,10 +205,10 @@ def time_texts(micros: Ints) -> pa.Array:
 def texts(column: pa.Array) -> pa.Array:
     """Return dates and timestamps as ISO text."""
     days, micros = split(column)
-    found = date_texts(days)
+    result = date_texts(days)
     if not pa.types.is_date(column.type):
-        found = _joined(found, pa.scalar(" "), time_texts(micros))
-    return null_unless(pc.is_valid(column), found)
+        result = _joined(result, pa.scalar(" "), time_texts(micros))
+    return null_unless(pc.is_valid(column), result)
 
 
 # --- truncation ---------------------------------------------------------------------------------
@@ -307,8 +307,8 @@ def _moved_by_days(sign: int) -> Callable[[KernelArguments], pa.Array]:
 
 def _moves(call: Call, interval: str) -> bool:
     kinds = [argument.type.kind for argument in call.arguments]
-    known = all(arrow_type(t) for t in (call.type, *(a.type for a in call.arguments)))
-    return len(kinds) == 2 and kinds[0] in _POINTS and kinds[1] == interval and known
+    convertible = all(arrow_type(t) for t in (call.type, *(a.type for a in call.arguments)))
+    return len(kinds) == 2 and kinds[0] in _POINTS and kinds[1] == interval and convertible
 
 
 def _by_months(call: Call) -> bool:

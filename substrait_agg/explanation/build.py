@@ -393,14 +393,14 @@ def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCo
 
 
 def _least(values: int | None, rows: int | None) -> int | None:
-    known = [n for n in (values, rows) if n is not None]
+    estimates = [n for n in (values, rows) if n is not None]
     # The group of an empty set exists without any row.
-    return 1 if values == 1 else min(known, default=None)
+    return 1 if values == 1 else min(estimates, default=None)
 
 
 def _rows(node: Node, below: Sequence[GroupCount]) -> int | None:
-    found = [_rows_from(branch, below) for branch in node.branches]
-    return None if None in found else sum(n or 0 for n in found)
+    by_branch = [_rows_from(branch, below) for branch in node.branches]
+    return None if None in by_branch else sum(n or 0 for n in by_branch)
 
 
 def _rows_from(branch: Branch, below: Sequence[GroupCount]) -> int | None:
@@ -414,8 +414,8 @@ def _rows_from(branch: Branch, below: Sequence[GroupCount]) -> int | None:
 
 
 def _values(node: Node, ordinals: Sequence[int]) -> int | None:
-    found = [values_of(node.keys[o]) for o in ordinals]
-    return None if None in found else prod(n or 1 for n in found)
+    by_key = [values_of(node.keys[o]) for o in ordinals]
+    return None if None in by_key else prod(n or 1 for n in by_key)
 
 
 def values_of(expression: Expr) -> int | None:

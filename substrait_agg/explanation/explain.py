@@ -74,12 +74,14 @@ def explain_plan(
     weights = dict.fromkeys(tables, RETRACTING) if guarded else None
     flow = lower(plan, weights, early, static=static)
     assumed = RETRACTIONS_TOO if guarded else INSERTS_ONLY
-    known = [(b.version, b.operators, b.reason) for b in batches if b.plan == flow.fingerprint]
+    of_this_plan = [
+        (b.version, b.operators, b.reason) for b in batches if b.plan == flow.fingerprint
+    ]
     return replace(
         explain_flow(flow),
         assumed=assumed if tables else "",
         refresh=() if policies is None else tuple(explained_refresh(flow, policies)),
-        batches=tuple(explained_batches(flow, known)),
+        batches=tuple(explained_batches(flow, of_this_plan)),
     )
 
 
@@ -90,12 +92,12 @@ def row_names(flow: Flow, node: Node) -> tuple[str, ...]:
 
 def _row_names(flow: Flow, node: Node) -> tuple[str, ...]:
     names = names_of(flow)[node.id].inputs
-    found = [short(written(key, names), f"key {i}") for i, key in enumerate(node.keys)]
-    found += ["grouping set"] if node.sets else []
+    candidates = [short(written(key, names), f"key {i}") for i, key in enumerate(node.keys)]
+    candidates += ["grouping set"] if node.sets else []
     arguments = (argument_text(i, node, names) for i in range(len(node.arguments)))
-    found += [short(text, f"argument {i}") for i, text in enumerate(arguments)]
+    candidates += [short(text, f"argument {i}") for i, text in enumerate(arguments)]
     unique: list[str] = []
-    for name in map(shown, found):
+    for name in map(shown, candidates):
         again = sum(u == name or u.startswith(f"{name} (") for u in unique)
         unique.append(f"{name} ({again + 1})" if name in unique else name)
     return tuple(unique)

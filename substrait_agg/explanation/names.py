@@ -121,15 +121,15 @@ def _output_names(node: Node, ports: Sequence[Names]) -> Names:
             for i, (port, e) in enumerate(node.port_columns)
         )
     inputs = ports[0]
-    found = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
-    found += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
-    found += [short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)]
-    return (*found, *(["grouping set"] if node.sets else []))
+    names = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
+    names += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
+    names += [short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)]
+    return (*names, *(["grouping set"] if node.sets else []))
 
 
-def merged_names(found: Sequence[Names]) -> Names:
+def merged_names(candidates: Sequence[Names]) -> Names:
     """Return the names of columns that come in on several ways; the ordinal where they disagree."""
-    columns = zip(*found, strict=True)
+    columns = zip(*candidates, strict=True)
     return tuple(c[0] if len(set(c)) == 1 else f"{PLACE}#{i}" for i, c in enumerate(columns))
 
 
@@ -157,8 +157,8 @@ def column_name(name: str) -> str:
 
 def _table_name(column: tuple[int, str]) -> str:
     ordinal, name = column
-    kept = column_name(name)
-    return kept if len(kept) <= NAME_LIMIT else f"{kept[: NAME_LIMIT - 8]}...#{ordinal}"
+    readable = column_name(name)
+    return readable if len(readable) <= NAME_LIMIT else f"{readable[: NAME_LIMIT - 8]}...#{ordinal}"
 
 
 def _after(step: Step, names: Names, place: int) -> Names:

@@ -149,8 +149,8 @@ def argument_text(ordinal: int, node: Node, names: Names) -> str:
         return ARRIVAL[ordinal]
     if ordinal >= COMPUTED:
         column = node.computed[ordinal - COMPUTED]
-        given = ", ".join(argument_text(a, node, names) for a in column.arguments)
-        return f"{column.implementation}.{column.column}({given})"
+        arguments = ", ".join(argument_text(a, node, names) for a in column.arguments)
+        return f"{column.implementation}.{column.column}({arguments})"
     value, condition = node.arguments[ordinal]
     text = "rows" if value is None else written(value, names)
     return shown(text if condition is None else f"{text} where {written(condition, names)}")

@@ -348,17 +348,17 @@ class ExplainedPlan:
         """Return the names of the views that are computed from an operator, if there are several."""
         if len(self.views) == 1:
             return ()
-        found = (v.name for v in self.views if operator in self._below(v.operator))
-        return tuple(sorted(found))
+        names = (v.name for v in self.views if operator in self._below(v.operator))
+        return tuple(sorted(names))
 
     def _below(self, operator: int) -> frozenset[int]:
-        found, waiting = {operator}, [operator]
+        operators, waiting = {operator}, [operator]
         while waiting:
             for branch in self.operators[waiting.pop()].inputs:
-                if branch.operator is not None and branch.operator not in found:
-                    found.add(branch.operator)
+                if branch.operator is not None and branch.operator not in operators:
+                    operators.add(branch.operator)
                     waiting.append(branch.operator)
-        return frozenset(found)
+        return frozenset(operators)
 
 
 @dataclass(frozen=True, slots=True)

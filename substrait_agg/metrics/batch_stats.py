@@ -130,10 +130,10 @@ class BatchStats:
         )
 
     def _operators(self, before: tuple[OperatorProgress, ...]) -> tuple[OperatorProgress, ...]:
-        known = {operator.operator: operator for operator in before}
+        by_operator = {operator.operator: operator for operator in before}
         for ordinal in (*self._counts, *self._jobs):
-            known.setdefault(ordinal, OperatorProgress(ordinal))
-        return tuple(self._moved(known[ordinal]) for ordinal in sorted(known))
+            by_operator.setdefault(ordinal, OperatorProgress(ordinal))
+        return tuple(self._moved(by_operator[ordinal]) for ordinal in sorted(by_operator))
 
     def _moved(self, before: OperatorProgress) -> OperatorProgress:
         counts = self._counts.get(before.operator, Counter())
@@ -175,10 +175,10 @@ def _refresh(before: RefreshProgress | None, record: RefreshRecord) -> RefreshPr
     """Return how batches were computed; unchanged if no policy has chosen."""
     if not record.reason:
         return before
-    known = before or RefreshProgress()
+    refresh = before or RefreshProgress()
     return RefreshProgress(
-        known.incremental + (not record.operators),
-        known.full + bool(record.operators),
+        refresh.incremental + (not record.operators),
+        refresh.full + bool(record.operators),
         record.reason,
         *(None if us is None else us / 1e6 for us in (record.incremental, record.full)),
     )
@@ -186,9 +186,9 @@ def _refresh(before: RefreshProgress | None, record: RefreshRecord) -> RefreshPr
 
 def _views(before: Progress, snapshot: Snapshot) -> tuple[ViewProgress, ...]:
     """Return the progress of each named view."""
-    known = {view.view: view.changes for view in before.views}
+    changes_before = {view.view: view.changes for view in before.views}
     return tuple(
-        ViewProgress(name, known.get(name, 0) + sum(file.rows for file in view.changes))
+        ViewProgress(name, changes_before.get(name, 0) + sum(file.rows for file in view.changes))
         for name, view in snapshot.views.items()
     )
 

@@ -119,8 +119,8 @@ def _known(value: Callable[[Progress], Number | None]) -> Read:
     """Return a reader of a value that only some runs have."""
 
     def read(progress: Progress) -> Iterable[Sample]:
-        known = value(progress)
-        return () if known is None else (Sample((), known),)
+        number = value(progress)
+        return () if number is None else (Sample((), number),)
 
     return read
 
@@ -136,15 +136,15 @@ def _info(progress: Progress) -> Iterable[Sample]:
 
 
 def _refreshes(progress: Progress) -> Iterable[Sample]:
-    known = progress.refresh
-    if known is None:
+    refresh = progress.refresh
+    if refresh is None:
         return ()
-    return (Sample(("incremental",), known.incremental), Sample(("full",), known.full))
+    return (Sample(("incremental",), refresh.incremental), Sample(("full",), refresh.full))
 
 
 def _refresh_estimates(progress: Progress) -> Iterable[Sample]:
-    known = progress.refresh or RefreshProgress()
-    estimates = (("incremental", known.incremental_seconds), ("full", known.full_seconds))
+    refresh = progress.refresh or RefreshProgress()
+    estimates = (("incremental", refresh.incremental_seconds), ("full", refresh.full_seconds))
     return (Sample((way,), seconds) for way, seconds in estimates if seconds is not None)
 
 

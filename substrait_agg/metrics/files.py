@@ -232,8 +232,8 @@ def _counted(progress: Progress, before: Progress) -> Json:
 
 
 def _less(now: tuple[Sample, ...], then: tuple[Sample, ...]) -> tuple[Sample, ...]:
-    known = {sample.labels: _count(sample) for sample in then}
-    return tuple(Sample(s.labels, _rounded(_count(s) - known.get(s.labels, 0))) for s in now)
+    earlier = {sample.labels: _count(sample) for sample in then}
+    return tuple(Sample(s.labels, _rounded(_count(s) - earlier.get(s.labels, 0))) for s in now)
 
 
 def _count(sample: Sample) -> Number:

@@ -146,29 +146,34 @@ def check_policies(flow: Flow, policies: RefreshPolicies, conditions: RunConditi
     policies.check_views({view.name for view in flow.views})
     strict = operators_with(flow, policies, "incremental_strict")
     full = operators_with(flow, policies, "full")
-    found = list(not_incremental(flow, strict))
-    if found:
+    obstacles = list(not_incremental(flow, strict))
+    if obstacles:
         raise _refused(
             "REFRESH_NOT_INCREMENTAL",
             "incremental_strict refuses what is not maintained by changes alone",
             "give --refresh incremental, or change the query",
-            found, flow, policies.places,
+            obstacles, flow, policies.places,
         )  # fmt: skip
-    found = list(not_recomputable(flow, full, conditions)) if full else []
-    if found:
+    obstacles = list(not_recomputable(flow, full, conditions)) if full else []
+    if obstacles:
         raise _refused(
             "REFRESH_NOT_FULL",
             "full cannot compute this again from all rows",
             "give --refresh incremental or auto",
-            found, flow, policies.places,
+            obstacles, flow, policies.places,
         )  # fmt: skip
 
 
 def _refused(
-    code: str, message: str, help: str, found: list[Obstacle], flow: Flow, places: Mapping[str, str]
+    code: str,
+    message: str,
+    help: str,
+    obstacles: list[Obstacle],
+    flow: Flow,
+    places: Mapping[str, str],
 ) -> UsageError:
-    reasons = dict.fromkeys(f"{o.reason} ({o.path})" if o.path else o.reason for o in found)
-    first = next((o.path for o in found if o.path), "refresh")
+    reasons = dict.fromkeys(f"{o.reason} ({o.path})" if o.path else o.reason for o in obstacles)
+    first = next((o.path for o in obstacles if o.path), "refresh")
     line = _place(first, flow, places)
     return UsageError(code, f"{message}: {'; '.join(reasons)}", help=help, path=line or first)
 

@@ -53,9 +53,9 @@ class RefreshChooser:
         self._ratio = RATIO_OF_JOINS if joins else RATIO
         self._all_full = len(self._full) == len(flow.operators)
         both = self._full | self._auto
-        found = next(not_recomputable(flow, both, conditions), None) if self._auto else None
-        if found is not None:
-            self._obstacle = found.reason
+        obstacle = next(not_recomputable(flow, both, conditions), None) if self._auto else None
+        if obstacle is not None:
+            self._obstacle = obstacle.reason
 
     @property
     def active(self) -> bool:
@@ -71,8 +71,8 @@ class RefreshChooser:
             missing: a file of the input that no longer exists; empty if all do.
         """
         if not self._auto:
-            known = ((True, size.whole),) if size is not None and self._all_full else ()
-            return Choice(self._full, "full: the policy is full", known)
+            sizes = ((True, size.whole),) if size is not None and self._all_full else ()
+            return Choice(self._full, "full: the policy is full", sizes)
         if self._obstacle:
             return Choice(self._full, f"incremental: {self._obstacle}")
         if size is None or missing:
@@ -81,10 +81,10 @@ class RefreshChooser:
         if size.batch >= size.whole:
             # Nothing is stored yet, so the cost is that of computing again.
             return Choice(self._full, "incremental: the batch has all input so far", full)
-        found = CostHistory(history.costs, self._ratio).estimate(size)
-        if found is None:
+        estimate = CostHistory(history.costs, self._ratio).estimate(size)
+        if estimate is None:
             return Choice(self._full, "incremental: no batch has been measured yet", incremental)
-        times = f"{found.incremental / 1e6:.2f} s incremental, {found.full / 1e6:.2f} s full"
-        if found.full < found.incremental:
-            return Choice(self._full | self._auto, f"full: estimated {times}", full, found)
-        return Choice(self._full, f"incremental: estimated {times}", incremental, found)
+        times = f"{estimate.incremental / 1e6:.2f} s incremental, {estimate.full / 1e6:.2f} s full"
+        if estimate.full < estimate.incremental:
+            return Choice(self._full | self._auto, f"full: estimated {times}", full, estimate)
+        return Choice(self._full, f"incremental: estimated {times}", incremental, estimate)

@@ -75,13 +75,13 @@ class CostHistory:
 
     def add(self, cost: BatchCost) -> CostHistory:
         """Return the history with one more batch; of each way, the newest `REMEMBERED` are kept."""
-        kept: list[BatchCost] = []
+        newest: list[BatchCost] = []
         room = {True: REMEMBERED, False: REMEMBERED}
-        for known in reversed((*self.costs, cost)):
-            if room[known.full]:
-                room[known.full] -= 1
-                kept.append(known)
-        return CostHistory(tuple(reversed(kept)), self.ratio)
+        for old_cost in reversed((*self.costs, cost)):
+            if room[old_cost.full]:
+                room[old_cost.full] -= 1
+                newest.append(old_cost)
+        return CostHistory(tuple(reversed(newest)), self.ratio)
 
     def estimate(self, size: InputSize) -> Estimate | None:
         """Estimate a batch; None if no batch has been measured."""
@@ -91,8 +91,8 @@ class CostHistory:
         again = [cost for cost in self.costs if cost.full]
         least = min(cost.microseconds for cost in (*batches, *again))
         warm = [cost for cost in batches if not cost.cold]
-        known = again if again and not (again[0].cold and len(again) == 1 and warm) else batches
-        slope = _slope(known, least) / (1 if known is again else self.ratio)
+        relevant = again if again and not (again[0].cold and len(again) == 1 and warm) else batches
+        slope = _slope(relevant, least) / (1 if relevant is again else self.ratio)
         full = _fitted(again, fixed=least, slope=slope)
         incremental = _fitted(batches, fixed=least, slope=full.slope * self.ratio)
         return Estimate(incremental.at(size.batch), full.at(size.whole))
@@ -128,10 +128,10 @@ def _fitted(costs: Sequence[BatchCost], *, fixed: float, slope: float) -> _Line:
     aa, ab, bb = (sum(x * y for x, y in pairs) for pairs in _products(rows))
     ac, bc = (sum(row[i] * row[2] for row in rows) for i in (0, 1))
     determinant = aa * bb - ab * ab
-    found = _Line((ac * bb - bc * ab) / determinant, (bc * aa - ac * ab) / determinant)
-    if found.fixed >= 0 and found.slope >= 0:
-        return found
-    return _Line(0.0, bc / bb) if found.fixed < 0 else _Line(ac / aa, 0.0)
+    line = _Line((ac * bb - bc * ab) / determinant, (bc * aa - ac * ab) / determinant)
+    if line.fixed >= 0 and line.slope >= 0:
+        return line
+    return _Line(0.0, bc / bb) if line.fixed < 0 else _Line(ac / aa, 0.0)
 
 
 _Row = tuple[float, float, float]

@@ -18,18 +18,18 @@ def owners(flow: Flow) -> tuple[FlowView, ...]:
     This is the first view that needs it, in the order of the views: a view comes after those that
     it reads.
     """
-    found: dict[int, FlowView] = {}
+    by_operator: dict[int, FlowView] = {}
     for view in flow.views:
         for operator in _needed(flow, view.operator):
-            found.setdefault(operator, view)
+            by_operator.setdefault(operator, view)
     # An operator that no stored view needs cannot be in a flow.
-    return tuple(found[node.id] for node in flow.operators)
+    return tuple(by_operator[node.id] for node in flow.operators)
 
 
-def operators_with(flow: Flow, policies: RefreshPolicies, chosen: RefreshPolicy) -> frozenset[int]:
+def operators_with(flow: Flow, policies: RefreshPolicies, policy: RefreshPolicy) -> frozenset[int]:
     """Return the operators whose view has a policy."""
     return frozenset(
-        operator for operator, view in enumerate(owners(flow)) if policies.of(view.name) == chosen
+        operator for operator, view in enumerate(owners(flow)) if policies.of(view.name) == policy
     )
 
 

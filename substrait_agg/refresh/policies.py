@@ -38,9 +38,9 @@ class RefreshPolicies:
         A policy that the option gives a view counts more than that of its plan, and that of its
         plan more than the one that the option gives all views.
         """
-        known = {view: _policy(word, "refresh") for view, word in _declared(plans).items()}
+        by_view = {view: _policy(word, "refresh") for view, word in _declared(plans).items()}
         places: Mapping[str, str] = getattr(plans, "places", {})
-        return RefreshPolicies(self.default, {**known, **self.views}, places)
+        return RefreshPolicies(self.default, {**by_view, **self.views}, places)
 
     def check_views(self, names: Collection[str]) -> None:
         """Check that all views that have a policy exist.
@@ -59,11 +59,11 @@ class RefreshPolicies:
                 )
 
 
-def parse_refresh(given: str | Mapping[str, str] | RefreshPolicies) -> RefreshPolicies:
+def parse_refresh(value: str | Mapping[str, str] | RefreshPolicies) -> RefreshPolicies:
     """Parse the option ``refresh``.
 
     Args:
-        given: ``POLICY``, or ``VIEW=POLICY`` texts, separated by commas; policies by name of view;
+        value: ``POLICY``, or ``VIEW=POLICY`` texts, separated by commas; policies by name of view;
             or parsed policies.
 
     Raises:
@@ -74,15 +74,15 @@ def parse_refresh(given: str | Mapping[str, str] | RefreshPolicies) -> RefreshPo
         >>> policies.of("totals"), policies.of("other")
         ('full', 'auto')
     """
-    if isinstance(given, RefreshPolicies):
-        return given
-    if isinstance(given, Mapping):
+    if isinstance(value, RefreshPolicies):
+        return value
+    if isinstance(value, Mapping):
         return RefreshPolicies(
-            views={view: _policy(word, "refresh") for view, word in given.items()}
+            views={view: _policy(word, "refresh") for view, word in value.items()}
         )
     default: RefreshPolicy | None = None
     views: dict[str, RefreshPolicy] = {}
-    for part in given.split(","):
+    for part in value.split(","):
         view, separator, word = part.strip().rpartition("=")
         policy = _policy(word, "refresh")
         if (view in views) if separator else default is not None:

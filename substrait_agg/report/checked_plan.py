@@ -87,10 +87,10 @@ class Plan:
         """
         from substrait_agg.functions.aggregates.registry import registered
 
-        known = (mode, (registered(), static))
-        if known not in self._checked:
-            self._checked[known] = self._located(_check(self.content, mode, static=static))
-        return self._checked[known]
+        key = (mode, (registered(), static))
+        if key not in self._checked:
+            self._checked[key] = self._located(_check(self.content, mode, static=static))
+        return self._checked[key]
 
     def check_with(self, source_schemas: SourceSchemas) -> Checked:
         """Check the plan in lenient mode with the types of columns that it reads without types.
@@ -164,15 +164,15 @@ def _check(
     try:
         decoded = decode(content, problems)
     except PlanRefused as refusal:
-        found = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
-        return Checked(None, None, in_plan_order(_of_no_plan(content, found)))
+        problems_of_both = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
+        return Checked(None, None, in_plan_order(_of_no_plan(content, problems_of_both)))
     bound = bind(decoded, problems, source_schemas, static)
     if bound is not None:
         check_conditions(bound.root, problems)
     return Checked(decoded, None if problems.errors else bound, in_plan_order(problems.items))
 
 
-def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]:
+def _of_no_plan(content: Any, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
     """Select the problems to report for content that could not be decoded.
 
     Bytes that are not a plan give only PLAN_UNREADABLE: fields read before the failure mean
@@ -180,9 +180,9 @@ def _of_no_plan(content: Any, found: tuple[Problem, ...]) -> tuple[Problem, ...]
     """
     from substrait_agg.plan.messages.source import json_text, plan_bytes
 
-    unreadable = tuple(problem for problem in found if problem.code == "PLAN_UNREADABLE")
-    if len(unreadable) in (0, len(found)) or json_text(plan_bytes(content)) is not None:
-        return found
+    unreadable = tuple(problem for problem in problems if problem.code == "PLAN_UNREADABLE")
+    if len(unreadable) in (0, len(problems)) or json_text(plan_bytes(content)) is not None:
+        return problems
     return unreadable
 
 

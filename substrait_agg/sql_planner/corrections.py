@@ -68,9 +68,9 @@ def _name_source(read: Any, names: TableNames) -> None:
     if key is None:
         return
     read.named_table.names[:] = names.tables[key]
-    given = list(_deep_names(names.schemas[key]))
+    own_names = list(_deep_names(names.schemas[key]))
     own = iter(names.columns[key])
-    read.base_schema.names[:] = [next(own) if top else name for name, top in given]
+    read.base_schema.names[:] = [next(own) if top else name for name, top in own_names]
 
 
 def _deep_names(schema: pa.Schema) -> Iterator[tuple[str, bool]]:

@@ -124,13 +124,13 @@ def _by_rule(
     name = _short(groups.get("name") or "")
     fields = re.search(r"Valid fields are (.*)\.", plain, re.S)
     near = re.search(r"Did you mean '([^']+)'", plain)
-    given = re.search(r"coercion from (.*?) to the signature|argument types '(.*?)'", plain, re.S)
+    types = re.search(r"coercion from (.*?) to the signature|argument types '(.*?)'", plain, re.S)
     words = {
         "name": name,
         "all": _with_sql_types(_first_line(plain)),
         "tables": ", ".join(".".join(table) for table in names.tables.values()) or "none",
         "fields": fields[1] if fields else "not known",
-        "given": next((g for g in given.groups() if g), "") if given else _first_line(plain),
+        "given": next((g for g in types.groups() if g), "") if types else _first_line(plain),
     }
     words["given"] = _with_sql_types(words["given"])
     help = rule.help.format(**words)
@@ -166,12 +166,12 @@ def with_sources(error: SqlRefused, sources: Iterable[str]) -> SqlRefused:
 
     The planner knows only the tables that a query names.
     """
-    given = sorted(sources)
+    names = sorted(sources)
     unknown = re.fullmatch(r"there is no table (.+)", error.message)
-    if error.code == "SQL_TABLE_UNKNOWN" and unknown and given:
-        near = get_close_matches(unknown[1], given, n=1)
+    if error.code == "SQL_TABLE_UNKNOWN" and unknown and names:
+        near = get_close_matches(unknown[1], names, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
-        error.help = f"{guess}the sources are {', '.join(given)}; CREATE TABLE in the script, or --source, adds a table"
+        error.help = f"{guess}the sources are {', '.join(names)}; CREATE TABLE in the script, or --source, adds a table"
     return error
 
 
@@ -180,22 +180,22 @@ def _short(name: str) -> str:
     return name.removeprefix("datafusion.public.").removeprefix("datafusion.")
 
 
-def _place_of(name: str, found: Sequence[Token]) -> tuple[int, int | None]:
+def _place_of(name: str, tokens: Sequence[Token]) -> tuple[int, int | None]:
     """Return where the query has a name, else where it begins."""
     parts = [part.replace('""', '"').strip('"') for part in re.findall(_NAME, name)]
-    named = [t for t in found if t.kind in ("word", "quoted")]
-    for wanted in (parts, parts[-1:]):
-        for number in range(len(named) - len(wanted) + 1):
-            run = named[number : number + len(wanted)]
-            if wanted and [t.name for t in run] == wanted:
+    named = [t for t in tokens if t.kind in ("word", "quoted")]
+    for sought in (parts, parts[-1:]):
+        for number in range(len(named) - len(sought) + 1):
+            run = named[number : number + len(sought)]
+            if sought and [t.name for t in run] == sought:
                 return run[0].start, run[-1].end
-    return (found[0].start, found[0].end) if found else (0, None)
+    return (tokens[0].start, tokens[0].end) if tokens else (0, None)
 
 
-def _operator_place(plain: str, found: Sequence[Token]) -> tuple[int, int] | None:
+def _operator_place(plain: str, tokens: Sequence[Token]) -> tuple[int, int] | None:
     """Return where the query has the operator that a message is about, if it has it once."""
     said = re.search(r"expression \S+ (?P<operator>\S+) \S+ to valid types", plain)
-    places = [t for t in found if said is not None and t.text.upper() == said["operator"].upper()]
+    places = [t for t in tokens if said is not None and t.text.upper() == said["operator"].upper()]
     return (places[0].start, places[0].end) if len(places) == 1 else None
 
 

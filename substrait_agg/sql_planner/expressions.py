@@ -75,9 +75,9 @@ def _read_bound(plan: Any, expression: Any, name: str, names: dict[int, str]) ->
 
 def _anchor(plan: Any, name: str, names: dict[int, str]) -> int:
     """Return the anchor of a function; declare the function if it is not declared."""
-    known = next((anchor for anchor, declared in names.items() if declared == name), None)
-    if known is not None:
-        return known
+    existing = next((anchor for anchor, declared in names.items() if declared == name), None)
+    if existing is not None:
+        return existing
     anchor = 1 + max(names, default=0)
     names[anchor] = name
     declared = plan.extensions.add().extension_function
@@ -112,10 +112,10 @@ def _read_field(expression: Any, name: str, structs: Mapping[str, int | None]) -
     arguments = [a.value for a in expression.scalar_function.arguments]
     places = [BOUNDS[name]] if name in BOUNDS else []
     for key in arguments[1:]:
-        found = structs.get(key.literal.string) if key.literal.HasField("string") else None
-        if found is None:
+        field_place = structs.get(key.literal.string) if key.literal.HasField("string") else None
+        if field_place is None:
             return  # a key of a map, or a field of an unknown place
-        places.append(found)
+        places.append(field_place)
     reference = algebra_pb2.Expression.FieldReference()
     if arguments[0].HasField("selection"):
         reference.CopyFrom(arguments[0].selection)
@@ -196,7 +196,7 @@ def _declare_windows(plan: Any) -> None:
 
 def struct_fields(schemas: Mapping[Any, pa.Schema]) -> dict[str, int | None]:
     """Return the position of each field of the structs in some tables, and of the bounds of windows."""
-    found: dict[str, int | None] = {name: place for place, name in enumerate(FIELDS)}
+    places: dict[str, int | None] = {name: place for place, name in enumerate(FIELDS)}
     for schema in schemas.values():
         waiting = list(schema.types)
         while waiting:
@@ -205,6 +205,6 @@ def struct_fields(schemas: Mapping[Any, pa.Schema]) -> dict[str, int | None]:
             waiting.extend(field.type for field in inner)
             if pa.types.is_struct(type_):
                 for place, field in enumerate(inner):
-                    known = found.setdefault(field.name, place)
-                    found[field.name] = place if known == place else None
-    return found
+                    first = places.setdefault(field.name, place)
+                    places[field.name] = place if first == place else None
+    return places

@@ -41,15 +41,15 @@ def _plan_of_ibis(expression: Any) -> Plan:
         raise UsageError("PLAN_SOURCE", message, help="give an ibis expression")
     table = expression.as_table()
     schemas = {}
-    for found in table.op().find(ops.PhysicalTable):
-        if not isinstance(found, ops.UnboundTable):
+    for source in table.op().find(ops.PhysicalTable):
+        if not isinstance(source, ops.UnboundTable):
             raise UsageError(
                 "PLAN_SOURCE",
-                f"the expression reads {getattr(found, 'name', 'a table')} of a connected backend or in memory",
+                f"the expression reads {getattr(source, 'name', 'a table')} of a connected backend or in memory",
                 help="use ibis.table(schema, name=...): the rows come from the sources of the run",
             )
-        parts = (found.namespace.catalog, found.namespace.database, found.name)
-        schemas[".".join(part for part in parts if part)] = found.schema.to_pyarrow()
+        parts = (source.namespace.catalog, source.namespace.database, source.name)
+        schemas[".".join(part for part in parts if part)] = source.schema.to_pyarrow()
     text = str(ibis.to_sql(table, dialect="datafusion"))
     return plan_query(text, schemas)
 

@@ -34,26 +34,28 @@ class TableNames:
     columns: Mapping[TableName, tuple[str, ...]]
 
     @classmethod
-    def of(cls, tables: Mapping[str, pa.Schema], found: Sequence[Token]) -> TableNames:
+    def of(cls, tables: Mapping[str, pa.Schema], tokens: Sequence[Token]) -> TableNames:
         """Return the names of tables in a query with these tokens."""
-        quoted = {token.name for token in found if token.kind == "quoted"}
+        quoted = {token.name for token in tokens if token.kind == "quoted"}
         parts = {name: tuple(name.split(".")) for name in tables}
-        chosen = _chosen([".".join(p) for p in parts.values()], quoted)
+        sql_names = _chosen([".".join(p) for p in parts.values()], quoted)
         schemas, originals, columns = {}, {}, {}
         for name, schema in tables.items():
-            key = tuple(chosen[name].split("."))
-            given = plannable(schema)
-            renamed = _chosen(given.names, quoted)
-            schemas[key] = pa.schema([field.with_name(renamed[field.name]) for field in given])
+            key = tuple(sql_names[name].split("."))
+            plannable_schema = plannable(schema)
+            renamed = _chosen(plannable_schema.names, quoted)
+            schemas[key] = pa.schema(
+                [field.with_name(renamed[field.name]) for field in plannable_schema]
+            )
             originals[key] = parts[name]
-            columns[key] = tuple(given.names)
+            columns[key] = tuple(plannable_schema.names)
         return cls(schemas, originals, columns)
 
     def own_column(self, name: str) -> str:
         """Return the name as given of a column, if it means one; else the name itself."""
-        known = {own for columns in self.columns.values() for own in columns}
-        found = [own for own in known if own.lower() == name]
-        return found[0] if len(found) == 1 else name
+        own_names = {own for columns in self.columns.values() for own in columns}
+        matches = [own for own in own_names if own.lower() == name]
+        return matches[0] if len(matches) == 1 else name
 
     def key(self, written: TableName) -> TableName | None:
         """Return the name for DataFusion of a table as DataFusion writes it in a plan."""
@@ -65,11 +67,11 @@ class TableNames:
 
 def _chosen(names: Sequence[str], quoted: Iterable[str]) -> dict[str, str]:
     """Return the name for DataFusion of each name."""
-    kept = set(quoted)
+    reserved = set(quoted)
     lower = [name.lower() for name in names]
     return {
         name: name
-        if kept.intersection((name, *name.split("."))) or lower.count(name.lower()) > 1
+        if reserved.intersection((name, *name.split("."))) or lower.count(name.lower()) > 1
         else name.lower()
         for name in names
     }
@@ -78,13 +80,13 @@ def _chosen(names: Sequence[str], quoted: Iterable[str]) -> dict[str, str]:
 # --- names of the result ------------------------------------------------------------------------
 
 
-def output_names(query: str, found: Sequence[Token], given: Sequence[str]) -> tuple[str, ...]:
+def output_names(query: str, tokens: Sequence[Token], names: Sequence[str]) -> tuple[str, ...]:
     """Return the texts that name the columns of the result of a query, or nothing.
 
     Args:
         query: the query.
-        found: its tokens.
-        given: names of the columns in front of the query, ``CREATE VIEW v (a, b) AS``.
+        tokens: its tokens.
+        names: names of the columns in front of the query, ``CREATE VIEW v (a, b) AS``.
 
     Returns:
         A text per column. It is empty where the query does not show its columns, such as with
@@ -95,24 +97,24 @@ def output_names(query: str, found: Sequence[Token], given: Sequence[str]) -> tu
     >>> output_names(text, tokens(text), ())
     ('Region', 'sum(x)', 'top')
     """
-    if given:
-        return tuple(given)
-    items = list(_items(_select_list(found)))
+    if names:
+        return tuple(names)
+    items = list(_items(_select_list(tokens)))
     if not items or any(_is_star(item) for item in items):
         return ()
     return tuple(_text(query, item) for item in items)
 
 
-def _select_list(found: Sequence[Token]) -> Sequence[Token]:
+def _select_list(tokens: Sequence[Token]) -> Sequence[Token]:
     """Return the tokens between SELECT and FROM of the outermost SELECT."""
     depth, begin = 0, None
-    for number, token in enumerate(found):
+    for number, token in enumerate(tokens):
         depth += (token.text in _OPENING) - (token.text in _CLOSING)
         if depth == 0 and begin is None and token.is_word("select"):
             begin = number + 1
         elif depth == 0 and begin is not None and token.is_word("from", "union", "except", "intersect", "where", "order", "limit"):  # fmt: skip
-            return _without_quantifier(found[begin:number])
-    return () if begin is None else _without_quantifier(found[begin:])
+            return _without_quantifier(tokens[begin:number])
+    return () if begin is None else _without_quantifier(tokens[begin:])
 
 
 def _without_quantifier(part: Sequence[Token]) -> Sequence[Token]:
@@ -157,7 +159,7 @@ def column_name(text: str, planned: str) -> str:
     >>> column_name("sum(x) AS Total", "total"), column_name("sum(x) total", "total")
     ('Total', 'total')
     """
-    found = re.search(r"(?:^|[\s)'\]])([^\W\d][\w$]*)$", text)
-    if found and found[1].lower() == planned:
-        return found[1]
+    match = re.search(r"(?:^|[\s)'\]])([^\W\d][\w$]*)$", text)
+    if match and match[1].lower() == planned:
+        return match[1]
     return planned if text.endswith('"') else text

@@ -80,9 +80,9 @@ def _below(plan: Any) -> Iterator[Any]:
     """Yield the relations of a logical plan, outer ones first. Subqueries in expressions are not among them."""
     waiting = [plan]
     while waiting:
-        found = waiting.pop()
-        yield found
-        waiting.extend(reversed(found.inputs()))
+        relation = waiting.pop()
+        yield relation
+        waiting.extend(reversed(relation.inputs()))
 
 
 def _loses_null(condition: Any) -> bool:
@@ -252,8 +252,8 @@ class _Functions:
         return min(places, default=0)
 
 
-def _not_in(found: Sequence[Token]) -> Token:
-    for first, second in pairwise(found):
+def _not_in(tokens: Sequence[Token]) -> Token:
+    for first, second in pairwise(tokens):
         if first.is_word("not") and second.is_word("in"):
             return first
-    return next((token for token in found if token.is_word("in")), found[0])
+    return next((token for token in tokens if token.is_word("in")), tokens[0])

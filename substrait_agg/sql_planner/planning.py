@@ -52,15 +52,15 @@ def plan_query(text: str, tables: Mapping[str, pa.Schema], file: str = "") -> Pl
             SQL_NOT_DETERMINISTIC, SQL_NOT_IN or SQL_NOT_PLANNED.
         UsageError: DATAFUSION_MISSING.
     """
-    found = statements(text, file)
-    if len(found) != 1 or not found[0].query:
+    queries = statements(text, file)
+    if len(queries) != 1 or not queries[0].query:
         raise SqlRefused(
             "SQL_STATEMENTS",
-            f"one query is expected, and the text has {len(found)} statements",
+            f"one query is expected, and the text has {len(queries)} statements",
             help="give one SELECT statement",
             path=file,
         )
-    return plan_statement(found[0], tables)
+    return plan_statement(queries[0], tables)
 
 
 def plan_script(
@@ -174,11 +174,11 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
 
 
 def _check_deterministic(query: QueryText) -> None:
-    found = query.tokens
-    for number, token in enumerate(found):
-        called = found[number + 1 : number + 2]
+    words = query.tokens
+    for number, token in enumerate(words):
+        called = words[number + 1 : number + 2]
         is_call = bool(called) and called[0].text == "("
-        if number and found[number - 1].text == ".":
+        if number and words[number - 1].text == ".":
             continue
         if token.is_word(*CHANGING_FUNCTIONS) and (is_call or token.is_word(*WITHOUT_CALL)):
             message = f"{token.text} changes although no table does, so no view of it can be kept"

@@ -106,9 +106,9 @@ def statements(script: str, file: str = "") -> tuple[Statement, ...]:
     return tuple(_statement(part, script, file) for part in _split(tokens(script, file)))
 
 
-def _split(found: Sequence[Token]) -> Iterator[list[Token]]:
+def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     part: list[Token] = []
-    for token in found:
+    for token in tokens:
         if token.text != ";":
             part.append(token)
         elif part:

@@ -85,38 +85,38 @@ def tokens(text: str, file: str = "") -> tuple[Token, ...]:
 def _scan(text: str, file: str) -> Iterator[Token]:
     place = 0
     while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:  # every character matches the last alternative
+        match = _TOKEN.match(text, place)
+        if match is None:  # every character matches the last alternative
             raise AssertionError(place)
-        group = found.lastgroup or ""
+        group = match.lastgroup or ""
         group = "dollar" if group == "tag" else group
         if group == "comment":
             place = _after_comment(text, place, file)
             continue
-        place = found.end()
+        place = match.end()
         if group == "space":
             continue
-        _check_end(text, found, group, file)
-        yield Token(_KINDS.get(group, group), found.group(), found.start())  # type: ignore[arg-type]
+        _check_end(text, match, group, file)
+        yield Token(_KINDS.get(group, group), match.group(), match.start())  # type: ignore[arg-type]
 
 
 def _after_comment(text: str, start: int, file: str) -> int:
     """Return the offset after a comment. Comments can contain comments."""
     depth = 0
-    for found in _COMMENT_END.finditer(text, start):
-        depth += 1 if found.group() == "/*" else -1
+    for match in _COMMENT_END.finditer(text, start):
+        depth += 1 if match.group() == "/*" else -1
         if depth == 0:
-            return found.end()
+            return match.end()
     raise syntax_error(text, start, "the comment has no end", "add */", file)
 
 
-def _check_end(text: str, found: re.Match[str], group: str, file: str) -> None:
-    written = found.group()
+def _check_end(text: str, match: re.Match[str], group: str, file: str) -> None:
+    written = match.group()
     ends = {
         "escaped": ("'", 2),
         "string": ("'", 1),
         "quoted": (written[0], 1),
-        "dollar": (f"${found.group('tag')}$", 2 + len(found.group("tag") or "")),
+        "dollar": (f"${match.group('tag')}$", 2 + len(match.group("tag") or "")),
     }
     if group not in ends:
         return
@@ -124,7 +124,7 @@ def _check_end(text: str, found: re.Match[str], group: str, file: str) -> None:
     body = written[least:]
     if not body.endswith(end):
         what = "name" if group == "quoted" else "string"
-        raise syntax_error(text, found.start(), f"the {what} has no end", f"add {end}", file)
+        raise syntax_error(text, match.start(), f"the {what} has no end", f"add {end}", file)
 
 
 # --- places -------------------------------------------------------------------------------------

@@ -71,31 +71,31 @@ def _not_computed(*_: Any) -> NoReturn:
     raise ValueError("a window function needs a column of times, not a constant")
 
 
-def _time_type(found: Sequence[Token], tables: Mapping[Any, pa.Schema]) -> pa.DataType:
+def _time_type(calls: Sequence[Token], tables: Mapping[Any, pa.Schema]) -> pa.DataType:
     """Return the type of the times in the calls: that of the columns they name, or of all columns."""
     schemas = list(tables.values())
     types = {t for schema in schemas for t in schema.types if pa.types.is_timestamp(t)}
     if len(types) > 1:
-        names = {token.name for token in _first_arguments(found)}
+        names = {token.name for token in _first_arguments(calls)}
         types = {s.field(n).type for s in schemas for n in names & set(s.names)} & types
     return next(iter(types)) if len(types) == 1 else _TIMES[0]
 
 
-def _first_arguments(found: Sequence[Token]) -> Iterator[Token]:
+def _first_arguments(calls: Sequence[Token]) -> Iterator[Token]:
     """Yield the last names of the columns that are first arguments of the calls."""
-    for number, token in enumerate(found):
+    for number, token in enumerate(calls):
         if token.is_word(*WINDOWS):
             place = number + 2
-            while place + 2 < len(found) and found[place + 1].text == ".":
+            while place + 2 < len(calls) and calls[place + 1].text == ".":
                 place += 2
-            yield from found[place : place + 1]
+            yield from calls[place : place + 1]
 
 
-def _calls(found: Sequence[Token]) -> Iterator[tuple[Token, int]]:
+def _calls(words: Sequence[Token]) -> Iterator[tuple[Token, int]]:
     """Yield each call of a window function, and its number of arguments."""
-    for number, token in enumerate(found[:-1]):
-        if token.is_word(*WINDOWS, *BOUNDS) and found[number + 1].text == "(":
-            yield token, _arguments(found[number + 1 :])
+    for number, token in enumerate(words[:-1]):
+        if token.is_word(*WINDOWS, *BOUNDS) and words[number + 1].text == "(":
+            yield token, _arguments(words[number + 1 :])
 
 
 def _arguments(rest: Sequence[Token]) -> int:

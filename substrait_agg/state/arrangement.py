@@ -231,11 +231,11 @@ def consolidate_rows(rows: pa.Table, layout: ArrangementLayout) -> pa.Table:
     order, first = group_rows(row_hashes(columns, hashes), columns)
     starts = np.flatnonzero(first)
     sums = sum_runs_of_rows(weights[order], starts)
-    kept = sums != 0
-    chosen, sums = order[starts[kept]], sums[kept]
-    by_hash = np.argsort(hashes[chosen], kind="stable")
-    taken = whole.take(pa.array(chosen[by_hash]))
-    return taken.set_column(1, layout.schema.field(1), pa.array(sums[by_hash]))
+    nonzero = sums != 0
+    representatives, sums = order[starts[nonzero]], sums[nonzero]
+    by_hash = np.argsort(hashes[representatives], kind="stable")
+    sorted_rows = whole.take(pa.array(representatives[by_hash]))
+    return sorted_rows.set_column(1, layout.schema.field(1), pa.array(sums[by_hash]))
 
 
 def arranged(

@@ -100,15 +100,15 @@ class Entries:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def take(self, chosen: npt.NDArray[np.int64], weights: Weights) -> Entries:
+    def take(self, indices: npt.NDArray[np.int64], weights: Weights) -> Entries:
         """Return some entries, in this order, with other weights."""
-        if len(chosen) == len(self):
+        if len(indices) == len(self):
             return replace(self, weights=weights)
         return Entries(
-            self.hashes[chosen],
-            self.collision_ids[chosen],
-            self.keys.take(chosen),
-            tuple(take(self.payload, chosen)),
+            self.hashes[indices],
+            self.collision_ids[indices],
+            self.keys.take(indices),
+            tuple(take(self.payload, indices)),
             weights,
         )
 
@@ -210,12 +210,12 @@ def _summed(rows: Entries, groups: Sequence[npt.NDArray[Any]]) -> Entries:
     order, first = sort_order(groups, rows.keys)
     starts = np.flatnonzero(first)
     weights = sum_runs_of_rows(rows.weights[order], starts)
-    kept = weights != 0
-    chosen = order[starts[kept]]
+    nonzero = weights != 0
+    representatives = order[starts[nonzero]]
     return Entries(
-        rows.hashes[chosen],
-        rows.collision_ids[chosen],
-        rows.keys.take(chosen),
-        tuple(take(rows.payload, chosen)),
-        weights[kept],
+        rows.hashes[representatives],
+        rows.collision_ids[representatives],
+        rows.keys.take(representatives),
+        tuple(take(rows.payload, representatives)),
+        weights[nonzero],
     )

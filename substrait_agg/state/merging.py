@@ -63,17 +63,17 @@ def spans_to_merge(
         budget: estimated maximal number of rows to merge.
     """
     size = high - low + 1
-    chosen: list[MergeSpan] = []
+    merges: list[MergeSpan] = []
     for span in _due_merges(files, low, high, size):
         rows = sum(rows_in(file, span.low, span.high) for file in span.files)
         if rows > budget:
             part = int((span.high - span.low + 1) * budget / rows)
             if part > 0:
-                chosen.append(replace(span, high=span.low + part - 1))
+                merges.append(replace(span, high=span.low + part - 1))
             break
         budget -= int(rows)
-        chosen.append(span)
-    return tuple(chosen)
+        merges.append(span)
+    return tuple(merges)
 
 
 def _due_merges(files: Sequence[RunFile], low: int, high: int, size: int) -> Iterator[MergeSpan]:
@@ -131,13 +131,13 @@ def runs_to_merge(rows: Sequence[float]) -> int:
     A class with enough runs is merged together with all newer runs.
     """
     tiers = [_tier(count) for count in rows]
-    chosen = 0
+    merged = 0
     for tier in range(max(tiers, default=-1) + 1):
         length = next((i for i, t in enumerate(tiers) if t > tier), len(tiers))
         width = SMALL_WIDTH if tier < len(SMALL_TIERS) else MERGE_WIDTH
         if tiers[:length].count(tier) >= width:
-            chosen = length
-    return chosen
+            merged = length
+    return merged
 
 
 def _tier(rows: float) -> int:
@@ -162,8 +162,8 @@ def after_merges(
     ]
     rest: list[RunFile] = []
     for file in files:
-        taken = [s for s, _ in merged if file.name in _names(s)]
-        rest += _without(file, taken)
+        spans = [s for s, _ in merged if file.name in _names(s)]
+        rest += _without(file, spans)
     return (*front, *rest)
 
 

@@ -71,9 +71,9 @@ class OrderedTree:
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
         """
-        found = [np.zeros(len(entries), np.int64)]
-        found += [self._weights_in(run, entries) for run in self._runs]
-        return add_weights(found)
+        by_run = [np.zeros(len(entries), np.int64)]
+        by_run += [self._weights_in(run, entries) for run in self._runs]
+        return add_weights(by_run)
 
     def _weights_in(self, run: OrderedRun, entries: Entries) -> Weights:
         result = np.zeros(len(entries), np.int64)
@@ -215,9 +215,9 @@ class OrderedTree:
             windows.append(RowRange(window.run, start, stop))
         if not windows:
             return None
-        found = gather_rows(windows)
-        self.rows_read += found.rows
-        return found
+        gathered = gather_rows(windows)
+        self.rows_read += gathered.rows
+        return gathered
 
     def between_positions(
         self, hashes: Hashes, chains: CollisionIds, low: Positions, high: Positions
@@ -235,9 +235,9 @@ class OrderedTree:
             ranges.append(RowRange(window.run, start, np.maximum(start, _place(window, high))))
         if not ranges:
             return None
-        found = gather_rows(ranges)
-        self.rows_read += found.rows
-        return found
+        gathered = gather_rows(ranges)
+        self.rows_read += gathered.rows
+        return gathered
 
     def weights_before(self, hashes: Hashes, chains: CollisionIds, positions: Positions) -> Weights:
         """Return per group the sum of the weights of its entries before a position.
@@ -289,16 +289,16 @@ class OrderedTree:
 
     def _values(self, source: Indices, places: Indices) -> tuple[pa.Array, ...]:
         """Return the values at places of runs, null where the run is -1."""
-        found = np.flatnonzero(source >= 0)
-        if not len(found):
+        present = np.flatnonzero(source >= 0)
+        if not len(present):
             return tuple(pa.nulls(len(source), c.type) for c in self._layout.components)
-        columns = payload_at(self._runs, source[found], places[found])
-        if len(found) == len(source):
+        columns = payload_at(self._runs, source[present], places[present])
+        if len(present) == len(source):
             return columns
         index = np.zeros(len(source), np.int64)
-        index[found] = np.arange(len(found))
-        chosen = pa.array(index, mask=source < 0)
-        return tuple(column.take(chosen) for column in columns)
+        index[present] = np.arange(len(present))
+        indices = pa.array(index, mask=source < 0)
+        return tuple(column.take(indices) for column in columns)
 
     def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
         """Write the consolidated runs for the groups with a hash from `low` to `high`.
@@ -433,8 +433,8 @@ def _first_alive(
     """Return the groups in which an entry was found, and that entry."""
     ordinals = np.arange(len(gathered.owners))
     limit = limits[gathered.owners]
-    known = ordinals >= limit if last else ordinals <= limit
-    alive = np.flatnonzero(known & (gathered.weights > 0))
+    within_limit = ordinals >= limit if last else ordinals <= limit
+    alive = np.flatnonzero(within_limit & (gathered.weights > 0))
     owners = gathered.owners[alive]
     turn = owners[1:] != owners[:-1]
     end = np.ones(len(owners), np.bool_)

@@ -45,20 +45,20 @@ class RowsByPage:
 
     def numbers(self, column: Callable[[RunPage], npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return the requested rows of a column of numbers."""
-        found = [column(page)[rows] for page, rows in self.parts]
-        whole = found[0] if len(found) == 1 else np.concatenate(found)
+        arrays = [column(page)[rows] for page, rows in self.parts]
+        whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         return whole if self.restore_order is None else whole[self.restore_order]
 
     def values(self, column: Callable[[RunPage], pa.Array]) -> pa.Array:
         """Return the requested rows of an Arrow column."""
-        found = [column(page).take(pa.array(rows)) for page, rows in self.parts]
-        whole = found[0] if len(found) == 1 else pa.concat_arrays(found)
+        arrays = [column(page).take(pa.array(rows)) for page, rows in self.parts]
+        whole = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
         return whole if self.restore_order is None else whole.take(pa.array(self.restore_order))
 
     def keys(self) -> EncodedKeys:
         """Return the keys of the requested rows."""
-        found = EncodedKeys.concat([page.entries.keys.take(rows) for page, rows in self.parts])
-        return found if self.restore_order is None else found.take(self.restore_order)
+        encoded = EncodedKeys.concat([page.entries.keys.take(rows) for page, rows in self.parts])
+        return encoded if self.restore_order is None else encoded.take(self.restore_order)
 
     def weights(self) -> Weights:
         """Return the weights of the requested rows."""
@@ -95,14 +95,14 @@ class OrderedRun:
     @staticmethod
     def of_reader(reader: RunReader, layout: TreeLayout) -> OrderedRun:
         """Return the run in a file; its pages are prepared once per process."""
-        found = reader.derived.get(OrderedRun)
-        if not isinstance(found, OrderedRun):
+        run = reader.derived.get(OrderedRun)
+        if not isinstance(run, OrderedRun):
             pages = [
                 RunPage(Entries.from_table(page, layout), page.column("cum").to_numpy())
                 for page in reader.pages
             ]
-            found = reader.derived[OrderedRun] = OrderedRun(pages)
-        return found.between(reader.file.low, reader.file.high)
+            run = reader.derived[OrderedRun] = OrderedRun(pages)
+        return run.between(reader.file.low, reader.file.high)
 
     @staticmethod
     def of_entries(entries: Entries) -> OrderedRun:
@@ -120,14 +120,14 @@ class OrderedRun:
         """Return rows by place."""
         pages = np.searchsorted(self._starts, places, "right") - 1
         order, parts = self._by_page(pages)
-        found = [(self._pages[p], places[which] - self._starts[p]) for p, which in parts]
-        if not found:
+        rows_of_pages = [(self._pages[p], places[which] - self._starts[p]) for p, which in parts]
+        if not rows_of_pages:
             return RowsByPage(((self._pages[0], places),), None)
         back = None
         if order is not None:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
-        return RowsByPage(tuple(found), back)
+        return RowsByPage(tuple(rows_of_pages), back)
 
     @staticmethod
     def _by_page(pages: Indices) -> tuple[Indices | None, list[tuple[int, Indices]]]:
@@ -185,9 +185,9 @@ class OrderedRun:
             self._collision_ids(high[there] - 1) == chains[there]
         )
         mixed = there[~one]
-        wanted, start, stop = chains[mixed], low[mixed], high[mixed]
-        low[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) < wanted[i])
-        high[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) <= wanted[i])
+        sought, start, stop = chains[mixed], low[mixed], high[mixed]
+        low[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) < sought[i])
+        high[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) <= sought[i])
 
     def _collision_ids(self, places: Indices) -> CollisionIds:
         return self.at(places).numbers(lambda page: page.entries.collision_ids)
@@ -265,9 +265,9 @@ def _bound_of_one(
     stored: EncodedKeys, low: int, high: int, keys: EncodedKeys, *, right: bool
 ) -> int:
     """Return the bound of one key: a view without groups has one, and arrays cost more than values."""
-    for word, wanted in zip(stored.words, keys.words, strict=True):
+    for word, sought in zip(stored.words, keys.words, strict=True):
         equal = word[low:high]
-        first, end = (int(np.searchsorted(equal, wanted[0], s)) for s in ("left", "right"))
+        first, end = (int(np.searchsorted(equal, sought[0], s)) for s in ("left", "right"))
         low, high = low + first, low + end
     if stored.rest is None or keys.rest is None:
         return high if right else low

@@ -35,9 +35,9 @@ class Positions:
         after = np.ones(len(self.end), np.bool_) if where is None else self.after | where
         return Positions(self.keys, after, self.end)
 
-    def take(self, chosen: npt.NDArray[np.int64]) -> Positions:
+    def take(self, indices: npt.NDArray[np.int64]) -> Positions:
         """Return the positions of some groups, in this order."""
-        return Positions(self.keys.take(chosen), self.after[chosen], self.end[chosen])
+        return Positions(self.keys.take(indices), self.after[indices], self.end[indices])
 
     def or_else(self, other: Positions, where: Mask) -> Positions:
         """Return the positions where the mask is set, and those of `other` elsewhere."""

@@ -132,11 +132,11 @@ def _look(left: _Candidates) -> tuple[Indices, Indices, int]:
     running = np.cumsum(gathered.weights)
     starts = np.searchsorted(gathered.owners, np.arange(len(left.ranks)), "left")
     before = running[starts] - gathered.weights[starts]
-    wanted = left.ranks - left.counts(left.low)
-    found = np.flatnonzero(running - before[gathered.owners] > wanted[gathered.owners])
-    owners, where = np.unique(gathered.owners[found], return_index=True)
-    answers = found[where]
-    source, places = np.full(len(wanted), -1, np.int64), np.zeros(len(wanted), np.int64)
+    offsets = left.ranks - left.counts(left.low)
+    hits = np.flatnonzero(running - before[gathered.owners] > offsets[gathered.owners])
+    owners, where = np.unique(gathered.owners[hits], return_index=True)
+    answers = hits[where]
+    source, places = np.full(len(offsets), -1, np.int64), np.zeros(len(offsets), np.int64)
     source[owners], places[owners] = gathered.source[answers], gathered.places[answers]
     return source, places, gathered.rows
 
@@ -170,10 +170,10 @@ def _pivots(left: _Candidates) -> EncodedKeys:
     parts: list[EncodedKeys] = []
     order: list[Indices] = []
     for i, run in enumerate(left.runs):
-        chosen = np.flatnonzero(widest == i)
-        if len(chosen):
-            parts.append(run.at(places[chosen].reshape(-1)).keys())
-            order.append((chosen[:, None] * PIVOTS + np.arange(PIVOTS)).reshape(-1))
+        queries = np.flatnonzero(widest == i)
+        if len(queries):
+            parts.append(run.at(places[queries].reshape(-1)).keys())
+            order.append((queries[:, None] * PIVOTS + np.arange(PIVOTS)).reshape(-1))
     back = np.empty(places.size, np.int64)
     back[np.concatenate(order)] = np.arange(places.size)
     return EncodedKeys.concat(parts).take(back)

@@ -92,13 +92,13 @@ def gather_rows(windows: Sequence[RowRange]) -> GatheredEntries:
     owner = np.concatenate(owners)
     order, first = _order(owner, keys)
     starts = np.flatnonzero(first)
-    chosen = order[starts]
+    first_of_key = order[starts]
     return GatheredEntries(
         tuple(window.run for window in windows),
-        owner[chosen],
+        owner[first_of_key],
         sum_runs_of_rows(np.concatenate(weights)[order], starts),
-        np.repeat(np.arange(len(windows)), sizes)[chosen],
-        np.concatenate(places)[chosen],
+        np.repeat(np.arange(len(windows)), sizes)[first_of_key],
+        np.concatenate(places)[first_of_key],
         order,
         first,
         tuple(sizes),
@@ -125,10 +125,10 @@ def payload_at(
     parts: list[tuple[pa.Array, ...]] = []
     order: list[Indices] = []
     for i, run in enumerate(runs):
-        chosen = np.flatnonzero(source == i)
-        if len(chosen) or not i:
-            parts.append(run.at(places[chosen]).payload())
-            order.append(chosen)
+        queries = np.flatnonzero(source == i)
+        if len(queries) or not i:
+            parts.append(run.at(places[queries]).payload())
+            order.append(queries)
     columns = tuple(pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True))
     if len(order) == 1:
         return columns

@@ -248,15 +248,15 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
         StateRefused: STATE_DAMAGED if the file is missing or differs from what was written.
     """
     key = (storage.root, file.name)
-    known = (file.crc, _stamp(storage, file))
-    if _verified.get(key) != known:
+    opened_from = (file.crc, _stamp(storage, file))
+    if _verified.get(key) != opened_from:
         _verify(storage, file)
-        known = (file.crc, _stamp(storage, file))
+        opened_from = (file.crc, _stamp(storage, file))
         _remember(storage, file.name, file.crc)
     reader, opened_as = _opened.get(key, (None, None))
-    if reader is None or opened_as != known:
+    if reader is None or opened_as != opened_from:
         reader = RunReader(storage, file)
-        _keep_reader(key, reader, known)
+        _keep_reader(key, reader, opened_from)
         return _with_range(reader, file)
     with _CACHE_LOCK:
         if key in _verified and key in _opened:  # another thread may have dropped it
@@ -265,10 +265,10 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
     return _with_range(reader, file)
 
 
-def _keep_reader(key: tuple[str, str], reader: RunReader, known: _Known) -> None:
+def _keep_reader(key: tuple[str, str], reader: RunReader, opened_from: _Known) -> None:
     """Add a reader to the cache; drop the least recently used ones beyond the limits of the cache."""
     with _CACHE_LOCK:
-        _opened[key] = (reader, known)
+        _opened[key] = (reader, opened_from)
         _opened.move_to_end(key)
         cached = sum(opened.held for opened, _ in _opened.values())
         while len(_opened) > _CACHE_RUNS or (cached > _CACHE_BYTES and len(_opened) > 1):

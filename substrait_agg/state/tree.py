@@ -91,20 +91,22 @@ class KeyedTree:
         missing = np.arange(len(hashes))
         positions: list[Indices] = []
         rows: list[pa.RecordBatch] = []
-        met: list[Indices] = []
+        collisions: list[Indices] = []
         for run in self._runs:
             if not len(missing):
                 break
             seen = np.zeros(len(missing), np.bool_)
             for probes, batch, others in self._lookup_run(run, hashes, keys, missing):
-                met.append(missing[others])
+                collisions.append(missing[others])
                 seen[probes] = True
                 positions.append(missing[probes])
                 rows.append(batch)
             missing = missing[~seen]
         none = np.zeros(0, np.int64)
         table = pa.Table.from_batches(rows, self._schema).combine_chunks()
-        return LookupResult(np.concatenate([none, *positions]), table, np.concatenate([none, *met]))
+        return LookupResult(
+            np.concatenate([none, *positions]), table, np.concatenate([none, *collisions])
+        )
 
     def rows_at_once(self, rows: int) -> int:
         """Return how many rows to look up at once: `rows`, or fewer if they are long."""
@@ -124,42 +126,42 @@ class KeyedTree:
     def _lookup_run(
         self, run: RunReader, hashes: Hashes, keys: Sequence[pa.Array], probes: Indices
     ) -> Iterator[tuple[Indices, pa.RecordBatch, Indices]]:
-        wanted = hashes[probes]
+        sought = hashes[probes]
         low, high = np.uint64(run.file.low), np.uint64(run.file.high)
-        start = int(np.searchsorted(wanted, low, "left"))
-        stop = int(np.searchsorted(wanted, high, "right"))
+        start = int(np.searchsorted(sought, low, "left"))
+        stop = int(np.searchsorted(sought, high, "right"))
         if start == stop:
             return
         self.run_probes += stop - start
-        for p in run.pages_between(int(wanted[start]), int(wanted[stop - 1])):
-            a = max(start, int(np.searchsorted(wanted, run.first[p], "left")))
-            b = min(stop, int(np.searchsorted(wanted, run.last[p], "right")))
+        for p in run.pages_between(int(sought[start]), int(sought[stop - 1])):
+            a = max(start, int(np.searchsorted(sought, run.first[p], "left")))
+            b = min(stop, int(np.searchsorted(sought, run.last[p], "right")))
             if a >= b:
                 continue
             self.page_reads += 1
-            chosen, at, others = self._lookup_page(
-                run.pages[p], run.hashes[p], wanted[a:b], keys, probes[a:b]
+            matched, at, others = self._lookup_page(
+                run.pages[p], run.hashes[p], sought[a:b], keys, probes[a:b]
             )
-            if len(chosen) or len(others):
-                yield chosen + a, run.pages[p].take(pa.array(at)), others + a
+            if len(matched) or len(others):
+                yield matched + a, run.pages[p].take(pa.array(at)), others + a
 
     def _lookup_page(
         self,
         page: pa.RecordBatch,
         stored: Hashes,
-        wanted: Hashes,
+        sought: Hashes,
         keys: Sequence[pa.Array],
         probes: Indices,
     ) -> tuple[Indices, Indices, Indices]:
-        at = np.searchsorted(stored, wanted, "left")
-        hit = np.flatnonzero(stored[np.minimum(at, len(stored) - 1)] == wanted)
+        at = np.searchsorted(stored, sought, "left")
+        hit = np.flatnonzero(stored[np.minimum(at, len(stored) - 1)] == sought)
         at = at[hit]
         columns = page.columns[KEYS_FROM : KEYS_FROM + self._keys]
         same = rows_equal(take(columns, at), take(keys, probes[hit]), len(hit))
         unsure = np.flatnonzero(~same)
         if len(unsure):
             more, found_at = _lookup_collisions(
-                columns, stored, wanted[hit[unsure]], keys, probes[hit[unsure]]
+                columns, stored, sought[hit[unsure]], keys, probes[hit[unsure]]
             )
             at[unsure[more]] = found_at
             same[unsure[more]] = True
@@ -221,10 +223,10 @@ class KeyedTree:
             for page in run.rows_between(least, most).to_batches() if least <= most else ():
                 if not page.num_rows:
                     continue
-                kept = ~as_mask(page.column(1))
-                kept[self._outdated(page, self._runs[:age])] = False
+                is_current = ~as_mask(page.column(1))
+                is_current[self._outdated(page, self._runs[:age])] = False
                 rows = page.select(list(columns))
-                yield rows if kept.all() else rows.filter(pa.array(kept))
+                yield rows if is_current.all() else rows.filter(pa.array(is_current))
 
     def _outdated(self, page: pa.RecordBatch, newer: Sequence[RunReader]) -> Indices:
         """Return the places of the rows of a page whose keys are in newer runs."""
@@ -241,8 +243,8 @@ class KeyedTree:
         keys = [pa.concat_arrays(pair) for pair in zip(there, here, strict=True)]
         order, first = group_rows(np.concatenate([above.column(0).to_numpy(), hashes[same]]), keys)
         repeated: Indices = order[~first] - above.num_rows
-        found: Indices = same[repeated[repeated >= 0]]
-        return found
+        outdated: Indices = same[repeated[repeated >= 0]]
+        return outdated
 
 
 def _rows_of_page(
@@ -276,7 +278,7 @@ def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator
 def _lookup_collisions(
     columns: Sequence[pa.Array],
     stored: Hashes,
-    wanted: Hashes,
+    sought: Hashes,
     keys: Sequence[pa.Array],
     probes: Indices,
 ) -> tuple[Indices, Indices]:
@@ -285,14 +287,14 @@ def _lookup_collisions(
     Returns:
         The probes found in the page, and their places.
     """
-    chain = np.flatnonzero(np.isin(stored, wanted))
+    chain = np.flatnonzero(np.isin(stored, sought))
     there = take(columns, chain)
     here = take(keys, probes)
     both = [pa.concat_arrays([a, b]) for a, b in zip(there, here, strict=True)]
-    order, first = group_rows(np.concatenate([stored[chain], wanted]), both)
+    order, first = group_rows(np.concatenate([stored[chain], sought]), both)
     second = np.flatnonzero(~first)  # a probe directly after the stored row of the same key
-    found = order[second] - len(chain)
-    return found, chain[order[second - 1]]
+    matched = order[second] - len(chain)
+    return matched, chain[order[second - 1]]
 
 
 def newest(rows: pa.Table, keys: int) -> pa.Table:

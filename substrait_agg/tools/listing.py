@@ -156,9 +156,9 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
     Raises:
         StateRefused: NOT_A_CHECKPOINT, STATE_DAMAGED.
     """
-    document, kept = checkpoint.document(), checkpoint.retention_state()
-    known = checkpoint.check_versions()
-    snapshots = [checkpoint.snapshot(v) for v in (known if limit is None else known[-limit:])]
+    document, retention = checkpoint.document(), checkpoint.retention_state()
+    versions = checkpoint.check_versions()
+    snapshots = [checkpoint.snapshot(v) for v in (versions if limit is None else versions[-limit:])]
     sizes = {
         "state": _sizes(checkpoint.state),
         "changes": _sizes(checkpoint.changes),
@@ -173,13 +173,14 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
         plan=document.plan,
         in_use=is_in_use(checkpoint.folder),
         partitions=checkpoint.settings().partitions,
-        state_from=kept.state_from,
-        changes_from=known[0] if known else 0,
+        state_from=retention.state_from,
+        changes_from=versions[0] if versions else 0,
         files={folder: len(found) for folder, found in sizes.items()},
         bytes={folder: sum(found.values()) for folder, found in sizes.items()},
-        total=len(known),
+        total=len(versions),
         versions=tuple(
-            _version(s, written[s.version], kept=s.version >= kept.state_from) for s in snapshots
+            _version(s, written[s.version], has_state=s.version >= retention.state_from)
+            for s in snapshots
         ),
         trees=tuple(_tree(tree, document) for tree in trees),
         views=tuple(
@@ -190,16 +191,16 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
 
 
 def _sizes(files: FolderFiles) -> dict[str, int]:
-    found = {}
+    sizes = {}
     for name in files.names():
         try:
-            found[name] = files.size(name)
+            sizes[name] = files.size(name)
         except FileNotFoundError:  # deleted by a concurrent sweep
             continue
-    return found
+    return sizes
 
 
-def _version(snapshot: Snapshot, written: int, *, kept: bool) -> VersionLine:
+def _version(snapshot: Snapshot, written: int, *, has_state: bool) -> VersionLine:
     counters = snapshot.counters
     named = {run.name: run.bytes for operator in snapshot.operators for run in operator.runs}
     return VersionLine(
@@ -212,9 +213,10 @@ def _version(snapshot: Snapshot, written: int, *, kept: bool) -> VersionLine:
         late=counters.get("late", 0),
         bad=counters.get("bad", 0),
         watermark=snapshot.watermark,
-        kept=kept,
+        kept=has_state,
         written=written,
-        bytes=sum(c.bytes for c in snapshot.change_files) + (sum(named.values()) if kept else 0),
+        bytes=sum(c.bytes for c in snapshot.change_files)
+        + (sum(named.values()) if has_state else 0),
     )
 
 

@@ -37,15 +37,15 @@ def numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]
         shapes: the accumulators.
     """
     fixed = _fixed(rows)
-    start, found = COUNT_DIGITS, []
+    start, columns = COUNT_DIGITS, []
     for ordinal, shape in enumerate(shapes):
         if shape.digits:
             whole = _integers(fixed[start : start + shape.digits])
-            found.append([_scaled(value, shape.scale) for value in whole])
+            columns.append([_scaled(value, shape.scale) for value in whole])
             start += shape.digits
         else:
-            found.append(_floats(rows, ordinal))
-    return found
+            columns.append(_floats(rows, ordinal))
+    return columns
 
 
 def _fixed(rows: pa.Table) -> Digits:

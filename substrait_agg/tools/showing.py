@@ -98,15 +98,15 @@ class Showing:
     def _of_key(self, tree: KeyedTree, schema: pa.Schema, key: Any) -> Iterator[pa.Table]:
         columns = key_columns(schema)
         types = [schema.field(name).type for name in columns]
-        wanted = key_values(key, self._key_names(columns), types)
+        values = key_values(key, self._key_names(columns), types)
         # Scan only the keys of all groups, then read all columns of the matching hashes.
         hashes = [
-            part.column("hash").to_numpy()[_has(part, columns, wanted)]
+            part.column("hash").to_numpy()[_has(part, columns, values)]
             for part in tree.scan(columns=[])
         ]
-        for found in np.unique(np.concatenate(hashes)).tolist() if hashes else ():
-            for part in tree.scan(found, found):
-                yield part.filter(pa.array(_has(part, columns, wanted)))
+        for hash_ in np.unique(np.concatenate(hashes)).tolist() if hashes else ():
+            for part in tree.scan(hash_, hash_):
+                yield part.filter(pa.array(_has(part, columns, values)))
 
     def _key_names(self, columns: Sequence[str]) -> list[str]:
         return named(columns, None if self._shape is None else self._shape.keys)
@@ -145,15 +145,15 @@ class Showing:
             return []
         tree, schema = self._tree(PENDING)
         keys = [rows.column(name).combine_chunks() for name in key_columns(schema)]
-        found = tree.lookup(rows.column("hash").to_numpy(), keys)
-        alive = ~dead_rows(found.rows)
+        lookup = tree.lookup(rows.column("hash").to_numpy(), keys)
+        alive = ~dead_rows(lookup.rows)
         index = np.zeros(rows.num_rows, np.int64)
         missing = np.ones(rows.num_rows, np.bool_)
-        index[found.positions[alive]] = np.flatnonzero(alive)
-        missing[found.positions[alive]] = False
-        chosen = pa.array(index, mask=missing)
-        waits = found.rows.column("rows").combine_chunks().take(chosen)
-        since = found.rows.column("since").combine_chunks().take(chosen)
+        index[lookup.positions[alive]] = np.flatnonzero(alive)
+        missing[lookup.positions[alive]] = False
+        indices = pa.array(index, mask=missing)
+        waits = lookup.rows.column("rows").combine_chunks().take(indices)
+        since = lookup.rows.column("since").combine_chunks().take(indices)
         return [("waiting rows", waits), ("waiting since", since.cast(MICROSECONDS))]
 
     def _pending(self, rows: pa.Table) -> list[tuple[str, Any]]:
@@ -198,15 +198,15 @@ class Showing:
         parts = Arrangement(self._storage, runs, ArrangementLayout.of_run(schema)).scan()
         if not any_key:
             types = [schema.field(column).type for column in columns]
-            wanted = key_values(key, self._key_names(columns), types)
-            parts = (part.filter(pa.array(_has(part, columns, wanted))) for part in parts)
+            values_of_key = key_values(key, self._key_names(columns), types)
+            parts = (part.filter(pa.array(_has(part, columns, values_of_key))) for part in parts)
         rows = pa.concat_tables([schema.empty_table(), *_first(parts, self._limit)])
         values = value_columns(schema)
         names = named(values, component_names(self._shape, name))
-        made = [*self._keys(rows), *zip(names, map(rows.column, values), strict=True)]
-        made.append(("weight", rows.column("weight")))
-        titles = unique_names([title for title, _ in made])
-        return pa.table(dict(zip(titles, (column for _, column in made), strict=True)))
+        columns_by_title = [*self._keys(rows), *zip(names, map(rows.column, values), strict=True)]
+        columns_by_title.append(("weight", rows.column("weight")))
+        titles = unique_names([title for title, _ in columns_by_title])
+        return pa.table(dict(zip(titles, (column for _, column in columns_by_title), strict=True)))
 
     def _groups_of(self, entries: pa.Table) -> pa.Table:
         """Return the key columns of the group of each entry, with null for an unknown group."""
@@ -241,9 +241,9 @@ def _first(parts: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
                 return
 
 
-def _has(part: pa.Table, columns: Sequence[str], wanted: Any) -> Any:
+def _has(part: pa.Table, columns: Sequence[str], values: Any) -> Any:
     keys = [part.column(name).combine_chunks() for name in columns]
-    return matching(keys, wanted, part.num_rows)
+    return matching(keys, values, part.num_rows)
 
 
 def _of_groups(
@@ -252,8 +252,8 @@ def _of_groups(
     if not groups.num_rows:
         return schema.empty_table()
     ordered = groups.sort_by([("hash", "ascending"), ("chain", "ascending")])
-    found = tree.entries(*(ordered.column(n).to_numpy() for n in ("hash", "chain")))
-    rows = found.to_table(TreeLayout.of_run(schema))
+    entries = tree.entries(*(ordered.column(n).to_numpy() for n in ("hash", "chain")))
+    rows = entries.to_table(TreeLayout.of_run(schema))
     return rows if limit is None or limit > rows.num_rows else rows.slice(0, limit)
 
 
@@ -290,21 +290,21 @@ def key_values(key: Any, names: Sequence[str], types: Sequence[pa.DataType]) -> 
         unknown = [name for name in key if name not in names]
         if unknown:
             raise _invalid(f"there is no key column {unknown[0]!r}: {', '.join(names) or 'none'}")
-        given = {list(names).index(name): value for name, value in key.items()}
+        by_ordinal = {list(names).index(name): value for name, value in key.items()}
     else:
         values = key if isinstance(key, list | tuple) and not nested else [key]
         if len(values) != len(names):
             raise _invalid(f"a key of this operator has {len(names)} columns: {', '.join(names)}")
-        given = dict(enumerate(values))
-    return {i: _array(value, types[i], names[i]) for i, value in given.items()}
+        by_ordinal = dict(enumerate(values))
+    return {i: _array(value, types[i], names[i]) for i, value in by_ordinal.items()}
 
 
-def matching(columns: Sequence[pa.Array], wanted: Mapping[int, pa.Array], rows: int) -> Mask:
+def matching(columns: Sequence[pa.Array], values: Mapping[int, pa.Array], rows: int) -> Mask:
     """Return which rows have the key."""
-    found = np.ones(rows, np.bool_)
-    for ordinal, value in wanted.items():
-        found &= equal(columns[ordinal], value.take(pa.array(np.zeros(rows, np.int64))))
-    return found
+    mask = np.ones(rows, np.bool_)
+    for ordinal, value in values.items():
+        mask &= equal(columns[ordinal], value.take(pa.array(np.zeros(rows, np.int64))))
+    return mask
 
 
 def _array(value: Any, type_: pa.DataType, name: str) -> pa.Array:

@@ -81,28 +81,30 @@ def vacuum(
         newest = checkpoint.newest_snapshot()
         if newest is None:
             return VacuumResult(0, 0, "", {}, {}, dry_run)
-        kept, held_by = expire(checkpoint, newest, retention), ""
+        retention_state, held_by = expire(checkpoint, newest, retention), ""
         if changes:
-            wanted, held_by = _delivered(checkpoint, kept.state_from)
-            kept = replace(kept, changes_from=max(kept.changes_from, wanted))
-        doomed = _doomed(checkpoint, kept, newest)
+            delivered, held_by = _delivered(checkpoint, retention_state.state_from)
+            retention_state = replace(
+                retention_state, changes_from=max(retention_state.changes_from, delivered)
+            )
+        doomed = _doomed(checkpoint, retention_state, newest)
         result = VacuumResult(
-            kept.state_from,
-            kept.changes_from,
+            retention_state.state_from,
+            retention_state.changes_from,
             held_by,
             {name: len(paths) for name, paths in doomed.items()},
             {name: sum(map(_size, paths)) for name, paths in doomed.items()},
             dry_run,
         )
         if not dry_run:
-            checkpoint.keep(replace(kept, swept=newest.version))
+            checkpoint.keep(replace(retention_state, swept=newest.version))
             for path in (path for paths in doomed.values() for path in paths):
                 filesystem().remove(path)
         return result
 
 
-def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
-    """Return the version before which all outputs have received everything, at most `wanted`.
+def _delivered(checkpoint: Checkpoint, before: int) -> tuple[int, str]:
+    """Return the version before which all outputs have received everything, at most `before`.
 
     Returns:
         The version, and the output that limits it (empty for none).
@@ -112,28 +114,28 @@ def _delivered(checkpoint: Checkpoint, wanted: int) -> tuple[int, str]:
         state = record.read()
         if state is not None:
             following = 0 if state[0] is None else state[0] + 1
-            if following < wanted:
-                wanted, output = following, record.output
-    return wanted, output
+            if following < before:
+                before, output = following, record.output
+    return before, output
 
 
 def _doomed(
-    checkpoint: Checkpoint, kept: RetentionState, newest: Snapshot
+    checkpoint: Checkpoint, retention: RetentionState, newest: Snapshot
 ) -> dict[str, list[Location]]:
     """Return the files to delete by folder. Snapshots of old versions are last, oldest first."""
     # No run is active, so check swept versions again, and delete files of versions that do not
     # exist.
-    everything = replace(kept, swept=-1)
+    everything = replace(retention, swept=-1)
 
     def of(
         files: FolderFiles, find: Callable[[Checkpoint, RetentionState, int], Iterable[str]]
     ) -> list[Location]:
-        known = find(checkpoint, everything, newest.version)
+        file_names = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)
-        paths = (files.path(name) for name in (*known, *later))
+        paths = (files.path(name) for name in (*file_names, *later))
         return [path for path in paths if not _is_folder(path)]  # only files are checkpoint files
 
-    old = [v for v in checkpoint.versions() if v < kept.changes_from]
+    old = [v for v in checkpoint.versions() if v < retention.changes_from]
     return {
         "drafts": [checkpoint.folder / name for name in drafts(checkpoint)],
         "state": of(checkpoint.state, unneeded_state),

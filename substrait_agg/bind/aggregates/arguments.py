@@ -181,8 +181,8 @@ def _constant_in(expression: Expr) -> Constant | None:
     if inner is None or (expression.type.kind in FLOATS and inner.type.kind in ALL_NUMBERS):
         # A conversion to float would lose digits of the literal.
         return inner
-    kept = convert(inner, expression.type)
-    return kept if isinstance(kept, Constant) else None
+    converted = convert(inner, expression.type)
+    return converted if isinstance(converted, Constant) else None
 
 
 def without_widening(expression: Expr) -> Expr:

@@ -61,12 +61,12 @@ def bind_aggregate(node: model.AggregateRel, source: Bound, context: BindContext
     if isinstance(source, Opaque) or None in measures:
         context.incomplete = True
     below = BoundRows((), (), node.path) if isinstance(source, Opaque) else source
-    taken = tuple(m or _stand_in(n) for m, n in zip(measures, node.measures, strict=True))
-    aggregate = _aggregate(below, keys, taken, sets, node.path)
+    bound_measures = tuple(m or _stand_in(n) for m, n in zip(measures, node.measures, strict=True))
+    aggregate = _aggregate(below, keys, bound_measures, sets, node.path)
     if bitmask and (aggregate.sets or id(node) in context.wider):
         context.report(
             "GROUPING_LAYOUT", node.path,
-            producer=context.profile.name, keys=len(keys), measures=len(taken),
+            producer=context.profile.name, keys=len(keys), measures=len(bound_measures),
         )  # fmt: skip
         return with_bitmask(aggregate)
     return aggregate

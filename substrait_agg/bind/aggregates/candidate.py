@@ -77,9 +77,9 @@ class MeasureCandidate:
         types = self.matched.types if self.matched else ()
         # Without matching arguments it is unknown which options they decide.
         fitting = self.row.option_values(types[0].kind if types else "")
-        known = fitting if self.matched else self.row.options
+        supported = fitting if self.matched else self.row.options
         decided = dict(self.decided)
-        return {name: o.accepted for name, o in known.items() if name not in decided}
+        return {name: o.accepted for name, o in supported.items() if name not in decided}
 
     @property
     def decided(self) -> tuple[tuple[str, str], ...]:
@@ -98,12 +98,12 @@ def make_candidate(
     row, alias, user = _resolve(measure, context.profile)
     arguments = bind_arguments(measure.arguments, schema, context)
     order = bind_order(measure, schema, context)
-    known = row is not None and _comparable(row, arguments, order)
+    comparable = row is not None and _comparable(row, arguments, order)
     matched = None
-    if row is not None and known:
+    if row is not None and comparable:
         matched = match_arguments(row, arguments, order.expressions)
     return MeasureCandidate(
-        measure, _by_order(row, order), alias, user, arguments, known, matched,
+        measure, _by_order(row, order), alias, user, arguments, comparable, matched,
         _condition(measure, schema, context), order, grouping,
     )  # fmt: skip
 
@@ -136,10 +136,10 @@ def _resolve(
     user = find_user(function.urn, function.name) if function.known else None
     if user is not None:
         return user.row, alias, user
-    found = None if is_foreign(function) else find(function.name)
-    if found is None:
+    entry = None if is_foreign(function) else find(function.name)
+    if entry is None:
         return None, alias, None
-    row, alias = found
+    row, alias = entry
     decided = profile.settings.get(row.name, ())
     return (replace(row, settings=(*row.settings, *decided)) if decided else row), alias, None
 

@@ -33,9 +33,9 @@ class Fault:
 
 def report_faults(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
     """Report the arguments of a measure that its function does not take."""
-    given = within_group(row, draft.arguments, draft.order.expressions)
-    ahead = len(given) - len(draft.arguments)
-    for fault in tuple(_faults(row, given)) or (Fault("number"),):
+    arguments = within_group(row, draft.arguments, draft.order.expressions)
+    ahead = len(arguments) - len(draft.arguments)
+    for fault in tuple(_faults(row, arguments)) or (Fault("number"),):
         position = fault.position - ahead
         if fault.kind == "number":
             context.report(
@@ -63,8 +63,8 @@ def report_incomparable(
 ) -> None:
     """Report the first argument whose values have no equality, for a measure that stores values."""
     values = expressions_of(draft.arguments)
-    kept = next((v for v in values if not is_keyable(v.type)), None)
-    position = next((i for i, a in enumerate(draft.arguments) if a is kept), 0)
+    incomparable = next((v for v in values if not is_keyable(v.type)), None)
+    position = next((i for i, a in enumerate(draft.arguments) if a is incomparable), 0)
     report_type(draft, position, row.signature, context)
 
 
@@ -105,8 +105,8 @@ def _faults(row: AggregateFunction, arguments: tuple[Argument, ...]) -> Iterator
     rest = list(enumerate(arguments))
     passed_over: list[int] = []
     for parameter in row.parameters:
-        taken = False
-        while rest and (parameter.repeats or not taken):
+        matched = False
+        while rest and (parameter.repeats or not matched):
             fault = _fault(parameter, rest[0][1], rest[0][0])
             if fault is not None and fault.kind == "type" and parameter.optional:
                 passed_over.append(fault.position)
@@ -114,8 +114,8 @@ def _faults(row: AggregateFunction, arguments: tuple[Argument, ...]) -> Iterator
             if fault is not None:
                 yield fault
             rest.pop(0)
-            taken = True
-        if not taken and not parameter.optional:
+            matched = True
+        if not matched and not parameter.optional:
             yield Fault("number")
             return
     if rest:

@@ -116,8 +116,8 @@ def _order(draft: MeasureCandidate, context: BindContext) -> bool:
 
 
 def _order_missing(draft: MeasureCandidate, context: BindContext) -> bool:
-    found = find(draft.measure.function.name)
-    row = found[0] if found and draft.user is None and draft.row is not None else None
+    entry = find(draft.measure.function.name)
+    row = entry[0] if entry and draft.user is None and draft.row is not None else None
     if row is not None and row.order_else and not draft.measure.sorts:
         context.report("ORDER_MISSING", draft.measure.path, name=draft.name, taken=row.order_else)
     return True
@@ -249,11 +249,11 @@ def bind_measure(
     if type_.kind == "decimal" and ("OVERFLOW", "SILENT") in options:
         type_ = _silenced(type_, draft, context)
     order, constants = resolve_order(row, draft.order, matched)
-    chosen = dict(sorted((*options, *draft.decided)))
+    effective = dict(sorted((*options, *draft.decided)))
     bound = BoundMeasure(
         row.kind, matched.values, draft.filter, type_, draft.name, measure.path, draft.distinct,
-        order, tuple(chosen.items()), constants,
-        row.keep_nulls and chosen.get("IGNORE_NULLS") != "TRUE",
+        order, tuple(effective.items()), constants,
+        row.keep_nulls and effective.get("IGNORE_NULLS") != "TRUE",
         draft.user.key if draft.user else "",
     )  # fmt: skip
     return _finished(bound, draft, matched, context)
@@ -281,8 +281,8 @@ def _finished(
     if measure.kind == "product" and measure.type.kind in FLOATS:
         return replace(measure, arguments=tuple(map(_as_float, measure.arguments)))
     if measure.kind == "grouping":
-        found = grouping_values(matched.values, draft.grouping, draft.measure, context)
-        return None if found is None else replace(measure, arguments=(), constants=found)
+        constants = grouping_values(matched.values, draft.grouping, draft.measure, context)
+        return None if constants is None else replace(measure, arguments=(), constants=constants)
     return measure
 
 
@@ -430,14 +430,14 @@ def not_decomposable(draft: MeasureCandidate) -> str:
     if row is None or draft.user is not None:
         return ""
     declared = declared_signature(function, SECTION)
-    found: tuple[Signature, ...] = ()
+    signatures: tuple[Signature, ...] = ()
     if declared is not None and declared.standard is not None:
-        found = (declared.standard,)
+        signatures = (declared.standard,)
     else:
         urns = (urn for urn in row.urns if urn in STANDARD_URNS)
-        found = tuple(s for urn in urns for s in declarations(urn, SECTION).get(row.name, ()))
-    whole = bool(found) and all(s.decomposable == "NONE" for s in found)
-    return found[0].signature if whole else ""
+        signatures = tuple(s for urn in urns for s in declarations(urn, SECTION).get(row.name, ()))
+    whole = bool(signatures) and all(s.decomposable == "NONE" for s in signatures)
+    return signatures[0].signature if whole else ""
 
 
 def _misfit(draft: MeasureCandidate) -> tuple[ComparableSignature | None, int | None]:
@@ -454,10 +454,10 @@ def _means_signature(draft: MeasureCandidate) -> bool:
     if row is None or output is None or signature is None or row.result not in RESULTS:
         return False
     types = tuple(type_of_word(word) for word in words_of(signature) if word != ENUM)
-    known = tuple(t for t in types if t is not None)
-    if len(known) < len(types) or not (known or row.result in COUNTS):
+    typed = tuple(t for t in types if t is not None)
+    if len(typed) < len(types) or not (typed or row.result in COUNTS):
         return False
-    return RESULTS[row.result](known, draft.measure.function.urn, "standard").kind == output.kind
+    return RESULTS[row.result](typed, draft.measure.function.urn, "standard").kind == output.kind
 
 
 def _holds(draft: MeasureCandidate, matched: Matched, context: BindContext) -> bool:

@@ -299,10 +299,10 @@ def _first_unlike(written: list[tuple[Expr, str]]) -> str:
     common, last = typed[0]
     for type_, path in typed[1:]:
         last = path
-        found = common_type((common, type_))
-        if found is None:
+        shared = common_type((common, type_))
+        if shared is None:
             break
-        common = found
+        common = shared
     return last
 
 

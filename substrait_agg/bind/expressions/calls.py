@@ -99,8 +99,8 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
 def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
     """Return the canonical name of a scalar function; report any other function and return None."""
     function, spelling = call.function, call.function.name
-    meant = context.profile.meanings.get(spelling, spelling)
-    name = SCALAR_NAMES.get(meant)
+    meaning = context.profile.meanings.get(spelling, spelling)
+    name = SCALAR_NAMES.get(meaning)
     if name is None and refusal(spelling):
         reason = refusal(spelling)
         context.report(
@@ -112,10 +112,10 @@ def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
         aggregate = find_aggregate(spelling) is not None
         code = "FUNCTION_NOT_SCALAR" if aggregate else "SCALAR_FUNCTION_UNKNOWN"
         context.report(code, call.path, name=function.declared)
-    elif meant != spelling:
+    elif meaning != spelling:
         producer = context.profile.name
         context.report(
-            "FUNCTION_MEANING", call.path, function=spelling, meaning=meant, producer=producer
+            "FUNCTION_MEANING", call.path, function=spelling, meaning=meaning, producer=producer
         )
     return name
 
@@ -135,10 +135,10 @@ def _refused(
 
 def _with_escape(arguments: tuple[Argument, ...], escape: str | None) -> tuple[Argument, ...]:
     """Add the producer's escape character to a pattern match that does not set one."""
-    given = len(arguments) > ESCAPE and not (
+    has_escape = len(arguments) > ESCAPE and not (
         isinstance(arguments[ESCAPE], Constant) and arguments[ESCAPE].value is None
     )
-    if given or escape is None:
+    if has_escape or escape is None:
         return arguments
     return (*arguments[:ESCAPE], Constant(STRING.as_nullable(False), escape))
 
@@ -150,12 +150,12 @@ def _resolve(
     if read is None:
         return unknown()
     arguments = read
-    found = _choose(row, arguments) or _choose(row, _promoted(arguments))
-    if found is None:
+    match = _choose(row, arguments) or _choose(row, _promoted(arguments))
+    if match is None:
         texts = (", ".join(map(describe_argument, arguments)), _takes(row))
         report_faults(row, call, arguments, _fits, texts, context)
         return unknown()
-    overload, values = found
+    overload, values = match
     _check_signature(call, arguments, context)
     if not constants_fit(row.name, arguments, call, context):
         return unknown()
@@ -316,8 +316,10 @@ def _report_promotion(
     path: str,
     context: BindContext,
 ) -> None:
-    given = [a.type for a in arguments if not isinstance(a, EnumArgument | TypeArgument)]
-    changed = [v.type for g, v in zip(given, values, strict=False) if not g.same_kind(v.type)]
+    argument_types = [a.type for a in arguments if not isinstance(a, EnumArgument | TypeArgument)]
+    changed = [
+        v.type for g, v in zip(argument_types, values, strict=False) if not g.same_kind(v.type)
+    ]
     if changed:
         types = ", ".join(map(describe_argument, arguments))
         context.report("ARGUMENTS_PROMOTED", path, function=function, types=types, type=changed[0])
@@ -338,16 +340,16 @@ def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
     The type of a constant decides, also for a constant that does not become an argument of the
     bound call. A null escape character does not count.
     """
-    given = [
+    considered = [
         a
         for position, a in enumerate(arguments)
         if not isinstance(a, EnumArgument | TypeArgument)
         and not (row.name in _PATTERNS and position == ESCAPE and is_null(a))
     ]
     if row.nulls == "mirror":
-        return any(a.type.nullable for a in given)
+        return any(a.type.nullable for a in considered)
     if row.nulls == "all":
-        return all(map(_possibly_null, given))
+        return all(map(_possibly_null, considered))
     return row.nulls in ("always", "undeclared")
 
 
@@ -480,7 +482,7 @@ def report_faults(
         texts: the arguments and what the function takes, for the message.
         context: collects the problem.
     """
-    given, takes = texts
+    type_texts, takes = texts
     forms = [p for o in row.overloads if (p := expanded(o, len(arguments))) is not None]
     if not forms:
         context.report(
@@ -490,7 +492,9 @@ def report_faults(
         return
     position, params = _furthest(forms, arguments, fits)
     if position is None:
-        context.report("FUNCTION_ARGUMENTS", call.path, function=row.name, types=given, takes=takes)
+        context.report(
+            "FUNCTION_ARGUMENTS", call.path, function=row.name, types=type_texts, takes=takes
+        )
         return
     argument = arguments[position]
     place = call.arguments[position].path if call.arguments else call.path
@@ -501,7 +505,7 @@ def report_faults(
             word=repr(argument.value), words=", ".join(sorted(WORDS[table])),
         )  # fmt: skip
         return
-    context.report("FUNCTION_ARGUMENTS", place, function=row.name, types=given, takes=takes)
+    context.report("FUNCTION_ARGUMENTS", place, function=row.name, types=type_texts, takes=takes)
 
 
 def _furthest(
@@ -513,14 +517,14 @@ def _furthest(
         The position of the argument and the parameters of the overload. The position is None if all
         arguments of an overload fit.
     """
-    found: list[tuple[int, Params]] = []
+    failures: list[tuple[int, Params]] = []
     for params in forms:
         misfits = (i for i, p in enumerate(params) if not fits(p, arguments[i]))
         position = next(misfits, None)
         if position is None:
             return None, params
-        found.append((position, params))
-    return max(found, key=lambda item: item[0])
+        failures.append((position, params))
+    return max(failures, key=lambda item: item[0])
 
 
 def _needed(row: ScalarFunction) -> str:

@@ -74,10 +74,10 @@ def constants_fit(
     kinds = tuple(_kinds(arguments))
     fit = True
     for position, (argument, check) in CHECKS.get(name, {}).items():
-        given = arguments[position]
-        if not isinstance(given, Constant) or not isinstance(given.value, str):
+        constant = arguments[position]
+        if not isinstance(constant, Constant) or not isinstance(constant.value, str):
             continue
-        reason = check(given.value, kinds)
+        reason = check(constant.value, kinds)
         if reason:
             place = call.arguments[position].path if call.arguments else call.path
             context.report(

@@ -30,21 +30,21 @@ def choose_options(
         context: collects the problems.
         path: path of the call, where the defaults of the producer are reported.
     """
-    chosen = {name: values[0] for name, values in honoured.items()}
-    chosen |= _assumed(function, options, honoured, context, path)
+    effective = {name: values[0] for name, values in honoured.items()}
+    effective |= _assumed(function, options, honoured, context, path)
     set_before: dict[str, str] = {}
     for option in options:
-        wanted = _first_supported(function, option, honoured, context)
-        if wanted is None:
+        preference = _first_supported(function, option, honoured, context)
+        if preference is None:
             continue
         name = option.name.upper()
-        if set_before.setdefault(name, wanted) != wanted:
+        if set_before.setdefault(name, preference) != preference:
             context.report(
                 "FIELD_CONFLICT", option.path,
-                field=f"{option.name} = {wanted}", other=f"{option.name} = {set_before[name]}",
+                field=f"{option.name} = {preference}", other=f"{option.name} = {set_before[name]}",
             )  # fmt: skip
-        chosen[name] = wanted
-    return tuple(sorted(chosen.items()))
+        effective[name] = preference
+    return tuple(sorted(effective.items()))
 
 
 def _first_supported(
@@ -57,27 +57,27 @@ def _first_supported(
 
     Report an option without one and return None.
     """
-    values, given = honoured.get(option.name.upper()), f"{option.path}.preference"
+    values, place = honoured.get(option.name.upper()), f"{option.path}.preference"
     if values is None:
-        known = ", ".join(sorted(honoured)) or "none"
+        alternatives = ", ".join(sorted(honoured)) or "none"
         context.report(
             "OPTION_UNKNOWN", f"{option.path}.name",
-            function=function, option=option.name, known=known,
+            function=function, option=option.name, known=alternatives,
         )  # fmt: skip
         return None
     if not option.preferences:
-        known = ", ".join(values)
+        alternatives = ", ".join(values)
         context.report(
-            "OPTION_NO_PREFERENCE", given, function=function, option=option.name, known=known
+            "OPTION_NO_PREFERENCE", place, function=function, option=option.name, known=alternatives
         )
         return None
-    wanted = next((p.upper() for p in option.preferences if p.upper() in values), None)
-    if wanted is None:
+    preference = next((p.upper() for p in option.preferences if p.upper() in values), None)
+    if preference is None:
         context.report(
-            "OPTION_VALUE_NOT_SUPPORTED", given, function=function, option=option.name,
+            "OPTION_VALUE_NOT_SUPPORTED", place, function=function, option=option.name,
             values=", ".join(option.preferences), known=", ".join(values),
         )  # fmt: skip
-    return wanted
+    return preference
 
 
 def _assumed(
@@ -89,11 +89,11 @@ def _assumed(
 ) -> dict[str, str]:
     """Return the producer's defaults for options that the plan does not set."""
     written = {option.name.upper() for option in options}
-    known = context.profile.defaults
+    defaults = context.profile.defaults
     assumed = {
-        name: known[function, name]
+        name: defaults[function, name]
         for name in honoured
-        if (function, name) in known and name not in written
+        if (function, name) in defaults and name not in written
     }
     for name, value in assumed.items():
         context.report(

@@ -51,14 +51,14 @@ def words_of(signature: str) -> tuple[str, ...]:
     >>> words_of("decimal_any1?_interval_day")
     ('dec', 'any', 'iday')
     """
-    found = (word.rstrip("?") for word in _WORD.findall(signature.lower()))
-    return tuple(_NEWEST.get(word, word) for word in found)
+    words = (word.rstrip("?") for word in _WORD.findall(signature.lower()))
+    return tuple(_NEWEST.get(word, word) for word in words)
 
 
 def as_spelled(signature: str) -> tuple[str, ...]:
     """Split a signature at underscores and replace the words of older releases."""
-    found = signature.lower().split("_") if signature else ()
-    return tuple(OLDER.get(word, word) for word in found)
+    words = signature.lower().split("_") if signature else ()
+    return tuple(OLDER.get(word, word) for word in words)
 
 
 def words_declared(signature: Signature) -> tuple[str, ...]:

@@ -57,8 +57,8 @@ class ComparableSignature:
     @property
     def comparable(self) -> bool:
         """Whether every word is known and no other check rejects the signature."""
-        known = all(word in KINDS or word in (ANY, ENUM) for word in self.words)
-        return known and not self.judged
+        all_known = all(word in KINDS or word in (ANY, ENUM) for word in self.words)
+        return all_known and not self.judged
 
 
 @lru_cache(maxsize=512)
@@ -98,9 +98,13 @@ def check_declaration(
         what = section.removesuffix("_functions")
         names = [s.signature for s in of_name[:MOST_NAMED]]
         more = ", ..." if len(of_name) > MOST_NAMED else ""
-        known = ", ".join(names) + more if names else f"no {what} function of this name"
+        declared_names = ", ".join(names) + more if names else f"no {what} function of this name"
         context.report(
-            "SIGNATURE_UNKNOWN", place, name=function.declared, urn=function.urn, known=known
+            "SIGNATURE_UNKNOWN",
+            place,
+            name=function.declared,
+            urn=function.urn,
+            known=declared_names,
         )
     if standard is not None and standard.deprecated:
         context.report(
@@ -117,8 +121,8 @@ def _of_name(function: FunctionName, section: Section) -> tuple[Signature, ...]:
 
 def _homes(name: str, section: Section) -> tuple[str, ...]:
     """Return the extensions of the standard that declare a function of this name."""
-    found = signatures() if section == "aggregate_functions" else scalar_signatures()
-    return tuple(dict.fromkeys(s.urn for s in found if s.name.lower() == name))
+    candidates = signatures() if section == "aggregate_functions" else scalar_signatures()
+    return tuple(dict.fromkeys(s.urn for s in candidates if s.name.lower() == name))
 
 
 def _sentence(text: str) -> str:

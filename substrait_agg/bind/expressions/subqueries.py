@@ -67,9 +67,9 @@ def bind_subquery(
         place = "outside of filters and projections"
         context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=place)
         return unknown()
-    wanted = {"scalar": 1, "exists": len(relation.types)}.get(node.kind, len(values))
-    if len(relation.types) != wanted:
-        context.report("SUBQUERY_COLUMNS", node.path, count=len(relation.types), wanted=wanted)
+    width = {"scalar": 1, "exists": len(relation.types)}.get(node.kind, len(values))
+    if len(relation.types) != width:
+        context.report("SUBQUERY_COLUMNS", node.path, count=len(relation.types), wanted=width)
         return unknown()
     try:
         query = decorrelated(_without_limit(relation) if node.kind == "exists" else relation)

@@ -93,30 +93,30 @@ def _read(
 
 
 def _date(text: str, target: Type) -> tuple[Type, int]:
-    found = _matched(_POINT, text, "2026-01-31")
-    seconds, fraction, offset = _seconds(found)
+    match = _matched(_POINT, text, "2026-01-31")
+    seconds, fraction, offset = _seconds(match)
     if offset is not None or fraction or seconds % _DAY:
         raise _Invalid("it has a time of day")
     return target, seconds // _DAY
 
 
 def _timestamp(text: str, target: Type) -> tuple[Type, int]:
-    found = _matched(_POINT, text, "2026-01-31 10:30:00")
-    seconds, fraction, offset = _seconds(found)
+    match = _matched(_POINT, text, "2026-01-31 10:30:00")
+    seconds, fraction, offset = _seconds(match)
     if offset is not None:
         raise _Invalid("it has an offset from UTC")
     return _ticks(seconds, fraction, target)
 
 
 def _instant(text: str, target: Type) -> tuple[Type, int]:
-    found = _matched(_POINT, text, "2026-01-31T10:30:00Z")
-    seconds, fraction, offset = _seconds(found)
+    match = _matched(_POINT, text, "2026-01-31T10:30:00Z")
+    seconds, fraction, offset = _seconds(match)
     return _ticks(seconds - (offset or 0), fraction, target)
 
 
 def _time(text: str, target: Type) -> tuple[Type, int]:
-    found = _matched(_TIME, text, "10:30:00")
-    return _ticks(_clock(found), _fraction(found), target)
+    match = _matched(_TIME, text, "10:30:00")
+    return _ticks(_clock(match), _fraction(match), target)
 
 
 _READERS: dict[str, Callable[[str, Type], tuple[Type, int]]] = {
@@ -128,47 +128,47 @@ _READERS: dict[str, Callable[[str, Type], tuple[Type, int]]] = {
 
 
 def _matched(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:
-    found = pattern.fullmatch(text)
-    if found is None:
+    match = pattern.fullmatch(text)
+    if match is None:
         raise _Invalid(f"it is not written as {example}")
-    return found
+    return match
 
 
-def _seconds(found: re.Match[str]) -> tuple[int, str, int | None]:
+def _seconds(match: re.Match[str]) -> tuple[int, str, int | None]:
     """Return the seconds since 1970, the digits of their fraction, and the offset in seconds.
 
     The seconds do not include the offset.
     """
     try:
-        day = date(*(int(found[part]) for part in ("year", "month", "day"))).toordinal()
+        day = date(*(int(match[part]) for part in ("year", "month", "day"))).toordinal()
     except ValueError:
         raise _Invalid("there is no such day") from None
-    return (day - _EPOCH) * _DAY + _clock(found), _fraction(found), _offset(found)
+    return (day - _EPOCH) * _DAY + _clock(match), _fraction(match), _offset(match)
 
 
-def _clock(found: re.Match[str]) -> int:
-    hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+def _clock(match: re.Match[str]) -> int:
+    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
     if hour > 23 or minute > 59 or second > 59:
         raise _Invalid("there is no such time of day")
     return hour * _HOUR + minute * _MINUTE + second
 
 
-def _fraction(found: re.Match[str]) -> str:
+def _fraction(match: re.Match[str]) -> str:
     """Return the digits of the fraction of a second without trailing zeros."""
-    digits = (found["fraction"] or "").rstrip("0")
+    digits = (match["fraction"] or "").rstrip("0")
     if len(digits) > MAX_TIME_DIGITS:
         raise _Invalid("it has digits finer than a microsecond")
     return digits
 
 
-def _offset(found: re.Match[str]) -> int | None:
-    if found["offset"] is None:
+def _offset(match: re.Match[str]) -> int | None:
+    if match["offset"] is None:
         return None
-    hours, minutes = int(found["hours"] or 0), int(found["minutes"] or 0)
+    hours, minutes = int(match["hours"] or 0), int(match["minutes"] or 0)
     if hours > 18 or minutes > 59:
         raise _Invalid("there is no such offset from UTC")
     seconds = hours * _HOUR + minutes * _MINUTE
-    return -seconds if found["sign"] == "-" else seconds
+    return -seconds if match["sign"] == "-" else seconds
 
 
 def _ticks(seconds: int, fraction: str, target: Type) -> tuple[Type, int]:

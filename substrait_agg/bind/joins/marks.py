@@ -100,14 +100,14 @@ def mark_join(
     if exact or not nullable or has_one_row(right):
         return join.by_keys(exact)
     doubtful = any(map(can_be_null, parts))
-    found = None
+    marked = None
     if len(nullable) == 1:
-        found = join.by_counts(doubtful=doubtful)
+        marked = join.by_counts(doubtful=doubtful)
     elif len(nullable) <= MOST_NULLABLE_KEYS:
-        found = join.by_subsets(doubtful=doubtful)
-    if found is None and is_static(right, static):
+        marked = join.by_subsets(doubtful=doubtful)
+    if marked is None and is_static(right, static):
         return join.by_keys(())
-    return found
+    return marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,13 @@ class _Marked:
         own = tuple(part for part, read in sides if read == {"left"})
         other = tuple(shifted(part, -self.width) for part, read in sides if read != {"left"})
         source = self._second((key,), self.parts) if doubtful else self.first
-        found = [Column(ALWAYS, self.width + 1)] if doubtful else []
+        doubts = [Column(ALWAYS, self.width + 1)] if doubtful else []
         counted = _presence(self.right, key.right, other, self.path)
         joined_rows = joined("inner", source, counted, (), None, self.path)
         there, has_null = columns(counted.types)
         there, has_null = (shifted(e, len(source.types)) for e in (there, has_null))
         is_null = Call(ALWAYS, "is_null", (key.left,))
-        alternatives = (*found, has_null, Call(ALWAYS, "and", (there, is_null)))
+        alternatives = (*doubts, has_null, Call(ALWAYS, "and", (there, is_null)))
         any_of = disjunction(alternatives) or TRUE
         return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
 
@@ -175,7 +175,7 @@ class _Marked:
             return None
         own = tuple(part for part, read in sides if read == {"left"})
         other = tuple(shifted(part, -self.width) for part, read in sides if read != {"left"})
-        source, found = self.first, list[Expr]()
+        source, marks = self.first, list[Expr]()
         for size in range(1, len(self.nullable) + doubtful):
             for equal in combinations(self.nullable, size):
                 nulls = tuple(
@@ -183,15 +183,15 @@ class _Marked:
                     for k in self.nullable
                     if k not in equal
                 )
-                found.append(Column(ALWAYS, len(source.types)))
+                marks.append(Column(ALWAYS, len(source.types)))
                 source = self._marked(source, equal, (*nulls, *self.parts))
         counted = _presences(self.right, self.nullable, other, self.path)
         joined_rows = joined("inner", source, counted, (), None, self.path)
         there = [shifted(e, len(source.types)) for e in columns(counted.types)]
         for nulls_right, present in zip(_subsets(self.nullable), there, strict=True):
             nulls_left = (_is_null(k.left) for k in self.nullable if k not in nulls_right)
-            found.append(conjunction((present, *nulls_left)) or TRUE)
-        any_of = disjunction(tuple(found)) or TRUE
+            marks.append(conjunction((present, *nulls_left)) or TRUE)
+        any_of = disjunction(tuple(marks)) or TRUE
         return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
 
     def _second(self, keys: tuple[JoinKey, ...], parts: tuple[Expr, ...]) -> BoundRelation:

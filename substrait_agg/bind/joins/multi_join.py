@@ -284,9 +284,9 @@ class MultiJoin:
             The chains, and the conditions that are not keys.
         """
         rest = list(conditions)
-        found = True
-        while found and len(chains) > 1:
-            found = False
+        linked = True
+        while linked and len(chains) > 1:
+            linked = False
             for condition in rest:
                 link = self._equality(condition)
                 pair = None if link is None else _connected(chains, link)
@@ -297,7 +297,7 @@ class MultiJoin:
                 chains[chains.index(one)] = one.with_chain(other, [link], path)
                 chains.remove(other)
                 rest.remove(condition)
-                found = True
+                linked = True
                 break
         return chains, tuple(rest)
 

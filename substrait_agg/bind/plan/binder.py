@@ -197,8 +197,10 @@ def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
 
 def _check_keys(root: Bound, context: BindContext) -> None:
     """Report the joins that have no key in normal form."""
-    found = () if isinstance(root, Opaque) else joins_without_key(normal_form(root), context.static)
-    for join in found:
+    keyless = (
+        () if isinstance(root, Opaque) else joins_without_key(normal_form(root), context.static)
+    )
+    for join in keyless:
         context.report("JOIN_WITHOUT_KEY", join.path)
 
 
@@ -214,8 +216,8 @@ def _without_index(ordered: Ordered, names: int, path: str, context: BindContext
     if len(index) != 1:
         return ordered
     context.report("GROUPING_INDEX_NOT_NAMED", path)
-    kept = [e for o, e in enumerate(columns(root.types)) if o not in index]
-    return projected(ordered, tuple(kept), root.path)
+    values = [e for o, e in enumerate(columns(root.types)) if o not in index]
+    return projected(ordered, tuple(values), root.path)
 
 
 def _sorts(order: RelationOrder | None, context: BindContext) -> tuple[SortKey, ...]:

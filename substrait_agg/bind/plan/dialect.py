@@ -173,9 +173,9 @@ def _type(kind: str) -> Entry:
 # --- functions -------------------------------------------------------------------------------
 
 
-def _functions(found: Iterable[Support], metadata: Any) -> list[Entry]:
+def _functions(supports: Iterable[Support], metadata: Any) -> list[Entry]:
     """Return one entry per function with a supported implementation, by extension and name."""
-    supported = sorted((s for s in found if s.supported), key=_key)
+    supported = sorted((s for s in supports if s.supported), key=_key)
     return [_function(key, tuple(group), metadata) for key, group in groupby(supported, key=_key)]
 
 
@@ -205,14 +205,14 @@ def _accepted(group: tuple[Support, ...]) -> Entry:
     """Return accepted values of options and enumeration arguments per set of implementations."""
     said: Entry = {}
     for what in ("options", "words"):
-        found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        implementations: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for support in group:
             for name, values in getattr(support, what).items():
-                found.setdefault((name, values), []).append(_arguments(support.signature))
-        if found:
+                implementations.setdefault((name, values), []).append(_arguments(support.signature))
+        if implementations:
             said[what] = [
                 {"name": name, "values": list(values), "impls": impls}
-                for (name, values), impls in found.items()
+                for (name, values), impls in implementations.items()
             ]
     return said
 

@@ -94,17 +94,17 @@ def type_of(expression: str) -> Type | None:
     >>> str(type_of("DECIMAL?<38,S>"))
     'decimal?<38,2>'
     """
-    found = _TYPE.fullmatch("".join(expression.split()))
-    if found is None:
+    match = _TYPE.fullmatch("".join(expression.split()))
+    if match is None:
         return None
-    word, nullable = found["word"].lower(), bool(found["mark"])
+    word, nullable = match["word"].lower(), bool(match["mark"])
     if word.startswith("any"):
         return _ANY.as_nullable(nullable)
     if word.startswith("u!"):
         kind = word[2:]
-        known = kind in ("u8", "u16", "u32", "u64")
-        return Type(kind, nullable) if known else Type("user_defined", nullable, name=kind)
-    return _parametrised(_KINDS.get(word, word), nullable, found["inside"] or "")
+        unsigned = kind in ("u8", "u16", "u32", "u64")
+        return Type(kind, nullable) if unsigned else Type("user_defined", nullable, name=kind)
+    return _parametrised(_KINDS.get(word, word), nullable, match["inside"] or "")
 
 
 def _parametrised(kind: str, nullable: bool, inside: str) -> Type | None:
@@ -113,13 +113,13 @@ def _parametrised(kind: str, nullable: bool, inside: str) -> Type | None:
         return None if element is None else Type(kind, nullable, children=(element,))
     if kind == "struct":
         fields = tuple(map(type_of, _OUTER_COMMA.split(inside)))
-        known = tuple(f for f in fields if f is not None)
-        return Type(kind, nullable, children=known) if len(known) == len(fields) else None
+        typed = tuple(f for f in fields if f is not None)
+        return Type(kind, nullable, children=typed) if len(typed) == len(fields) else None
     if kind == "func":
         parameter, _, result = inside.partition("->")
         children = (type_of(result), type_of(parameter))
-        known = tuple(child for child in children if child is not None)
-        return Type(kind, nullable, children=known) if len(known) == len(children) else None
+        typed = tuple(child for child in children if child is not None)
+        return Type(kind, nullable, children=typed) if len(typed) == len(children) else None
     parts = [part for part in inside.split(",") if part]
     return Type(kind, nullable, tuple(_parameter(kind, part) for part in parts))
 

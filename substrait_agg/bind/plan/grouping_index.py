@@ -27,14 +27,14 @@ def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> froz
         never_counted: whether the producer is known to count no index; the specification's
             numbering then requires evidence.
     """
-    found: set[int] = set()
+    aggregates: set[int] = set()
     for node in relations:
         if not isinstance(node, model.ProjectRel):
             continue
         source = several_sets_below(node.input)
         if source is not None and _not_counted(node, source, never_counted):
-            found.add(id(source))
-    return frozenset(found)
+            aggregates.add(id(source))
+    return frozenset(aggregates)
 
 
 def several_sets_below(node: object) -> model.AggregateRel | None:

@@ -67,15 +67,15 @@ def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindConte
     if isinstance(left, Opaque) or isinstance(right, Opaque) or kind is None:
         return Opaque(node.path)
     width = len(left.types)
-    found, residual = split_condition(condition, width)
+    equalities, residual = split_condition(condition, width)
     if len(keys) < len(node.keys):
         # A key has a problem, so it is not known what matches.
         residual = conjunction((unknown(), *conjuncts(residual)))
     kind_of_join, swapped = kind
-    _check_nulls(node, kind_of_join, (*keys, *found), residual, context)
+    _check_nulls(node, kind_of_join, (*keys, *equalities), residual, context)
     if swapped:
-        return _swapped(node, kind_of_join, left, right, (*keys, *found), residual, context)
-    return _joined(node, kind_of_join, left, right, (*keys, *found), residual, context)
+        return _swapped(node, kind_of_join, left, right, (*keys, *equalities), residual, context)
+    return _joined(node, kind_of_join, left, right, (*keys, *equalities), residual, context)
 
 
 # --- parts -------------------------------------------------------------------------------------
@@ -109,8 +109,8 @@ def _written_keys(
     node: model.JoinRel, schemas: Schemas, context: BindContext
 ) -> tuple[JoinKey, ...]:
     """Bind the keys of a hash or merge join."""
-    found = (_written_key(key, schemas, context) for key in node.keys)
-    return tuple(key for key in found if key is not None)
+    keys = (_written_key(key, schemas, context) for key in node.keys)
+    return tuple(key for key in keys if key is not None)
 
 
 def _written_key(

@@ -83,8 +83,8 @@ def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ord
 def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
     expression = key.expression
     if expression is not None:
-        kept = all(c.ordinal in places for c in columns_in(expression))
-        expression = renumber(expression, places) if kept else None
+        readable = all(c.ordinal in places for c in columns_in(expression))
+        expression = renumber(expression, places) if readable else None
     if key.ordinal is None:
         return replace(key, expression=expression)
     ordinal = places.get(key.ordinal)

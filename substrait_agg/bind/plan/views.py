@@ -52,8 +52,8 @@ class BoundViews:
     @property
     def reads(self) -> tuple[BoundRead, ...]:
         """Return the reads of tables that are not views, in the order of the views."""
-        found = (read for root in self.roots for read in table_reads(root))
-        return tuple(read for read in found if view_name(read) not in self.names)
+        reads = (read for root in self.roots for read in table_reads(root))
+        return tuple(read for read in reads if view_name(read) not in self.names)
 
     @property
     def fingerprint(self) -> str:
@@ -179,18 +179,18 @@ def columns_read(read: BoundRead, plan: BoundPlan, reader: str = "") -> tuple[in
         InputRefused: VIEW_COLUMNS_DIFFER.
     """
     exact = {name: i for i, name in reversed(tuple(enumerate(plan.names)))}
-    found = []
+    ordinals = []
     for name, type_ in zip(read.names, read.types, strict=True):
         close = [i for i, other in enumerate(plan.names) if other.lower() == name.lower()]
         ordinal = exact.get(name, close[0] if len(close) == 1 else None)
-        given = None if ordinal is None else plan.root.types[ordinal]
-        if ordinal is None or given is None:
+        actual = None if ordinal is None else plan.root.types[ordinal]
+        if ordinal is None or actual is None:
             shown = ", ".join(plan.names)
             raise _refused(read, reader, f"column {name}, but the columns are: {shown}")
-        if not given.same_kind(type_) or (given.nullable and not type_.nullable):
-            raise _refused(read, reader, f"column {name} as {type_}, but its type is {given}")
-        found.append(ordinal)
-    return tuple(found)
+        if not actual.same_kind(type_) or (actual.nullable and not type_.nullable):
+            raise _refused(read, reader, f"column {name} as {type_}, but its type is {actual}")
+        ordinals.append(ordinal)
+    return tuple(ordinals)
 
 
 def _refused(read: BoundRead, reader: str, what: str) -> InputRefused:

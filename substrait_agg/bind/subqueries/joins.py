@@ -234,20 +234,20 @@ class SubqueryJoins:
     def filtered(self, condition: Expr, path: str) -> BoundRelation:
         """Return the rows for which a condition is true."""
         width = len(self.relation.types)
-        places, kept, joins = self._places(), list[Expr](), dict[int, bool]()
+        places, conditions, joins = self._places(), list[Expr](), dict[int, bool]()
         tested = conjuncts(condition)
         reads = [c.ordinal for part in tested for c in columns_in(part)]
         for part in tested:
             test = self._test(part, width)
             if test is None or reads.count(test[0] + width) > 1 or self._is_read(test[0], width):
-                kept.append(part)
+                conditions.append(part)
             else:
                 joins[test[0]] = test[1]
         rest = [i for i in range(len(self.subqueries)) if i not in joins]
         self._add(rest, places)
         for number, negated in joins.items():
             self.relation = self.subqueries[number].filtered(self.relation, places, negated=negated)
-        remaining = conjunction(renumber(part, places) for part in kept)
+        remaining = conjunction(renumber(part, places) for part in conditions)
         source = self.relation
         if remaining is not None:
             source = BoundFilter(source, remaining, source.types, path)

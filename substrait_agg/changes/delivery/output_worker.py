@@ -132,10 +132,10 @@ class OutputWorker:
         with self._changed:
             while not self._woken and not self._ending:
                 waits = [post.wait_for() for post in self.posts if post.error is not None]
-                known = [wait for wait in waits if wait is not None]
-                if known and not min(known):
+                finite_waits = [wait for wait in waits if wait is not None]
+                if finite_waits and not min(finite_waits):
                     break
-                self._changed.wait(min(known, default=None))
+                self._changed.wait(min(finite_waits, default=None))
             self._woken = False
             return not self._ending
 

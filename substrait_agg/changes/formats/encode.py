@@ -26,11 +26,11 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
     >>> unique_names(["n", "m", "n"])
     ('n', 'm', 'n_1')
     """
-    taken = list(names)
+    all_names = list(names)
     unique: list[str] = []
-    for name in taken:
+    for name in all_names:
         candidate, count = name, 0
-        while candidate in unique or (count and candidate in taken):
+        while candidate in unique or (count and candidate in all_names):
             count += 1
             candidate = f"{name}_{count}"
         unique.append(candidate)

@@ -156,15 +156,15 @@ class Events:
 def paired(changes: Table) -> Events:
     """Return the events of some changes; a row of weight 3 gives three events."""
     version, weight = (changes.column(i).to_numpy() for i in (-2, -1))
-    gone, come = np.flatnonzero(weight < 0), np.flatnonzero(weight > 0)
-    match = _matches(changes, gone, come)
-    gone, match = (np.repeat(a, -weight[gone]) for a in (gone, match))
+    retracted, come = np.flatnonzero(weight < 0), np.flatnonzero(weight > 0)
+    match = _matches(changes, retracted, come)
+    retracted, match = (np.repeat(a, -weight[retracted]) for a in (retracted, match))
     updated = match != NOTHING
-    taken = np.zeros(len(weight), np.bool_)
-    taken[match[updated]] = True
-    created = come[~taken[come]]
+    is_matched = np.zeros(len(weight), np.bool_)
+    is_matched[match[updated]] = True
+    created = come[~is_matched[come]]
     created = np.repeat(created, weight[created])
-    before = np.concatenate([gone, np.full(len(created), NOTHING)])
+    before = np.concatenate([retracted, np.full(len(created), NOTHING)])
     after = np.concatenate([match, created])
     at = version[np.where(before == NOTHING, after, before)]
     rank = (after != NOTHING).astype(np.int8) + (before == NOTHING)
@@ -172,23 +172,23 @@ def paired(changes: Table) -> Events:
     return Events(before[order], after[order], at[order])
 
 
-def _matches(changes: Table, gone: Any, come: Any) -> Any:
+def _matches(changes: Table, retracted: Any, come: Any) -> Any:
     """Return, per retraction, the insertion of the same group in the same version, or `NOTHING`."""
     keys = origin_of(changes).keys
-    if keys is None or not len(gone) or not len(come):
-        return np.full(len(gone), NOTHING)
+    if keys is None or not len(retracted) or not len(come):
+        return np.full(len(retracted), NOTHING)
     texts = _key_texts(changes, keys)
-    index = pc.index_in(texts.take(pa.array(gone)), value_set=texts.take(pa.array(come)))
+    index = pc.index_in(texts.take(pa.array(retracted)), value_set=texts.take(pa.array(come)))
     position = pc.fill_null(index, NOTHING).to_numpy().astype(np.int64)
     return np.where(position == NOTHING, NOTHING, come[position])
 
 
 def _key_texts(changes: Table, keys: tuple[int, ...]) -> Any:
     """Return a text per row that is equal for equal version and key: the JSON of both."""
-    chosen = changes.select([*keys, changes.num_columns - 2])
+    version_and_key = changes.select([*keys, changes.num_columns - 2])
     columns = [
         as_json(shown(column, field))
-        for column, field in zip(chosen.columns, chosen.schema, strict=True)
+        for column, field in zip(version_and_key.columns, version_and_key.schema, strict=True)
     ]
     return json_objects(tuple(str(i) for i in range(len(columns))), tuple(columns), len(changes))
 

@@ -32,10 +32,10 @@ class VersionFiles(Sink):
     by_table: ClassVar[bool] = False
 
     def __init__(self, folder: Path, record: Record) -> None:
-        known = self.check(folder, record)
+        position = self.check(folder, record)
         self._folder = folder
         self._record = record
-        self._position = known[0] if known else None
+        self._position = position[0] if position else None
         record.take_over(self._position)
         filesystem().make(folder)
         for place in self._folders(folder):
@@ -49,13 +49,15 @@ class VersionFiles(Sink):
             UsageError: OUTPUT_EXISTS.
             StateRefused: OUTPUT_RECORD_DAMAGED.
         """
-        known = record.read()
-        if known is None and any(_holds(place, f"{cls.prefix}-") for place in cls._folders(folder)):
+        position = record.read()
+        if position is None and any(
+            _holds(place, f"{cls.prefix}-") for place in cls._folders(folder)
+        ):
             # A concurrent run of this checkpoint may have created both since the first read.
-            known = record.read()
-            if known is None:
+            position = record.read()
+            if position is None:
                 raise taken(folder)
-        return known
+        return position
 
     @classmethod
     def _folders(cls, folder: Path) -> Iterator[Path]:

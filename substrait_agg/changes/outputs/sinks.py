@@ -149,10 +149,10 @@ class Callback(Sink):
     def __init__(
         self, call: Callable[[Table, int], None], record: Record, since: int | None
     ) -> None:
-        known = record.read()
+        position = record.read()
         self._call = call
         self._record = record
-        self._position = known[0] if known else since
+        self._position = position[0] if position else since
         record.take_over(self._position)
 
     @property
@@ -265,10 +265,10 @@ class AppendText(Sink):
     changes_columns = True
 
     def __init__(self, encode: Encoder, path: Path, record: Record) -> None:
-        known = self.check(path, record)
+        position_and_size = self.check(path, record)
         self._encode = encode
         self._record = record
-        self._position, self._end = known or (None, 0)
+        self._position, self._end = position_and_size or (None, 0)
         self._path = path
         filesystem().make(path.parent)
         record.take_over(self._position, self._end)
@@ -288,16 +288,16 @@ class AppendText(Sink):
             UsageError: OUTPUT_EXISTS.
             StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
         """
-        known = record.read()
+        position_and_size = record.read()
         size = filesystem().size(path) if filesystem().exists(path) else 0
-        if known is None and size:
+        if position_and_size is None and size:
             # A concurrent run of this checkpoint may have created both since the first read.
             if record.read() is None:
                 raise taken(path)
             return AppendText.check(path, record)
-        if known is not None and size < known[1]:
-            raise _shortened(path, size, known[1])
-        return known
+        if position_and_size is not None and size < position_and_size[1]:
+            raise _shortened(path, size, position_and_size[1])
+        return position_and_size
 
     @property
     def position(self) -> int | None:

@@ -47,14 +47,14 @@ class SparkSink(Sink):
 
     def reached(self, checkpoint: Location, view: str = "") -> int | None:
         """Return the last version delivered to the sink in a checkpoint; write nothing."""
-        known = self._record_in(checkpoint, view=view).read()
-        return known[0] if known else None
+        position = self._record_in(checkpoint, view=view).read()
+        return position[0] if position else None
 
     def begin(self, place: SinkContext) -> None:
         """Set up the conversion to DataFrames, and read the position of earlier runs."""
         self._record = self._record_in(place.checkpoint, place.fence, place.view)
-        known = self._record.read()
-        self._position = known[0] if known else None
+        position = self._record.read()
+        self._position = position[0] if position else None
         self._record.take_over(self._position)
         self._frame = place.frame
 

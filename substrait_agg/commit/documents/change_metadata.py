@@ -44,11 +44,11 @@ def origin_of(changes: pa.Table) -> ChangesOrigin:
 
     Without metadata, rows have no keys and versions have no commit time.
     """
-    found = changes.schema.metadata or {}
-    keys = json.loads(found.get(KEYS, b"null"))
-    committed = json.loads(found.get(COMMITTED, b"{}"))
+    metadata = changes.schema.metadata or {}
+    keys = json.loads(metadata.get(KEYS, b"null"))
+    committed = json.loads(metadata.get(COMMITTED, b"{}"))
     return ChangesOrigin(
         None if keys is None else tuple(keys),
-        found.get(PLAN, b"").decode(),
+        metadata.get(PLAN, b"").decode(),
         {int(version): at for version, at in committed.items()},
     )

@@ -70,9 +70,9 @@ def unseal(
         body = json.loads(content)
         crc = body.pop("crc")
         whole = crc == zlib.crc32(_dump(body))
-        found = body.pop("format")
+        number = body.pop("format")
         # The checksum of a newer format may be computed in another way.
-        other = found > format or (whole and found not in (format, also))
+        other = number > format or (whole and number not in (format, also))
         owner = str(body.pop("checkpoint", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(name, f"it cannot be read ({error}){hint}") from error
@@ -82,7 +82,7 @@ def unseal(
         raise damaged(name, f"its checksum does not match its content{hint}")
     if checkpoint is not None and owner != checkpoint:
         raise damaged(name, f"it belongs to another checkpoint{hint}")
-    return Opened(body, owner, crc, found)
+    return Opened(body, owner, crc, number)
 
 
 def damaged(name: str, reason: str) -> StateRefused:

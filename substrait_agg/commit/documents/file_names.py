@@ -34,8 +34,8 @@ def change_name(version: int, kind: int | str) -> str:
 
 def version_of(name: str) -> int | None:
     """Return the version in the name of a run or a change file. Return None for other names."""
-    found = _VERSIONED.fullmatch(name)
-    return int(found.group(1)) if found else None
+    match = _VERSIONED.fullmatch(name)
+    return int(match.group(1)) if match else None
 
 
 def snapshot_name(version: int) -> str:
@@ -45,8 +45,8 @@ def snapshot_name(version: int) -> str:
 
 def version_of_snapshot(name: str) -> int | None:
     """Return the version in the name of a snapshot. Return None for other names."""
-    found = _SNAPSHOT.fullmatch(name)
-    return int(found.group(1)) if found else None
+    match = _SNAPSHOT.fullmatch(name)
+    return int(match.group(1)) if match else None
 
 
 def retention_name(revision: int) -> str:

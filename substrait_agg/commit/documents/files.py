@@ -126,16 +126,16 @@ class FolderFiles:
         copy. Raises as `map`.
         """
         path = self.path(name)
-        found = (
+        status = (
             filesystem().map(path, Path.lstat)
             if isinstance(path, Remote)
             else filesystem().status(path)
         )
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise NotPlain(errno.EINVAL, "it is not a regular file", str(path))
         if isinstance(path, Remote):  # each use changes the times of a copy
-            return found.st_ino, found.st_size
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+            return status.st_ino, status.st_size
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def is_whole(self, name: str, size: int, crc: int) -> bool:
         """Return whether a file has this size in bytes and this CRC-32. Raises as `map`.
@@ -217,10 +217,10 @@ class FolderFiles:
         except OSError as error:
             # A network file system may send a request twice and report our own link as
             # FileExistsError.
-            found = self._is_there(target, content, error)
-            if found is None:
+            is_there = self._is_there(target, content, error)
+            if is_there is None:
                 raise
-            return found
+            return is_there
         return True
 
     def _stored(self, target: Remote, content: bytes) -> bool:
@@ -228,9 +228,9 @@ class FolderFiles:
             filesystem().publish(target, content)
         except OSError as error:
             # Clients of stores may also send a request twice.
-            found = self._is_there(target, content, error)
-            if found is not None:
-                return found
+            is_there = self._is_there(target, content, error)
+            if is_there is not None:
+                return is_there
             if isinstance(error, _REFUSALS):
                 raise
             # Without an answer the outcome is unknown: the request may still be in progress.

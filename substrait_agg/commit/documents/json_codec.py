@@ -161,9 +161,9 @@ def _optional(reader: _Reader, value: Any) -> Any:
     return None if value is None else reader(value)
 
 
-def _word(known: tuple[str, ...], value: Any) -> str:
-    if _text(value) not in known:
-        message = f"none of {', '.join(known)}"
+def _word(words: tuple[str, ...], value: Any) -> str:
+    if _text(value) not in words:
+        message = f"none of {', '.join(words)}"
         raise ValueError(message)
     return str(value)
 

@@ -276,10 +276,10 @@ def other_document(root: FolderFiles, plan: str, identity: str) -> PlanDocument:
         StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
     """
     name = document_name(plan)
-    _, found = parse_document(read_whole(root, name, name), name, identity)
-    if found.plan != plan:
-        raise damaged(name, f"it belongs to plan {found.plan[:12]}")
-    return found
+    _, document = parse_document(read_whole(root, name, name), name, identity)
+    if document.plan != plan:
+        raise damaged(name, f"it belongs to plan {document.plan[:12]}")
+    return document
 
 
 def publish_document(root: FolderFiles, document: PlanDocument, identity: str) -> None:

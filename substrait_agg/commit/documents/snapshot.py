@@ -283,12 +283,12 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
     opened = unseal_snapshot(content, name, checkpoint)
     try:
         body = _by_name(opened.body) if opened.format == SLOTS_FORMAT else opened.body
-        found = built(Snapshot, body)
+        snapshot = built(Snapshot, body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise damaged(name, f"it cannot be read ({error})") from error
-    if not found.operators:
+    if not snapshot.operators:
         raise damaged(name, "it has no operators")
-    return found
+    return snapshot
 
 
 def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:

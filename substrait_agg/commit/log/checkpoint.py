@@ -126,9 +126,9 @@ class Checkpoint(CheckpointReader):
         if there.plan == document.plan:
             check_same(there, document, str(self.folder))
             return None
-        found, reasons = evolution(there, document, last)
+        planned, reasons = evolution(there, document, last)
         return check_evolved(
-            there, document, str(self.folder), found, reasons=reasons, evolve=evolve
+            there, document, str(self.folder), planned, reasons=reasons, evolve=evolve
         )
 
     def add(self, document: PlanDocument) -> None:

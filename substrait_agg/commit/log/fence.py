@@ -149,7 +149,7 @@ def _claimant(checkpoint: str) -> bytes:
 
 def _by(files: FolderFiles, epoch: int) -> str:
     try:
-        found = unseal(files.read(claim_name(epoch)), claim_name(epoch), format=CLAIM_FORMAT).body
-        return f" (process {found['process']} on {found['host']}, since {found['since']})"
+        claim = unseal(files.read(claim_name(epoch)), claim_name(epoch), format=CLAIM_FORMAT).body
+        return f" (process {claim['process']} on {claim['host']}, since {claim['since']})"
     except (StateRefused, OSError, KeyError, TypeError):
         return ""

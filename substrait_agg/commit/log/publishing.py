@@ -43,10 +43,10 @@ def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], ve
     files.sync()
     for name, size in new.items():
         try:
-            found = files.size(name)
+            actual = files.size(name)
         except FileNotFoundError:
-            found = -1
-        if found != size:
+            actual = -1
+        if actual != size:
             raise RunFailed(
                 "STATE_NOT_SHARED",
                 f"the driver cannot find {name}, which a task wrote",
@@ -69,12 +69,12 @@ def writing(folder: Location, what: str) -> Iterator[None]:
     try:
         yield
     except OutcomeUnknown as error:
-        known = f"it is not known whether {what} was written"
+        certainty = f"it is not known whether {what} was written"
         if error.there:
-            known = f"{what} was written, but could be lost in a power failure"
+            certainty = f"{what} was written, but could be lost in a power failure"
         raise RunFailed(
             "COMMIT_UNKNOWN",
-            f"{known}: {error}",
+            f"{certainty}: {error}",
             help="check the disk, then run again: the run continues from the last committed version",
             path=str(folder),
         ) from error

@@ -50,20 +50,20 @@ class Offsets:
         if text is None:
             return -1
         try:
-            found = _json(text)
+            offset = _json(text)
         except ValueError:
             return None
-        known = isinstance(found, dict) and "logOffset" in found
-        return int(found["logOffset"]) if known else None
+        has_entry = isinstance(offset, dict) and "logOffset" in offset
+        return int(offset["logOffset"]) if has_entry else None
 
 
 def query_id(folder: Path) -> str | None:
     """Return the id of the query, or None if it cannot be read."""
     try:
-        found = _json(filesystem().read(folder / METADATA))["id"]
+        id_ = _json(filesystem().read(folder / METADATA))["id"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return str(found)
+    return str(id_)
 
 
 def check_recorded_logs(folder: Path, logs: Iterable[LogFile]) -> None:
@@ -118,8 +118,8 @@ def read_offsets(folder: Path, batch: int) -> Offsets | None:
 
 
 def _planned(metadata: Any) -> int | None:
-    found = metadata.get("batchTimestampMs") if isinstance(metadata, dict) else None
-    return found if isinstance(found, int) else None
+    millis = metadata.get("batchTimestampMs") if isinstance(metadata, dict) else None
+    return millis if isinstance(millis, int) else None
 
 
 def children(folder: Path) -> list[Path]:

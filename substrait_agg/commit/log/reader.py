@@ -176,8 +176,8 @@ class CheckpointReader:
 
     def versions(self) -> list[int]:
         """Return all committed versions, ascending. There may be gaps (see `check_versions`)."""
-        found = map(version_of_snapshot, self.snapshots.names())
-        return [version for version in found if version is not None]
+        numbers = map(version_of_snapshot, self.snapshots.names())
+        return [version for version in numbers if version is not None]
 
     def check_versions(self) -> list[int]:
         """Return all kept versions, ascending, after a check for gaps.
@@ -189,21 +189,21 @@ class CheckpointReader:
         # This order is safe beside a run. A version is committed before Spark records its batch as
         # done, and the retention record is written before old versions are deleted.
         noted = self._last_logged_batch()
-        found = self.versions()
+        versions = self.versions()
         first = self.retention_state().changes_from
-        found = [version for version in found if version >= first]
-        for wanted, version in enumerate(found, start=first):
-            if wanted != version:
-                raise damaged(_shown(wanted), "it is missing")
-        if first and not found:
+        versions = [version for version in versions if version >= first]
+        for expected, version in enumerate(versions, start=first):
+            if expected != version:
+                raise damaged(_shown(expected), "it is missing")
+        if first and not versions:
             raise damaged(_shown(first), "it is missing")
         if noted is not None:
-            newest = self.snapshot(found[-1]) if found else None
+            newest = self.snapshot(versions[-1]) if versions else None
             if noted > (-1 if newest is None else newest.batch):
                 missing = 0 if newest is None else newest.version + 1
                 reason = f"it is missing, but the log of Spark has its batch {noted} as done"
                 raise damaged(_shown(missing), reason)
-        return found
+        return versions
 
     def _last_logged_batch(self) -> int | None:
         """Return the newest batch that Spark has recorded as done. Stores have no such record."""
@@ -316,9 +316,9 @@ def _rollback_unfinished(folder: Location) -> StateRefused:
     )
 
 
-def _version_unknown(folder: Location, version: int, known: Sequence[int]) -> StateRefused:
+def _version_unknown(folder: Location, version: int, versions: Sequence[int]) -> StateRefused:
     """Return the error for an unknown version. The message names the known ones."""
-    span = f"{known[0]} to {known[-1]}" if known else "none yet"
+    span = f"{versions[0]} to {versions[-1]}" if versions else "none yet"
     return StateRefused(
         "VERSION_UNKNOWN",
         f"there is no version {version}; committed versions: {span}",

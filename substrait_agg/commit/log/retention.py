@@ -96,12 +96,12 @@ class RetentionState:
         """
         opened = unseal(content, KEPT, format=KEPT_FORMAT, checkpoint=checkpoint, without=_WITHOUT)
         try:
-            found = built(RetentionState, opened.body)
+            state = built(RetentionState, opened.body)
         except (ValueError, TypeError) as error:
             raise damaged(KEPT, f"it cannot be read ({error}); {_WITHOUT}") from error
-        if min(found.state_from, found.changes_from, found.swept + 1) < 0:
+        if min(state.state_from, state.changes_from, state.swept + 1) < 0:
             raise damaged(KEPT, f"it contains a negative version; {_WITHOUT}")
-        return found
+        return state
 
 
 _ATTEMPTS = 5

@@ -77,5 +77,5 @@ def unneeded(names: Iterable[str], first: Snapshot) -> Iterator[str]:
 
 def _place(name: str) -> tuple[str, int] | None:
     """Return the log of a saved file and the number of its entry."""
-    found = SAVED.fullmatch(name)
-    return (found.group(1), int(found.group(2))) if found else None
+    match = SAVED.fullmatch(name)
+    return (match.group(1), int(match.group(2))) if match else None

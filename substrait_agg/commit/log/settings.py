@@ -42,9 +42,9 @@ class CheckpointSettings:
             content, SETTINGS, format=SETTINGS_FORMAT, checkpoint=checkpoint, without=_WITHOUT
         )
         try:
-            found = built(CheckpointSettings, opened.body)
-            if found.partitions is not None:
-                check_partitions(found.partitions)
+            settings = built(CheckpointSettings, opened.body)
+            if settings.partitions is not None:
+                check_partitions(settings.partitions)
         except (ValueError, TypeError, UsageError) as error:
             raise damaged(SETTINGS, f"it cannot be read ({error}); {_WITHOUT}") from error
-        return found
+        return settings

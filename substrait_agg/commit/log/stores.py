@@ -29,15 +29,15 @@ def checkpoint_location(place: str | Location) -> Location:
             wrong.
     """
     try:
-        found = location_of(place)
-        if isinstance(found, Remote):
-            object_store.check(found)
+        location = location_of(place)
+        if isinstance(location, Remote):
+            object_store.check(location)
     except LocationInvalid as error:
         help = "write SCHEME://BUCKET/PREFIX; keys and options come from the environment (docs/object-stores.md)"
         raise UsageError("CHECKPOINT_URL_INVALID", str(error), help=help) from None
     except StoreUnusable as error:
         raise _unusable(error, str(place)) from error
-    return found.absolute()
+    return location.absolute()
 
 
 def _unusable(error: StoreUnusable, place: str) -> UsageError:

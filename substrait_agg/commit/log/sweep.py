@@ -52,11 +52,11 @@ def expire(checkpoint: Checkpoint, newest: Snapshot, retention: Retention) -> Re
     Raises:
         StateRefused: STATE_DAMAGED.
     """
-    kept = checkpoint.retention_state()
-    first = max(kept.state_from, newest.version - retention.versions + 1)
+    retention_state = checkpoint.retention_state()
+    first = max(retention_state.state_from, newest.version - retention.versions + 1)
     if retention.age is not None:
-        first = _first_young(checkpoint, kept.state_from, first, retention.age)
-    return replace(kept, state_from=first)
+        first = _first_young(checkpoint, retention_state.state_from, first, retention.age)
+    return replace(retention_state, state_from=first)
 
 
 def _first_young(checkpoint: Checkpoint, low: int, high: int, age: int) -> int:
@@ -126,27 +126,29 @@ def _sweep_versions(
 ) -> None:
     """Expire versions, then delete the files that no remaining version names."""
     before = checkpoint.retention_state()
-    kept = expire(checkpoint, newest, retention)
+    after = expire(checkpoint, newest, retention)
     if whole:
-        before, kept = replace(before, swept=-1), replace(kept, swept=-1)
-    if kept.state_from == before.state_from and before.swept >= newest.version:
+        before, after = replace(before, swept=-1), replace(after, swept=-1)
+    if after.state_from == before.state_from and before.swept >= newest.version:
         return
-    checkpoint.keep(replace(kept, swept=newest.version))
-    for name in unneeded_state(checkpoint, kept, newest.version):
+    checkpoint.keep(replace(after, swept=newest.version))
+    for name in unneeded_state(checkpoint, after, newest.version):
         checkpoint.state.delete(name)
-    for name in unneeded_changes(checkpoint, kept, newest.version):
+    for name in unneeded_changes(checkpoint, after, newest.version):
         checkpoint.changes.delete(name)
-    _sweep_logs(checkpoint, kept.state_from)
+    _sweep_logs(checkpoint, after.state_from)
 
 
-def unneeded_state(checkpoint: Checkpoint, kept: RetentionState, newest: int) -> Iterator[str]:
+def unneeded_state(
+    checkpoint: Checkpoint, retention_state: RetentionState, newest: int
+) -> Iterator[str]:
     """Yield the state files that no kept version up to `newest` names.
 
     Files of versions after `newest` are not among them.
 
     Args:
         checkpoint: where they are.
-        kept: the retention record. The files of kept versions that were swept are skipped.
+        retention_state: the retention record. The files of kept versions that were swept are skipped.
         newest: the newest version.
 
     Raises:
@@ -158,14 +160,16 @@ def unneeded_state(checkpoint: Checkpoint, kept: RetentionState, newest: int) ->
         return state_files(checkpoint.snapshot(version))
 
     for version, name in _by_version(checkpoint.state.names()):
-        first = max(version, kept.state_from)
-        if version > newest or kept.state_from <= version <= kept.swept:
+        first = max(version, retention_state.state_from)
+        if version > newest or retention_state.state_from <= version <= retention_state.swept:
             continue
         if name not in named(first):
             yield name
 
 
-def unneeded_changes(checkpoint: Checkpoint, kept: RetentionState, newest: int) -> Iterator[str]:
+def unneeded_changes(
+    checkpoint: Checkpoint, retention_state: RetentionState, newest: int
+) -> Iterator[str]:
     """Yield the unneeded change files and side files (late and bad rows), as `unneeded_state`.
 
     Only the version that wrote such a file names it.
@@ -176,15 +180,15 @@ def unneeded_changes(checkpoint: Checkpoint, kept: RetentionState, newest: int) 
         return change_files(checkpoint.snapshot(version))
 
     for version, name in _by_version(checkpoint.changes.names()):
-        if version > newest or kept.changes_from <= version <= kept.swept:
+        if version > newest or retention_state.changes_from <= version <= retention_state.swept:
             continue
-        if version < kept.changes_from or name not in named(version):
+        if version < retention_state.changes_from or name not in named(version):
             yield name
 
 
 def _by_version(names: list[str]) -> list[tuple[int, str]]:
-    found = ((version_of(name), name) for name in names)
-    return sorted((version, name) for version, name in found if version is not None)
+    numbered = ((version_of(name), name) for name in names)
+    return sorted((version, name) for version, name in numbered if version is not None)
 
 
 def state_files(snapshot: Snapshot) -> set[str]:

@@ -47,19 +47,19 @@ def write_joined(
         The new file, or nothing if all rows cancel.
     """
     later = pa.concat_tables([pq.read_table(files.map(file.name)) for file in second])
-    wanted = row_bytes(later)
-    met = [later]
+    later_rows = row_bytes(later)
+    parts = [later]
     rows = 0
     with ExitStack() as stack:
         sink = stack.enter_context(files.create(name))
         writer = stack.enter_context(parquet_writer(sink, later.schema))
         for piece in pieces(files, first):
-            same = as_mask(pc.is_in(row_bytes(piece), value_set=wanted))
-            met.append(piece.filter(pa.array(same)))
+            same = as_mask(pc.is_in(row_bytes(piece), value_set=later_rows))
+            parts.append(piece.filter(pa.array(same)))
             others = piece.filter(pa.array(~same))
             writer.write_table(others)
             rows += others.num_rows
-        left = consolidate(pa.concat_tables(met))
+        left = consolidate(pa.concat_tables(parts))
         writer.write_table(left)
         rows += left.num_rows
     if not rows:
@@ -83,10 +83,12 @@ def consolidate(changes: pa.Table) -> pa.Table:
     np.add.at(sums, codes, changes.column(WEIGHT).to_numpy())
     first = np.zeros(len(sums), np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    kept = np.flatnonzero(sums)
-    kept = kept[np.argsort(sums[kept] > 0, kind="stable")]
-    rows = changes.take(pa.array(first[kept]))
-    return rows.set_column(rows.num_columns - 1, changes.schema.field(WEIGHT), pa.array(sums[kept]))
+    nonzero = np.flatnonzero(sums)
+    nonzero = nonzero[np.argsort(sums[nonzero] > 0, kind="stable")]
+    rows = changes.take(pa.array(first[nonzero]))
+    return rows.set_column(
+        rows.num_columns - 1, changes.schema.field(WEIGHT), pa.array(sums[nonzero])
+    )
 
 
 def pieces(files: FolderFiles, changes: Sequence[ChangeFile]) -> Iterator[pa.Table]:
@@ -214,8 +216,8 @@ def exchanged_rows(
             hashes // np.uint64(_width(partitions)) if partitions > 1 else np.zeros_like(hashes)
         )
         for partition in np.unique(places):
-            chosen = hashed.filter(pa.array(places == partition))
-            yield int(partition), _as_stream(chosen)
+            part = hashed.filter(pa.array(places == partition))
+            yield int(partition), _as_stream(part)
 
 
 def consolidate_partition(

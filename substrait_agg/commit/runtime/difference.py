@@ -103,8 +103,8 @@ def difference(plan: DifferencePlan) -> DifferenceResult:
             if not parts:
                 continue
             rows = consolidate(pa.concat_tables(parts))
-            gone = int(pc.sum(pc.less(rows.column(WEIGHT), 0)).as_py() or 0)
-            retracted, inserted = retracted + gone, inserted + rows.num_rows - gone
+            retractions = int(pc.sum(pc.less(rows.column(WEIGHT), 0)).as_py() or 0)
+            retracted, inserted = retracted + retractions, inserted + rows.num_rows - retractions
             writer.write(rows)
         files = writer.close()
     return DifferenceResult(files, retracted, inserted)

@@ -57,10 +57,10 @@ def named(
         StateRefused: STATE_DAMAGED if the types differ.
     """
     if positions:
-        chosen = [f"c{i}" for i in positions]
-        if not set(chosen) <= set(part.column_names):
+        columns = [f"c{i}" for i in positions]
+        if not set(columns) <= set(part.column_names):
             raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
-        part = part.select([*chosen, VERSION, WEIGHT])
+        part = part.select([*columns, VERSION, WEIGHT])
     if part.schema.types != schema.types:
         raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
     return pa.Table.from_arrays(part.columns, schema=schema)

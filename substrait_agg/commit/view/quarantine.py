@@ -100,8 +100,8 @@ def _keys_of(
     """
     hashes, chains = (entries.column(name).to_numpy() for name in ("hash", "chain"))
     tree = tree_of(storage, state[GROUP])
-    wanted = np.unique(hashes)
-    parts = [_of_hashes(rows, wanted) for rows in tree.scan(int(hashes[0]), int(hashes[-1]))]
+    group_hashes = np.unique(hashes)
+    parts = [_of_hashes(rows, group_hashes) for rows in tree.scan(int(hashes[0]), int(hashes[-1]))]
     groups = pa.concat_tables(parts)
     order = np.lexsort((groups.column("chain").to_numpy(), groups.column("hash").to_numpy()))
     groups = groups.take(pa.array(order)).combine_chunks()
@@ -111,8 +111,8 @@ def _keys_of(
     return take(_keys(guarded, groups), at)
 
 
-def _of_hashes(rows: pa.Table, wanted: npt.NDArray[np.uint64]) -> pa.Table:
-    return rows.filter(pa.array(np.isin(rows.column("hash").to_numpy(), wanted)))
+def _of_hashes(rows: pa.Table, hashes: npt.NDArray[np.uint64]) -> pa.Table:
+    return rows.filter(pa.array(np.isin(rows.column("hash").to_numpy(), hashes)))
 
 
 def side_by_side(tables: Mapping[int, pa.Table]) -> pa.Table:

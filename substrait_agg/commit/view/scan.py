@@ -72,9 +72,9 @@ class ViewScan:
         Args:
             parts: their number; None chooses one by the number of rows.
         """
-        wanted = -(-self.rows // PART_ROWS) if parts is None else parts
+        count_wanted = -(-self.rows // PART_ROWS) if parts is None else parts
         # The runs of a state partition have a range of a power of two.
-        count = 1 << (min(max(1, wanted), MOST_PARTS) - 1).bit_length()
+        count = 1 << (min(max(1, count_wanted), MOST_PARTS) - 1).bit_length()
         bounds = [(HASH_MAX + 1) * i // count for i in range(count + 1)]
         return [
             replace(self, low=low, high=after - 1, trees=_within(self.trees, low, after - 1))

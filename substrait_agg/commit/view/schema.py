@@ -56,9 +56,9 @@ def named_view(document: PlanDocument, name: str) -> ViewSchema:
     Raises:
         UsageError: VIEW_UNKNOWN.
     """
-    found = document.view_schema(name)
-    if found is not None:
-        return found
+    schema = document.view_schema(name)
+    if schema is not None:
+        return schema
     names = ", ".join(view.name for view in document.view_schemas if view.name)
     raise UsageError(
         "VIEW_UNKNOWN",

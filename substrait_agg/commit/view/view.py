@@ -131,8 +131,8 @@ class View:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        found = version in self.versions()
-        return self._checkpoint.snapshot(version).attempt if found else None
+        exists = version in self.versions()
+        return self._checkpoint.snapshot(version).attempt if exists else None
 
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """Return the rows of a version (the newest when None), in the sort order of the plan.
@@ -308,30 +308,30 @@ class View:
 
     def _positions(self, snapshots: Iterable[Snapshot]) -> dict[str, tuple[int, ...]]:
         """Return, by name, where change files that have more columns have those of the view."""
-        found = ((s, self._of(s)[0].positions) for s in snapshots)
+        by_snapshot = ((s, self._of(s)[0].positions) for s in snapshots)
         return {
             file.name: positions
-            for snapshot, positions in found
+            for snapshot, positions in by_snapshot
             if positions
             for file in snapshot.of_view(self.name).changes
         }
 
     def _versions_between(self, since: int | None, until: int | None) -> list[Snapshot]:
-        known = self.versions()
+        versions = self.versions()
         if since is not None:
-            self._check_changes(known, since)
-        for wanted in (since, until):
-            if wanted is not None and wanted not in known and wanted != _before(known):
-                self._checkpoint.snapshot(wanted)
-        chosen = [
-            v for v in known if (since is None or v > since) and (until is None or v <= until)
+            self._check_changes(versions, since)
+        for bound in (since, until):
+            if bound is not None and bound not in versions and bound != _before(versions):
+                self._checkpoint.snapshot(bound)
+        between = [
+            v for v in versions if (since is None or v > since) and (until is None or v <= until)
         ]
-        newest = self._checkpoint.snapshot(chosen[-1]) if chosen else None
+        newest = self._checkpoint.snapshot(between[-1]) if between else None
         begun = 0 if newest is None else newest.of_view(self.name).begun
         self._check_plan(begun, since)
         if since is None:
-            self._check_changes(known, begun - 1 if begun else None)
-        return self._snapshots(max(begun, chosen[0]), chosen[-1]) if chosen else []
+            self._check_changes(versions, begun - 1 if begun else None)
+        return self._snapshots(max(begun, between[0]), between[-1]) if between else []
 
     def _snapshots(self, first: int, last: int) -> list[Snapshot]:
         return [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
@@ -352,16 +352,18 @@ class View:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        known, newest, found = set(self.versions()), self._checkpoint.newest_snapshot(), []
-        while newest is not None and (begun := newest.of_view(self.name).begun) in known and begun:
+        versions, newest, changes = set(self.versions()), self._checkpoint.newest_snapshot(), []
+        while (
+            newest is not None and (begun := newest.of_view(self.name).begun) in versions and begun
+        ):
             first = self._checkpoint.snapshot(begun)
             before, now = (self._checkpoint.document_of(p) for p in (first.plan_before, first.plan))
             if before.view_schema(self.name) is None:
                 break  # the view itself began with this version
-            found.append(PlanChange.of(first.version, before, now, self.name))
+            changes.append(PlanChange.of(first.version, before, now, self.name))
             earlier = first.version - 1
-            newest = self._checkpoint.snapshot(earlier) if earlier in known else None
-        return found[::-1]
+            newest = self._checkpoint.snapshot(earlier) if earlier in versions else None
+        return changes[::-1]
 
     def retractions(self, version: int) -> pa.Table | None:
         """Return the retractions of the rows that the view had before another plan began.
@@ -412,9 +414,9 @@ class View:
             path=str(self._checkpoint.folder),
         )
 
-    def _check_changes(self, known: list[int], since: int | None) -> None:
+    def _check_changes(self, versions: list[int], since: int | None) -> None:
         """Refuse changes that begin after vacuumed ones: they do not add up to the view."""
-        first = known[0] if known else 0
+        first = versions[0] if versions else 0
         if first == 0 or (since is not None and since >= first - 1):
             return
         raise StateRefused(
@@ -492,11 +494,11 @@ class View:
                 path=str(self._checkpoint.folder),
             )
         tables = {}
-        for found in guarded:
-            state = OperatorState() if snapshot is None else snapshot.operators[found.operator]
-            schema = decode_schema(found.types)
-            rows = waiting_rows(self._checkpoint.state, found, schema, state)
-            tables[found.operator] = rows
+        for guard in guarded:
+            state = OperatorState() if snapshot is None else snapshot.operators[guard.operator]
+            schema = decode_schema(guard.types)
+            rows = waiting_rows(self._checkpoint.state, guard, schema, state)
+            tables[guard.operator] = rows
         return side_by_side(tables)
 
     def _read(self, change: ChangeFile) -> pa.Table:
@@ -512,10 +514,10 @@ def _before(versions: list[int]) -> int:
     return versions[0] - 1 if versions else -1
 
 
-def _shown(rows: pa.Table, wanted: Sequence[ViewColumn], schema: pa.Schema) -> pa.Table:
+def _shown(rows: pa.Table, columns_wanted: Sequence[ViewColumn], schema: pa.Schema) -> pa.Table:
     weights = rows.column("shown").to_numpy()
     index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
-    columns = [rows.column(c.source).take(pa.array(index)) for c in wanted]
+    columns = [rows.column(c.source).take(pa.array(index)) for c in columns_wanted]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

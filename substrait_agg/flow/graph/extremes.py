@@ -34,8 +34,8 @@ def extremes_only(shared: StateLayout) -> StateLayout:
     alone = {i for i, tree in enumerate(shared.trees) if _reads_only_extremes(i, tree, shared)}
     if not alone:
         return shared
-    kept = list(_stored_accumulators(shared.accumulators, alone))
-    places = {old: new for new, (old, _) in enumerate(kept)}
+    stored = list(_stored_accumulators(shared.accumulators, alone))
+    places = {old: new for new, (old, _) in enumerate(stored)}
     return replace(
         shared,
         trees=tuple(
@@ -44,7 +44,7 @@ def extremes_only(shared: StateLayout) -> StateLayout:
             else tree
             for i, tree in enumerate(shared.trees)
         ),
-        accumulators=tuple(accumulator for _, accumulator in kept),
+        accumulators=tuple(accumulator for _, accumulator in stored),
         reads=tuple(_moved(read, places) for read in shared.reads),
     )
 

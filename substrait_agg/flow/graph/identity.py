@@ -45,10 +45,12 @@ class _Input:
 
 def identities(flow: Flow) -> tuple[Identity, ...]:
     """Return the identity of every operator, by its id."""
-    known: list[Identity] = []
+    by_operator: list[Identity] = []
     for node in flow.operators:
-        known.append(_identity(node, [_input(branch, known) for branch in node.branches]))
-    return tuple(known)
+        by_operator.append(
+            _identity(node, [_input(branch, by_operator) for branch in node.branches])
+        )
+    return tuple(by_operator)
 
 
 def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
@@ -69,9 +71,9 @@ def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
         digest([rows, [canonical(measure, i.columns) for i in inputs]]) for measure in node.measures
     )
     names = node.columns
-    known = {f"v{i}": print_ for i, print_ in enumerate(measures)}
+    by_column = {f"v{i}": print_ for i, print_ in enumerate(measures)}
     whole = digest([rows, [[canonical(node.inputs[p].arguments, i.columns)] for p, i in per_port]])
-    columns = tuple(known.get(n) or digest([whole if n[0] == "v" else rows, n]) for n in names)
+    columns = tuple(by_column.get(n) or digest([whole if n[0] == "v" else rows, n]) for n in names)
     if node.port_columns is not None:
         columns = tuple(digest([rows, _of_port(column, per_port)]) for column in node.port_columns)
     arguments = []

@@ -119,22 +119,22 @@ class Join(Node):
     @property
     def probes(self) -> tuple[Probe, ...]:
         """See `Node`: only sides that change later are looked up, in sides that are stored."""
-        found = []
+        probes = []
         if self.kind in PAIRED:
-            found += [
+            probes += [
                 Probe(0, 1, "for pairs, as they are after the batch"),
                 Probe(1, 0, "for pairs, as they were before the batch"),
             ]
         for port in range(2):
             if follows_matches(self.kind, port):
-                found += [
+                probes += [
                     Probe(port, 1 - port, "to see whether they have a match"),
                     Probe(
                         1 - port, port, "for rows whose first match came or whose last one is gone"
                     ),
                 ]
         changing = [not static for static in self.static_ports]
-        return tuple(p for p in found if changing[p.changed] and self.stored_ports[p.stored])
+        return tuple(p for p in probes if changing[p.changed] and self.stored_ports[p.stored])
 
     @property
     def lookup_port(self) -> int | None:

@@ -448,7 +448,7 @@ def shown_operators(flow: Flow) -> frozenset[int]:
 
 
 def _shown_by(flow: Flow, last: Node) -> frozenset[int]:
-    found: set[int] = set()
+    operators: set[int] = set()
     seen = [last] if last.shows_rows_below else []
     while seen:
         node = seen.pop()
@@ -456,8 +456,8 @@ def _shown_by(flow: Flow, last: Node) -> frozenset[int]:
         if any(other.port_columns is not None for other in below):
             return frozenset({last.id})
         seen += [other for other in below if other.shows_rows_below]
-        found |= {o.id for o in below if not (o.shows_rows_below or o.is_source)}
-    return frozenset(found) or frozenset({last.id})
+        operators |= {o.id for o in below if not (o.shows_rows_below or o.is_source)}
+    return frozenset(operators) or frozenset({last.id})
 
 
 def operators_below(node: Node) -> tuple[int, ...]:

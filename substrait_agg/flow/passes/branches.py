@@ -44,53 +44,53 @@ def positions_of(ordinals: tuple[int, ...]) -> dict[int, int]:
     return {ordinal: place for place, ordinal in enumerate(ordinals)}
 
 
-def pruned(raw: RawBranch, wanted: Exprs) -> Branch:
-    """Return the branch whose rows are the expressions `wanted` over the rows of `raw`.
+def pruned(raw: RawBranch, expressions: Exprs) -> Branch:
+    """Return the branch whose rows are the expressions `expressions` over the rows of `raw`.
 
     Unread columns are dropped from every step and from the origin. Consecutive projects are merged
     if the result computes no expression twice.
     """
     if not raw.steps:
-        return _from_origin(raw.origin, wanted)
+        return _from_origin(raw.origin, expressions)
     below, step = replace(raw, steps=raw.steps[:-1]), raw.steps[-1]
     if isinstance(step, ProjectStep):
-        return _through_project(below, step.expressions, wanted)
-    ordinals = needed((*wanted, step.condition))
+        return _through_project(below, step.expressions, expressions)
+    ordinals = needed((*expressions, step.condition))
     places = positions_of(ordinals)
-    types = {c.ordinal: c.type for e in (*wanted, step.condition) for c in columns_in(e)}
+    types = {c.ordinal: c.type for e in (*expressions, step.condition) for c in columns_in(e)}
     inner = pruned(below, tuple(Column(types[o], o) for o in ordinals))
-    kept = replace(inner, steps=(*inner.steps, FilterStep(renumber(step.condition, places))))
-    return _then_project(kept, wanted, ordinals)
+    filtered = replace(inner, steps=(*inner.steps, FilterStep(renumber(step.condition, places))))
+    return _then_project(filtered, expressions, ordinals)
 
 
-def _through_project(below: RawBranch, expressions: Exprs, wanted: Exprs) -> Branch:
-    uses = Counter(c.ordinal for e in wanted for c in columns_in(e))
+def _through_project(below: RawBranch, expressions: Exprs, outputs: Exprs) -> Branch:
+    uses = Counter(c.ordinal for e in outputs for c in columns_in(e))
     if all(count == 1 or _free(expressions[o]) for o, count in uses.items()):
-        return pruned(below, tuple(rewrite(e, lambda c: expressions[c.ordinal]) for e in wanted))
+        return pruned(below, tuple(rewrite(e, lambda c: expressions[c.ordinal]) for e in outputs))
     ordinals = tuple(sorted(uses))
     inner = pruned(below, tuple(expressions[o] for o in ordinals))
-    return _then_project(inner, wanted, ordinals)
+    return _then_project(inner, outputs, ordinals)
 
 
-def _from_origin(origin: Origin, wanted: Exprs) -> Branch:
-    ordinals = needed(wanted)
+def _from_origin(origin: Origin, expressions: Exprs) -> Branch:
+    ordinals = needed(expressions)
     if isinstance(origin, OperatorOrigin):
         # An operator passes whole rows.
-        return _then_project(Branch(origin, ()), wanted, tuple(range(len(origin.types))))
+        return _then_project(Branch(origin, ()), expressions, tuple(range(len(origin.types))))
     types = tuple(origin.types[o] for o in ordinals)
-    kept: Origin
+    narrow: Origin
     if isinstance(origin, TableOrigin):
-        kept = TableOrigin(origin.table, tuple(origin.names[o] for o in ordinals), types)
+        narrow = TableOrigin(origin.table, tuple(origin.names[o] for o in ordinals), types)
     else:
         rows = tuple(tuple(row[o] for o in ordinals) for row in origin.rows)
-        kept = RowsOrigin(types, rows)
-    return _then_project(Branch(kept, ()), wanted, ordinals)
+        narrow = RowsOrigin(types, rows)
+    return _then_project(Branch(narrow, ()), expressions, ordinals)
 
 
-def _then_project(branch: Branch, wanted: Exprs, ordinals: tuple[int, ...]) -> Branch:
+def _then_project(branch: Branch, expressions: Exprs, ordinals: tuple[int, ...]) -> Branch:
     """Append a projection to a branch with the columns `ordinals`, unless it changes nothing."""
     places = positions_of(ordinals)
-    moved = tuple(renumber(e, places) for e in wanted)
+    moved = tuple(renumber(e, places) for e in expressions)
     as_is = len(moved) == len(ordinals) and all(
         isinstance(e, Column) and e.ordinal == place for place, e in enumerate(moved)
     )

@@ -82,10 +82,10 @@ def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple
     inputs = [b for b in node.branches if not _is_fixed(b, events)]
     if not inputs or not node.timed_by:
         return ()
-    found = [_event_time_columns(branch, node, done, events) for branch in inputs]
+    by_branch = [_event_time_columns(branch, node, done, events) for branch in inputs]
     keys = []
-    for ordinal, first in enumerate(found[0]):
-        if first is not None and all(other[ordinal] == first for other in found):
+    for ordinal, first in enumerate(by_branch[0]):
+        if first is not None and all(other[ordinal] == first for other in by_branch):
             end = isinstance(first, EventTimeWindow)
             grids = first.end if isinstance(first, EventTimeWindow) else first.time_steps
             keys.append(node.event_key(ordinal, grids, end=end))
@@ -114,8 +114,8 @@ def _time_of(node: Node, events: EventColumns) -> int | None:
     origin = node.branches[0].origin
     if not isinstance(origin, TableOrigin) or origin.table not in events.columns:
         return None
-    names, wanted = output_names(node), events.columns[origin.table]
-    return names.index(wanted) if wanted in names else None
+    names, column = output_names(node), events.columns[origin.table]
+    return names.index(column) if column in names else None
 
 
 def _is_fixed(branch: Branch, events: EventColumns) -> bool:
@@ -158,9 +158,9 @@ def _looked_up_columns(
     inputs = [_branch_columns(b, done, events) for b in branches if not _is_fixed(b, events)]
     for ordinal, (port, expression) in enumerate(node.port_columns or ()):
         if port == node.lookup_port and expression is not None:
-            found = [time_of_expression(expression, into) for into in inputs]
-            if found and all(other == found[0] for other in found):
-                columns[ordinal] = found[0]
+            times = [time_of_expression(expression, into) for into in inputs]
+            if times and all(other == times[0] for other in times):
+                columns[ordinal] = times[0]
     return columns
 
 
@@ -169,8 +169,8 @@ def _origin_columns(
 ) -> list[EventTimeColumn]:
     origin = branch.origin
     if isinstance(origin, TableOrigin):
-        wanted = events.columns.get(origin.table)
-        return [EventTimePoint() if name == wanted else None for name in origin.names]
+        time_column = events.columns.get(origin.table)
+        return [EventTimePoint() if name == time_column else None for name in origin.names]
     columns: list[EventTimeColumn] = [None] * len(origin.types)
     if isinstance(origin, OperatorOrigin):
         below = done[origin.operator]
@@ -254,20 +254,20 @@ def _durations(call: Call, time: int) -> list[int] | None:
 
     None if one is not a constant duration.
     """
-    found: list[int] = []
+    durations: list[int] = []
     for place, argument in enumerate(call.arguments):
         if place == time:
             continue
         if not isinstance(argument, Constant) or argument.value is None:
             return None
         if isinstance(argument.value, str):
-            found.append(0)
+            durations.append(0)
         elif argument.type.kind == "interval_day":
             days, ticks = argument.value
-            found.append(days * DAY + ticks * 10**6 // 10 ** argument.type.params[0])
+            durations.append(days * DAY + ticks * 10**6 // 10 ** argument.type.params[0])
         else:
             return None
-    return found
+    return durations
 
 
 def _offset(durations: Sequence[int], place: int) -> int:

@@ -80,32 +80,32 @@ def columns_used(views: Iterable[ViewRoot], by_name: ViewRoots) -> Used:
     used: dict[int, frozenset[int]] = {}
     todo = [(v.root, frozenset(range(len(v.root.types)))) for v in views if v.stored]
     while todo:
-        relation, wanted = todo.pop()
+        relation, columns = todo.pop()
         if isinstance(relation, BoundJoin):
             before = used.get(id(relation))
-            if before is not None and wanted <= before:
+            if before is not None and columns <= before:
                 continue
-            wanted = wanted | (before or frozenset())
-            used[id(relation)] = wanted
+            columns = columns | (before or frozenset())
+            used[id(relation)] = columns
         if isinstance(relation, BoundRead) and view_name(relation) in by_name:
             view = by_name[view_name(relation)]
             ordinals = columns_read(relation, view.plan)
-            todo.append((view.root, frozenset(ordinals[o] for o in wanted)))
-        todo += _inputs(relation, wanted)
+            todo.append((view.root, frozenset(ordinals[o] for o in columns)))
+        todo += _inputs(relation, columns)
     return used
 
 
 def _inputs(
-    relation: BoundRelation, wanted: frozenset[int]
+    relation: BoundRelation, columns: frozenset[int]
 ) -> Iterable[tuple[BoundRelation, frozenset[int]]]:
     """Yield each input of a relation with the columns that are read of it."""
     match relation:
         case BoundFilter(input=source, condition=condition):
-            yield source, wanted | _read((condition,))
+            yield source, columns | _read((condition,))
         case BoundProject(input=source, expressions=expressions):
-            yield source, _read(expressions[o] for o in wanted)
+            yield source, _read(expressions[o] for o in columns)
         case BoundUnion(inputs=inputs):
-            yield from ((source, wanted) for source in inputs)
+            yield from ((source, columns) for source in inputs)
         case BoundAggregate(input=source, keys=keys, measures=measures):
             yield source, _read([*keys, *(e for m in measures for e in m.expressions)])
         case BoundSetOperation() | BoundFetch():
@@ -114,7 +114,7 @@ def _inputs(
         case BoundJoin():
             for port, source in enumerate((relation.left, relation.right)):
                 keys = tuple(side_of(key, port) for key in relation.keys)
-                yield source, frozenset(shown(relation, port, wanted)) | _read(keys)
+                yield source, frozenset(shown(relation, port, columns)) | _read(keys)
 
 
 def _read(expressions: Iterable[Expr]) -> frozenset[int]:
@@ -148,16 +148,16 @@ def stored_side(relation: BoundJoin, port: int, used: frozenset[int]) -> StoredS
         for place, key in reversed(tuple(enumerate(keys)))
         if isinstance(key, Column)
     }
-    chosen = shown(relation, port, used)
-    arguments = tuple(o for o in chosen if o not in whole)
+    stored = shown(relation, port, used)
+    arguments = tuple(o for o in stored if o not in whole)
     places = {o: len(keys) + i for i, o in enumerate(arguments)} | whole
     every = columns(source.types)
     return StoredSide(
         _matchable(relation, port, source, keys),
         keys,
-        chosen,
+        stored,
         tuple(every[o] for o in arguments),
-        tuple(places[o] for o in chosen),
+        tuple(places[o] for o in stored),
     )
 
 

@@ -275,16 +275,16 @@ class _Lowering:
     def inputs(self, relation: BoundRelation, ordinals: tuple[int, ...]) -> tuple[Branch, ...]:
         """Return the branches of a relation, each with exactly its columns `ordinals`."""
         every = columns(relation.types)
-        wanted: Exprs = tuple(every[o] for o in ordinals)
-        return tuple(pruned(raw, wanted) for raw in self.raw_branches(relation))
+        expressions: Exprs = tuple(every[o] for o in ordinals)
+        return tuple(pruned(raw, expressions) for raw in self.raw_branches(relation))
 
     def policy(self, inputs: tuple[Branch, ...]) -> EarlyRetraction:
         """Return what happens to early retractions in the branches.
 
         Changes of an operator never contain early retractions, and inserts are not retractions.
         """
-        given = tuple(b for b in inputs if not self.from_operator(b.origin))
-        return "carry" if self.weight_of(given) == "append_only" else self.early
+        outside = tuple(b for b in inputs if not self.from_operator(b.origin))
+        return "carry" if self.weight_of(outside) == "append_only" else self.early
 
     def input_properties(self, inputs: tuple[Branch, ...]) -> tuple[WeightKind, EarlyRetraction]:
         """Return what is known about the weights of branches, and the early-retraction policy."""
@@ -326,12 +326,12 @@ def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
 
 
 def _lower(request: FlowRequest) -> Flow:
-    given = request.plan.views
-    roots = tuple(normal_form(view.plan.root) for view in given)
-    roots = share_equal(roots) if len(given) > 1 or request.share else roots
+    bound_views = request.plan.views
+    roots = tuple(normal_form(view.plan.root) for view in bound_views)
+    roots = share_equal(roots) if len(bound_views) > 1 or request.share else roots
     views = {
         view.name: ViewRoot(root, view.plan, view.stored)
-        for view, root in zip(given, roots, strict=True)
+        for view, root in zip(bound_views, roots, strict=True)
     }
     by_name = {name: view for name, view in views.items() if name}
     lowering = _Lowering(
@@ -339,11 +339,11 @@ def _lower(request: FlowRequest) -> Flow:
         views=by_name,
     )  # fmt: skip
     stored = {name: view for name, view in views.items() if view.stored}
-    found = {name: lowering.view(name, view) for name, view in stored.items()}
+    flow_views = {name: lowering.view(name, view) for name, view in stored.items()}
     timed = bool(request.events.columns or request.forget)
     shown = tuple(
-        _apart(view, stored[view.name], found.values(), lowering, timed=timed)
-        for view in found.values()
+        _apart(view, stored[view.name], flow_views.values(), lowering, timed=timed)
+        for view in flow_views.values()
     )
     return Flow(tuple(lowering.operators), shown, request.plan.fingerprint)
 

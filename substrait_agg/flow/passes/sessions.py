@@ -53,7 +53,10 @@ def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple
 
 
 def session_node(
-    relation: BoundAggregate, number: Callable[[], int], inputs_of: Inputs, given: InputProperties
+    relation: BoundAggregate,
+    number: Callable[[], int],
+    inputs_of: Inputs,
+    properties: InputProperties,
 ) -> Sessionize:
     """Return the operator that forms the sessions of an aggregate.
 
@@ -61,13 +64,13 @@ def session_node(
         relation: one of its keys is a session.
         number: returns the operator's id, once the operators that it reads have theirs.
         inputs_of: returns the branches of its input.
-        given: returns what is known about them.
+        properties: returns what is known about them.
     """
     _, call, others, columns = _parts(relation)
     time = call.arguments[0]
     ordinals = needed((*others, time, *columns))
     inputs = inputs_of(relation.input, ordinals)
-    weight, early = given(inputs)
+    weight, early = properties(inputs)
     places = positions_of(ordinals)
     arguments = tuple((renumber(e, places), None) for e in (time, *columns))
     return Sessionize(

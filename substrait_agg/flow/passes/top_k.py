@@ -34,7 +34,7 @@ def merged_fetch(relation: BoundFetch) -> BoundFetch:
 def top_k_node(
     number: int,
     inputs: tuple[Branch, ...],
-    given: tuple[WeightKind, EarlyRetraction],
+    properties: tuple[WeightKind, EarlyRetraction],
     relation: BoundFetch,
     keys: tuple[Expr, ...] = (),
 ) -> TopK:
@@ -45,7 +45,7 @@ def top_k_node(
     Args:
         number: its id.
         inputs: branches with exactly the columns of the input.
-        given: the weights of these branches, and the early-retraction policy.
+        properties: the weights of these branches, and the early-retraction policy.
         relation: the fetch.
         keys: expressions whose values have a range of ranks each; none for one range of all rows.
     """
@@ -57,7 +57,7 @@ def top_k_node(
     values = (*order, *rest)
     # Rows without columns are all equal: the tree has one entry, the constant true.
     arguments = tuple((value, None) for value in values) or ((None, None),)
-    weight, early = given
+    weight, early = properties
     return TopK(
         id=number,
         inputs=(Port(inputs, keys, arguments),),

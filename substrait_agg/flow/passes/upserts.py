@@ -170,32 +170,32 @@ def _types(table: Table, reads: Sequence[BoundRead]) -> dict[str, Type]:
 
 
 def _columns_named(
-    wanted: Sequence[str], word: str, types: Mapping[str, Type], table: Table
+    names: Sequence[str], word: str, types: Mapping[str, Type], table: Table
 ) -> tuple[str, ...]:
     """Return the plan's columns with these names.
 
     A name that no column matches exactly may match a single column that differs only by letter
     case.
     """
-    return tuple(dict.fromkeys(_column(name, word, types, table) for name in wanted))
+    return tuple(dict.fromkeys(_column(name, word, types, table) for name in names))
 
 
-def _column(wanted: str, word: str, types: Mapping[str, Type], table: Table) -> str:
-    if wanted in types:
-        return wanted
-    close = [name for name in types if name.lower() == wanted.lower()]
+def _column(given_name: str, word: str, types: Mapping[str, Type], table: Table) -> str:
+    if given_name in types:
+        return given_name
+    close = [name for name in types if name.lower() == given_name.lower()]
     if len(close) == 1:
         return close[0]
     shown = ", ".join(types) or "none"
     if close:
         raise InputRefused(
             "COLUMN_AMBIGUOUS",
-            f"{word}={wanted} matches several columns of {'.'.join(table)} (in the plan: {shown})",
+            f"{word}={given_name} matches several columns of {'.'.join(table)} (in the plan: {shown})",
             help="write the name exactly as the plan does",
         )
     raise InputRefused(
         "KEY_COLUMN_UNKNOWN",
-        f"{word}={wanted} is not a column of {'.'.join(table)} in the plan (its columns there: {shown})",
+        f"{word}={given_name} is not a column of {'.'.join(table)} in the plan (its columns there: {shown})",
         help="name columns that the plan declares for the table; the plan need not use them",
     )
 
@@ -242,10 +242,10 @@ def _rewired(branch: Branch, nodes: Mapping[Table, Node]) -> Branch:
         return branch
     node = nodes[origin.table]
     place = {name: i for i, name in enumerate(output_names(node))}
-    chosen = tuple(place[name] for name in origin.names)
+    ordinals = tuple(place[name] for name in origin.names)
     steps = branch.steps
-    if chosen != tuple(range(len(node.types))):
-        columns = tuple(Column(node.types[i], i) for i in chosen)
+    if ordinals != tuple(range(len(node.types))):
+        columns = tuple(Column(node.types[i], i) for i in ordinals)
         steps = (ProjectStep(columns), *steps)
     return replace(branch, origin=OperatorOrigin(node.id, node.types), steps=steps)
 

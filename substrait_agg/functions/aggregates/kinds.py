@@ -81,10 +81,10 @@ def complete(table: Mapping[Key, Value], words: object) -> Mapping[Key, Value]:
     >>> complete({"a": 1, "b": 2}, ("a", "b"))
     {'a': 1, 'b': 2}
     """
-    wanted = set(words if isinstance(words, Collection) else get_args(words))
-    if wanted != set(table):
+    expected = set(words if isinstance(words, Collection) else get_args(words))
+    if expected != set(table):
         raise TypeError(
-            f"the table and its words differ in {sorted(map(str, wanted ^ set(table)))}"
+            f"the table and its words differ in {sorted(map(str, expected ^ set(table)))}"
         )
     return table
 

@@ -103,9 +103,9 @@ def register(measure: UserMeasure) -> UserMeasure:
         raise ValueError("a measure needs an argument")
     if not urn or urn.removeprefix("io.substrait:") in STANDARD_URNS:
         raise ValueError(f"{measure.urn!r} is not a URN of a user-defined extension")
-    taken = [n for n in measure.names if _MEASURES.get((urn, n), measure) != measure]
-    if taken:
-        raise ValueError(f"{taken[0]} is already registered under {urn}")
+    conflicts = [n for n in measure.names if _MEASURES.get((urn, n), measure) != measure]
+    if conflicts:
+        raise ValueError(f"{conflicts[0]} is already registered under {urn}")
     _MEASURES.update({(urn, name): measure for name in measure.names})
     return measure
 

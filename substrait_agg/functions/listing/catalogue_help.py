@@ -46,19 +46,19 @@ def lookup(name: str) -> Found:
     Raises:
         UsageError: FUNCTION_UNKNOWN, with similar names.
     """
-    wanted = name.strip().lower()
-    aggregate = find(wanted)
+    spelling = name.strip().lower()
+    aggregate = find(spelling)
     if aggregate is not None:
         return aggregate
-    if wanted in SCALAR_NAMES:
-        return SCALARS[SCALAR_NAMES[wanted]]
-    if wanted in WINDOW_FUNCTIONS:
+    if spelling in SCALAR_NAMES:
+        return SCALARS[SCALAR_NAMES[spelling]]
+    if spelling in WINDOW_FUNCTIONS:
         message = f"{name} is a window function; window functions are not supported"
         raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
-    if refusal(wanted):
-        message = f"the scalar function {name} is not supported: {refusal(wanted)}"
+    if refusal(spelling):
+        message = f"the scalar function {name} is not supported: {refusal(spelling)}"
         raise UsageError("FUNCTION_UNKNOWN", message, help=_LIST)
-    near = get_close_matches(wanted, (*AGGREGATE_NAMES, *SCALAR_NAMES), n=5, cutoff=0.6)
+    near = get_close_matches(spelling, (*AGGREGATE_NAMES, *SCALAR_NAMES), n=5, cutoff=0.6)
     help = f"did you mean {', '.join(near)}?" if near else _LIST
     raise UsageError("FUNCTION_UNKNOWN", f"there is no function {name}", help=help)
 
@@ -66,24 +66,24 @@ def lookup(name: str) -> Found:
 _LIST = "substrait-agg functions lists all functions"
 
 
-def declarations(found: Found) -> tuple[Signature, ...]:
+def declarations(function: Found) -> tuple[Signature, ...]:
     """Return the standard's declarations of a function."""
-    if isinstance(found, ScalarFunction):
-        return standard_scalars(found.name)
-    return standard_aggregates(found[0].name)
+    if isinstance(function, ScalarFunction):
+        return standard_scalars(function.name)
+    return standard_aggregates(function[0].name)
 
 
-def function_help(found: Found, refusals: Mapping[tuple[str, str], str], width: int) -> str:
+def function_help(function: Found, refusals: Mapping[tuple[str, str], str], width: int) -> str:
     """Describe a function and its declarations in the standard.
 
     Args:
-        found: the function.
+        function: the function.
         refusals: (last part of the URN, signature) of declarations that cannot be called -> why.
         width: width of the text in characters.
     """
-    scalar = isinstance(found, ScalarFunction)
-    pairs = _scalar(found) if isinstance(found, ScalarFunction) else _aggregate(*found)
-    declared = declarations(found)
+    scalar = isinstance(function, ScalarFunction)
+    pairs = _scalar(function) if isinstance(function, ScalarFunction) else _aggregate(*function)
+    declared = declarations(function)
     blocks = [record(((n, plain(v)) for n, v in pairs), width)]
     if declared:
         whose = "STANDARD" if ":" not in declared[0].urn else "DECLARED"
@@ -167,22 +167,25 @@ def _scalar(row: ScalarFunction) -> Pairs:
     yield "options", "\n".join(option_texts(row))
 
 
-def _signature(found: Signature, refusal: str, *, scalar: bool) -> Pairs:
-    yield found.signature, urn_of(found.urn)
+def _signature(declaration: Signature, refusal: str, *, scalar: bool) -> Pairs:
+    yield declaration.signature, urn_of(declaration.urn)
     yield "  refused", refusal
-    for argument in found.arguments:
+    for argument in declaration.arguments:
         constant = ", a constant" if argument.constant else ""
         said = " or ".join(argument.words) if argument.words else argument.type
         yield f"  {argument.name or 'argument'}", f"{said}{constant}"
-    yield "  returns", f"{'; '.join(found.returns.split(chr(10)))} ({found.nullability})"
-    if found.variadic is not None:
-        yield "  repeats", f"the last argument, at least {found.variadic} times"
-    if found.intermediate:
-        yield "  partial", found.intermediate
+    yield (
+        "  returns",
+        f"{'; '.join(declaration.returns.split(chr(10)))} ({declaration.nullability})",
+    )
+    if declaration.variadic is not None:
+        yield "  repeats", f"the last argument, at least {declaration.variadic} times"
+    if declaration.intermediate:
+        yield "  partial", declaration.intermediate
     if not scalar:
-        yield "  decomposable", found.decomposable
-        yield "  ordered", "yes" if found.ordered else "no"
-    for name, values in found.options.items():
+        yield "  decomposable", declaration.decomposable
+        yield "  ordered", "yes" if declaration.ordered else "no"
+    for name, values in declaration.options.items():
         yield f"  {name}", ", ".join(values)
-    if found.deprecated:
-        yield "  deprecated", f"since {found.deprecated}"
+    if declaration.deprecated:
+        yield "  deprecated", f"since {declaration.deprecated}"

@@ -59,9 +59,12 @@ def phases() -> Mapping[str, FieldHandling]:
     return _PHASES
 
 
-def part(given: FieldHandling) -> Entry:
+def part(handling: FieldHandling) -> Entry:
     """Return ``{"handling": ...}``, with the reason if there is one."""
-    return {"handling": given.handling, **({"reason": given.reason} if given.reason else {})}
+    return {
+        "handling": handling.handling,
+        **({"reason": handling.reason} if handling.reason else {}),
+    }
 
 
 def standard_aggregates(name: str) -> tuple[Signature, ...]:
@@ -84,7 +87,7 @@ def standard_scalars(name: str) -> tuple[Signature, ...]:
 
 def aggregate(row: AggregateFunction) -> Entry:
     """Return a row of the aggregate catalogue with the standard's declarations."""
-    found: Entry = {
+    entry: Entry = {
         "name": row.name,
         "maintained": row.kind is not None,
         "producers": list(row.producers),
@@ -92,9 +95,9 @@ def aggregate(row: AggregateFunction) -> Entry:
         "standard": [signature(s) for s in standard_aggregates(row.name)],
     }
     if row.kind is None:
-        return {**found, "reason": row.reason}
+        return {**entry, "reason": row.reason}
     return {
-        **found,
+        **entry,
         "aliases": [_alias(a) for a in sorted(row.aliases, key=lambda a: a.name)],
         "parameters": [_parameter(p) for p in row.parameters],
         "signature": row.signature,
@@ -131,20 +134,20 @@ def _alias(alias: Alias) -> Entry:
 
 
 def _parameter(parameter: FunctionParameter) -> Entry:
-    found: Entry = {
+    entry: Entry = {
         "name": parameter.name,
         "role": parameter.role,
         "optional": parameter.optional,
         "repeats": parameter.repeats,
     }
     if parameter.role == "enum":
-        found["words"] = {word: part(value) for word, value in parameter.words.items()}
+        entry["words"] = {word: part(value) for word, value in parameter.words.items()}
     elif parameter.role == "constant":
-        found.update(rule=parameter.rule, default=parameter.default)
+        entry.update(rule=parameter.rule, default=parameter.default)
     else:
-        found["types"] = sorted(parameter.kinds) or "any"
-        found["converted_to_fp64"] = sorted(parameter.as_float)
-    return found
+        entry["types"] = sorted(parameter.kinds) or "any"
+        entry["converted_to_fp64"] = sorted(parameter.as_float)
+    return entry
 
 
 def _option(option: FunctionOption) -> Entry:
@@ -223,11 +226,11 @@ SCALAR_RESULTS: Mapping[str, str] = {
 # --- documents -------------------------------------------------------------------------------
 
 
-def signature(given: Signature) -> Entry:
+def signature(declaration: Signature) -> Entry:
     """Return a declaration of the standard."""
     return {
-        "urn": urn_of(given.urn),
-        "signature": given.signature,
+        "urn": urn_of(declaration.urn),
+        "signature": declaration.signature,
         "arguments": [
             {
                 "name": a.name,
@@ -235,16 +238,16 @@ def signature(given: Signature) -> Entry:
                 **({"words": list(a.words)} if a.words else {}),
                 **({"constant": True} if a.constant else {}),
             }
-            for a in given.arguments
+            for a in declaration.arguments
         ],
-        "returns": given.returns.strip(),
-        "nullability": given.nullability,
-        "intermediate": given.intermediate,
-        "decomposable": given.decomposable,
-        "ordered": given.ordered,
-        "options": {name: list(values) for name, values in given.options.items()},
-        "deprecated": given.deprecated,
-        "variadic": given.variadic,
+        "returns": declaration.returns.strip(),
+        "nullability": declaration.nullability,
+        "intermediate": declaration.intermediate,
+        "decomposable": declaration.decomposable,
+        "ordered": declaration.ordered,
+        "options": {name: list(values) for name, values in declaration.options.items()},
+        "deprecated": declaration.deprecated,
+        "variadic": declaration.variadic,
     }
 
 

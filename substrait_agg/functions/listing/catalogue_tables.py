@@ -75,26 +75,26 @@ def codes(names: Iterable[str]) -> str:
 
 def aggregate_tables() -> tuple[CatalogueTable, ...]:
     """Return the sections of the aggregate catalogue, in the order of its rows."""
-    kept = [row for row in AGGREGATES.values() if row.kind is not None]
+    supported = [row for row in AGGREGATES.values() if row.kind is not None]
     return (
-        _measures(kept),
-        _names(kept),
-        _nulls(kept),
-        _options(kept),
+        _measures(supported),
+        _names(supported),
+        _nulls(supported),
+        _options(supported),
         _phases(),
         _refused(),
         _implementations(),
     )
 
 
-def _measures(kept: list[AggregateFunction]) -> CatalogueTable:
+def _measures(functions: list[AggregateFunction]) -> CatalogueTable:
     notes = _Notes()
     rows = tuple(
         (
             code(row.name), _plain(row.signature), RESULT_TEXTS[row.result], row.state,
             _distinct(row, notes), _order(row, notes), notes.cell(row.filter),
         )
-        for row in kept
+        for row in functions
     )  # fmt: skip
     headers = ("function", "arguments", "result", "state", "DISTINCT", "ORDER BY", "FILTER")
     return CatalogueTable("Aggregate functions", headers, rows, tuple(notes.texts))
@@ -125,9 +125,10 @@ def _order(row: AggregateFunction, notes: _Notes) -> str:
     return cell
 
 
-def _names(kept: list[AggregateFunction]) -> CatalogueTable:
+def _names(functions: list[AggregateFunction]) -> CatalogueTable:
     rows = tuple(
-        (code(row.name), declared_by(row), ", ".join(map(alias_text, row.aliases))) for row in kept
+        (code(row.name), declared_by(row), ", ".join(map(alias_text, row.aliases)))
+        for row in functions
     )
     return CatalogueTable("Names", ("function", "comes from", "other names"), rows)
 
@@ -146,19 +147,19 @@ def alias_text(alias: Alias) -> str:
     return code(alias.name) + (f" ({', '.join(said)})" if said else "")
 
 
-def _nulls(kept: list[AggregateFunction]) -> CatalogueTable:
+def _nulls(functions: list[AggregateFunction]) -> CatalogueTable:
     groups: dict[tuple[str, str], list[str]] = {}
-    for row in kept:
+    for row in functions:
         groups.setdefault((row.nulls, row.empty), []).append(row.name)
     rows = tuple((nulls, empty, codes(names)) for (nulls, empty), names in groups.items())
     headers = ("null arguments", "no value counts", "functions")
     return CatalogueTable("Nulls, and groups in which no value counts", headers, rows)
 
 
-def _options(kept: list[AggregateFunction]) -> CatalogueTable:
+def _options(functions: list[AggregateFunction]) -> CatalogueTable:
     notes = _Notes()
     groups: dict[tuple[str, str], list[str]] = {}
-    for row in kept:
+    for row in functions:
         for name, option in row.options.items():
             key = code(name), _values(option.values, notes)
             groups.setdefault(key, []).append(code(row.name) + _only(option))
@@ -202,10 +203,10 @@ def _refused() -> CatalogueTable:
 
 def _implementations() -> CatalogueTable:
     groups: dict[tuple[str, str], list[str]] = {}
-    for found in signatures():
-        arguments = found.signature.partition(":")[2] or "no argument"
-        marked = f"{code(arguments)} (deprecated)" if found.deprecated else code(arguments)
-        groups.setdefault((found.name, found.urn), []).append(marked)
+    for declaration in signatures():
+        arguments = declaration.signature.partition(":")[2] or "no argument"
+        marked = f"{code(arguments)} (deprecated)" if declaration.deprecated else code(arguments)
+        groups.setdefault((declaration.name, declaration.urn), []).append(marked)
     rows = tuple(
         (code(name), code(urn), ", ".join(arguments))
         for (name, urn), arguments in sorted(groups.items())
@@ -300,12 +301,12 @@ def _choices(row: ScalarFunction) -> dict[tuple[str, tuple[str, ...]], str]:
 
     The text is empty if all overloads have it.
     """
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    overloads: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for overload in row.overloads:
         for name, values in overload.options.items():
-            found.setdefault((name, values), []).append(parameter_text(overload.params[0]))
+            overloads.setdefault((name, values), []).append(parameter_text(overload.params[0]))
     everywhere = len(row.overloads)
     return {
         key: "" if len(firsts) == everywhere else f" ({', '.join(dict.fromkeys(firsts))})"
-        for key, firsts in found.items()
+        for key, firsts in overloads.items()
     }

@@ -67,8 +67,8 @@ def _columns(section: CatalogueTable, rows: Sequence[Sequence[str]], width: int)
     return "\n".join(_line(row, widths) for row in (section.headers, rule, *rows))
 
 
-def _stay(found: re.Match[str]) -> str:
-    return _FIXED + found[0][1:]
+def _stay(match: re.Match[str]) -> str:
+    return _FIXED + match[0][1:]
 
 
 def plain(cell: str) -> str:

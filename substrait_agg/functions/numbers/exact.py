@@ -328,14 +328,16 @@ def to_float(
     one = np.uint64(1)
     inner = np.minimum(cut - one, np.uint64(63))
     shifted = np.where(cut > np.uint64(64), np.uint64(0), window >> inner)
-    kept = shifted >> one
+    significand = shifted >> one
     half = (shifted & one) != 0
     beyond = (cut > np.uint64(64)) & (window != 0)
     lost = sticky | ((window & ((one << inner) - one)) != 0) | beyond
-    kept += rounds_up(rounding, (kept & one) != 0, half, lost, below).astype(np.uint64)
+    significand += rounds_up(rounding, (significand & one) != 0, half, lost, below).astype(
+        np.uint64
+    )
     largest = np.ldexp(2.0**precision - 1, 2 - lowest - precision)
     with np.errstate(over="ignore"):
-        result = np.ldexp(kept.astype(np.float64), np.clip(unit, -(1 << 20), 1 << 20))
+        result = np.ldexp(significand.astype(np.float64), np.clip(unit, -(1 << 20), 1 << 20))
     if rounding not in NEAREST:
         away = rounds_up(rounding, half, half | True, half, below)
         result = np.where((result > largest) & ~away, largest, result)

@@ -38,8 +38,8 @@ def difference(pattern: str) -> str:
     >>> difference("[a-z--[aeiou]]")
     'Java has no difference of sets (--); write &&[^...]'
     """
-    found = (reason for wanted, reason in DIFFERENCES if re.search(_UNESCAPED + wanted, pattern))
-    return next(found, "")
+    reasons = (reason for wanted, reason in DIFFERENCES if re.search(_UNESCAPED + wanted, pattern))
+    return next(reasons, "")
 
 
 REPLACEMENT_PARTS = r"\\[0-9]|\\[^0-9A-Za-z]|[^\\$]"

@@ -72,27 +72,27 @@ def pieces(format: str) -> tuple[Piece, ...]:
     Raises:
         FormatError: the format ends with a percent sign.
     """
-    found: list[Piece] = []
+    result: list[Piece] = []
     head, *rest = format.split("%")
     waiting = iter(rest)
-    found.append(Piece("", head))
+    result.append(Piece("", head))
     for part in waiting:
         if not part:
             # Two percent signs. The text after them is the next part.
             following = next(waiting, None)
             if following is None:
                 raise FormatError("it ends with a percent sign")
-            found += [Piece("", "%"), Piece("", following)]
+            result += [Piece("", "%"), Piece("", following)]
             continue
         letter, text = part[0], part[1:]
         if letter in _COMPOSED:
-            found += pieces(_COMPOSED[letter])
+            result += pieces(_COMPOSED[letter])
         elif letter in _PLAIN:
-            found.append(Piece("", _PLAIN[letter]))
+            result.append(Piece("", _PLAIN[letter]))
         else:
-            found.append(Piece(letter))
-        found.append(Piece("", text))
-    return tuple(p for p in found if p.conversion or p.text)
+            result.append(Piece(letter))
+        result.append(Piece("", text))
+    return tuple(p for p in result if p.conversion or p.text)
 
 
 def writing(format: str, kind: str) -> tuple[Piece, ...]:
@@ -101,15 +101,15 @@ def writing(format: str, kind: str) -> tuple[Piece, ...]:
     Raises:
         FormatError: a conversion is unknown, or the value has no such field.
     """
-    found = pieces(format)
-    for piece in found:
+    parts = pieces(format)
+    for piece in parts:
         letter = piece.conversion
         if not letter or letter in WRITTEN[kind]:
             continue
         if letter in _OF_DATES | _OF_TIMES | _OF_INSTANTS:
             raise FormatError(f"a {kind} has nothing for %{letter}")
         raise FormatError(f"the conversion %{letter} is not supported")
-    return found
+    return parts
 
 
 def reading(format: str, kind: str, *, zoned: bool = False) -> tuple[Piece, ...]:
@@ -123,8 +123,8 @@ def reading(format: str, kind: str, *, zoned: bool = False) -> tuple[Piece, ...]
     Raises:
         FormatError: a conversion is unknown, a field is read twice, or the date is incomplete.
     """
-    found = pieces(format)
-    letters = [p.conversion for p in found if p.conversion]
+    parts = pieces(format)
+    letters = [p.conversion for p in parts if p.conversion]
     for letter in letters:
         if letter not in FIELDS:
             raise FormatError(f"the conversion %{letter} is not supported")
@@ -139,7 +139,7 @@ def reading(format: str, kind: str, *, zoned: bool = False) -> tuple[Piece, ...]
         raise FormatError("it does not read a complete date")
     if "offset" in fields and (zoned or kind != "precision_timestamp_tz"):
         raise FormatError("it reads an offset (%z), for which there is no place")
-    return found
+    return parts
 
 
 _SPACES = "[ \\t\\n\\u000B\\f\\r]*+"
@@ -168,11 +168,11 @@ _PATTERNS: Mapping[str, str] = {
 _SAME = {"e": "d", "k": "H", "l": "I", "B": "b", "A": "a"}
 
 
-def pattern(found: tuple[Piece, ...]) -> tuple[str, dict[str, int]]:
+def pattern(format_pieces: tuple[Piece, ...]) -> tuple[str, dict[str, int]]:
     """Return a Java regular expression for the pieces, and the group of each conversion."""
     parts: list[str] = []
     groups: dict[str, int] = {}
-    for piece in found:
+    for piece in format_pieces:
         if piece.conversion:
             letter = _SAME.get(piece.conversion, piece.conversion)
             parts.append(_PATTERNS[letter])

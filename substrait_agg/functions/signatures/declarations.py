@@ -95,8 +95,8 @@ def scalar_signatures() -> tuple[Signature, ...]:
 @lru_cache(maxsize=1)
 def window_signatures() -> tuple[Signature, ...]:
     """Return all implementations in this program's extension (`functions.windows`), in order."""
-    found = declarations(WINDOWS_URN, "scalar_functions")
-    return tuple(signature for declared in found.values() for signature in declared)
+    by_name = declarations(WINDOWS_URN, "scalar_functions")
+    return tuple(signature for declared in by_name.values() for signature in declared)
 
 
 @lru_cache(maxsize=64)
@@ -109,11 +109,11 @@ def declarations(urn: str, section: Section) -> Declarations:
         urn: last part of the URN of the extension, or `functions.windows.WINDOWS_URN`.
         section: kind of functions.
     """
-    found: dict[str, tuple[Signature, ...]] = {}
+    by_name: dict[str, tuple[Signature, ...]] = {}
     for signature in _of_file(_text(urn), section):
         name = signature.name.lower()
-        found[name] = (*found.get(name, ()), signature)
-    return found
+        by_name[name] = (*by_name.get(name, ()), signature)
+    return by_name
 
 
 def _text(urn: str) -> str:
@@ -127,8 +127,8 @@ def _text(urn: str) -> str:
 def _parse_declaration(section: Section) -> Iterator[Signature]:
     names = sorted(f.name for f in _folder().iterdir() if f.name.endswith(".yaml"))
     for name in names:
-        for found in declarations(name.removesuffix(".yaml"), section).values():
-            yield from found
+        for declared in declarations(name.removesuffix(".yaml"), section).values():
+            yield from declared
 
 
 def _folder() -> Traversable:

@@ -56,8 +56,8 @@ def common_type(types: tuple[Type, ...]) -> Type | None:
     """
     if all(t.same_kind(types[0]) for t in types):
         return reduce(widened, types)
-    found = _common_kind(types)
-    return None if found is None else found.as_nullable(any(t.nullable for t in types))
+    common = _common_kind(types)
+    return None if common is None else common.as_nullable(any(t.nullable for t in types))
 
 
 def _common_kind(types: tuple[Type, ...]) -> Type | None:

@@ -92,16 +92,16 @@ def moved_arrivals(
     was, is_ = base.weights_before > 0, base.weights_after > 0
     gains = is_ & (base.entries.weights > 0) if latest else is_ & ~was
     leaves = was & (gains | ~is_)
-    gone, come = np.flatnonzero(leaves), np.flatnonzero(gains)
-    old = _known(base, gone, by_value, ordinal, open_tree)
+    left_rows, come = np.flatnonzero(leaves), np.flatnonzero(gains)
+    old = _known(base, left_rows, by_value, ordinal, open_tree)
     at = positions(base_spec, base, slice_, of_row, latest=latest)[come]
     values = base.entries.payload[0]
     return Arrivals(
-        np.concatenate([base.groups[gone], base.groups[come]]),
-        values.take(pa.array(np.concatenate([gone, come]))),
+        np.concatenate([base.groups[left_rows], base.groups[come]]),
+        values.take(pa.array(np.concatenate([left_rows, come]))),
         np.concatenate([old[0], np.full(len(come), version, np.int64)]),
         np.concatenate([old[1], at]),
-        np.repeat(np.array([-1, 1], np.int64), [len(gone), len(come)]),
+        np.repeat(np.array([-1, 1], np.int64), [len(left_rows), len(come)]),
     )
 
 
@@ -115,8 +115,8 @@ def _known(
     values = base.entries.payload[0].take(pa.array(rows))
     after = encode([values, never, never], by_value.layout.components)
     hashes, chains = base.entries.hashes[rows], base.entries.collision_ids[rows]
-    _, found = open_tree(ordinal, None).first_live(hashes, chains, after)
-    return found[1].to_numpy(zero_copy_only=False), found[2].to_numpy(zero_copy_only=False)
+    _, arrivals = open_tree(ordinal, None).first_live(hashes, chains, after)
+    return arrivals[1].to_numpy(zero_copy_only=False), arrivals[2].to_numpy(zero_copy_only=False)
 
 
 def positions(
@@ -126,15 +126,15 @@ def positions(
     weight = slice_.column(WEIGHT).combine_chunks()
     rows = contributing(spec, slice_)
     rows = rows[weight.take(pa.array(rows)).to_numpy() > 0]
-    chosen = pa.array(rows)
+    indices = pa.array(rows)
     columns = [
-        slice_.column(f"x{a}").combine_chunks().take(chosen).cast(c.type)
+        slice_.column(f"x{a}").combine_chunks().take(indices).cast(c.type)
         for a, c in zip(spec.arguments, spec.layout.components, strict=True)
     ]
     keys = encode(columns, spec.layout.components)
     entry = matched_entries(delta.groups, delta.entries.keys, of_row[rows], keys)
     name = LAST_POSITION if latest and LAST_POSITION in slice_.column_names else POSITION
-    position = slice_.column(name).combine_chunks().take(chosen).to_numpy()
+    position = slice_.column(name).combine_chunks().take(indices).to_numpy()
     here = entry >= 0
     result = np.full(len(delta.entries), -1 if latest else np.iinfo(np.int64).max, np.int64)
     pick = np.maximum if latest else np.minimum

@@ -41,11 +41,11 @@ def row_changes(
         parts = [_emitted(spec, groups, values, delta, np.flatnonzero(delta < 0))]
         parts.append(_emitted(spec, groups, values, delta, np.flatnonzero(delta > 0)))
         return pa.concat_tables(parts)
-    gone = np.flatnonzero((old.shown > 0) & ~same)
+    retracted = np.flatnonzero((old.shown > 0) & ~same)
     come = np.flatnonzero((shown > 0) & ~same)
     return pa.concat_tables(
         [
-            _emitted(spec, groups, old.values, -old.shown, gone),
+            _emitted(spec, groups, old.values, -old.shown, retracted),
             _emitted(spec, groups, values, shown, come),
         ]
     )

@@ -104,8 +104,8 @@ def evicted_groups(
     if emission.close:
         waits = pending.has_rows & ~pending.fired
         closed = complete(groups.keys, emission.limits, groups.count) & ~waits
-    kept = idle if spec.forget == "keep" else none
-    return pending, EvictedGroups(closed | kept, idle & ~kept)
+    idle_kept = idle if spec.forget == "keep" else none
+    return pending, EvictedGroups(closed | idle_kept, idle & ~idle_kept)
 
 
 def _always(spec: OperatorSpec, groups: BatchGroups) -> Mask:
@@ -115,32 +115,32 @@ def _always(spec: OperatorSpec, groups: BatchGroups) -> Mask:
     return np.isin(groups.keys[-1].to_numpy(zero_copy_only=False), spec.always)
 
 
-def clear_state(state: GroupState, gone: Mask) -> GroupState:
+def clear_state(state: GroupState, cleared: Mask) -> GroupState:
     """Return the state with the accumulators of some groups set to zero."""
-    if not gone.any():
+    if not cleared.any():
         return state
     floats = {
         i: replace(
             f,
-            digits=np.where(gone, 0, f.digits),
-            registers=None if f.registers is None else np.where(gone, 0, f.registers),
+            digits=np.where(cleared, 0, f.digits),
+            registers=None if f.registers is None else np.where(cleared, 0, f.registers),
         )
         for i, f in state.floats.items()
     }
-    return GroupState(np.where(gone, 0, state.fixed), floats)
+    return GroupState(np.where(cleared, 0, state.fixed), floats)
 
 
 def evict_entries(
-    delta: TreeDelta, groups: BatchGroups, chains: CollisionIds, gone: Mask
+    delta: TreeDelta, groups: BatchGroups, chains: CollisionIds, evicted: Mask
 ) -> Entries | None:
     """Return entries that cancel all entries of some groups, including this slice.
 
     None without any.
     """
-    if not gone.any():
+    if not evicted.any():
         return None
-    found = delta.tree.entries(groups.hashes[gone], chains[gone])
-    return replace(found, weights=-found.weights) if len(found) else None
+    entries = delta.tree.entries(groups.hashes[evicted], chains[evicted])
+    return replace(entries, weights=-entries.weights) if len(entries) else None
 
 
 def closed_rows(
@@ -174,21 +174,21 @@ def restore_evicted(
         of the returning groups.
     """
     back = np.zeros(groups.count, np.bool_)
-    wanted = np.flatnonzero(old.shown == 0)
-    if spec.forget != "keep" or not len(wanted):
+    hidden = np.flatnonzero(old.shown == 0)
+    if spec.forget != "keep" or not len(hidden):
         return old, back
-    found = keyed(CLOSED).lookup(groups.hashes[wanted], take(groups.keys, wanted))
-    alive = np.flatnonzero(~dead_rows(found.rows))
+    lookup = keyed(CLOSED).lookup(groups.hashes[hidden], take(groups.keys, hidden))
+    alive = np.flatnonzero(~dead_rows(lookup.rows))
     if not len(alive):
         return old, back
-    at = wanted[found.positions[alive]]
+    at = hidden[lookup.positions[alive]]
     order = np.argsort(at)
     at, alive = at[order], alive[order]
     back[at] = True
     shown = old.shown.copy()
-    shown[at] = found.rows.column("shown").to_numpy()[alive]
+    shown[at] = lookup.rows.column("shown").to_numpy()[alive]
     values = [
-        overlaid(v, at, found.rows.column(f"v{i}").combine_chunks().take(pa.array(alive)))
+        overlaid(v, at, lookup.rows.column(f"v{i}").combine_chunks().take(pa.array(alive)))
         for i, v in enumerate(old.values)
     ]
     return replace(old, shown=shown, values=values), back

@@ -77,11 +77,11 @@ def extremes_delta(
             read[names] = _values(tree, names, slice_, groups, version)
         values = read[names]
         ends.append(values.at(extreme_rows(values.keys, values.groups, last=side == "last")))
-    found = ends[0] if len(ends) == 1 else _each_once(*ends)
-    shown = tuple(map(canonical, found.columns))
-    at = found.groups
+    extremes = ends[0] if len(ends) == 1 else _each_once(*ends)
+    shown = tuple(map(canonical, extremes.columns))
+    at = extremes.groups
     weights = np.ones(len(at), np.int64)
-    entries = Entries(hashes[at], chains[at], found.keys, shown, weights)
+    entries = Entries(hashes[at], chains[at], extremes.keys, shown, weights)
     return TreeDelta(entries, at, np.zeros_like(weights), weights, open_tree(ordinal, entries))
 
 
@@ -100,13 +100,15 @@ def _values(
     takes[contributing(tree, slice_, names)] = True
     lengths = np.diff(groups.starts, append=len(groups.order))
     which = np.arange(groups.count) if groups.at is None else groups.at
-    kept = takes[groups.order]
-    rows = groups.order[kept]
+    values_mask = takes[groups.order]
+    rows = groups.order[values_mask]
     batch = pa.array(np.full(len(rows), version, np.int64))
-    given = [whole(slice_, name).take(pa.array(rows)) if name else batch for name in names]
-    columns = typed(tree, given)
+    argument_columns = [
+        whole(slice_, name).take(pa.array(rows)) if name else batch for name in names
+    ]
+    columns = typed(tree, argument_columns)
     keys = encode(columns, tree.layout.components)
-    return _Values(columns, keys, np.repeat(which, lengths)[kept])
+    return _Values(columns, keys, np.repeat(which, lengths)[values_mask])
 
 
 def extreme_rows(keys: EncodedKeys, groups: Indices, *, last: bool) -> Indices:
@@ -159,11 +161,11 @@ def _each_once(least: _Values, greatest: _Values) -> _Values:
     count = len(least.groups)
     differ = compare(least.keys, greatest.keys) != 0
     places = np.stack([np.arange(count), np.arange(count) + count], axis=1).ravel()
-    kept = np.stack([np.ones_like(differ), differ], axis=1).ravel()
+    keep = np.stack([np.ones_like(differ), differ], axis=1).ravel()
     columns = zip(least.columns, greatest.columns, strict=True)
     both = _Values(
         [pa.concat_arrays(pair) for pair in columns],
         EncodedKeys.concat([least.keys, greatest.keys]),
         np.concatenate([least.groups, greatest.groups]),
     )
-    return both.at(places[kept])
+    return both.at(places[keep])

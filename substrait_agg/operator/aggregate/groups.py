@@ -118,11 +118,11 @@ def collect_groups(spec: InputSpec, slice_: pa.Table) -> BatchGroups:
     keys = [slice_.column(f"k{i}").combine_chunks() for i in range(len(spec.keys))]
     order, first = group_rows(hashes, keys)
     starts = np.flatnonzero(first)
-    chosen = order[starts]
+    first_rows = order[starts]
     of_row = np.empty(len(order), np.int64)
     of_row[order] = np.cumsum(first) - 1
     rows = RowGroups(order, starts, None, len(starts))
-    return BatchGroups(hashes[chosen], take(keys, chosen), of_row, rows)
+    return BatchGroups(hashes[first_rows], take(keys, first_rows), of_row, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,23 +182,25 @@ def _summed(rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = "") -
 
 
 def with_collision_ids(
-    spec: OperatorSpec, groups: BatchGroups, found: LookupResult, tree: KeyedTree
+    spec: OperatorSpec, groups: BatchGroups, lookup: LookupResult, tree: KeyedTree
 ) -> tuple[BatchGroups, LookupResult, CollisionIds]:
     """Assign collision ids and order the groups by hash and collision id.
 
     Only ordered trees need this; without them all ids are 0.
     """
     if not spec.trees:
-        return groups, found, np.zeros(groups.count, np.uint16)
-    chains = assign_collision_ids(groups, found, tree)
+        return groups, lookup, np.zeros(groups.count, np.uint16)
+    chains = assign_collision_ids(groups, lookup, tree)
     order = ordered_by_collision_id(groups, chains)
     if order is None:
-        return groups, found, chains
+        return groups, lookup, chains
     moved, place = groups.reordered(order)
-    return moved, replace(found, positions=place[found.positions]), chains[order]
+    return moved, replace(lookup, positions=place[lookup.positions]), chains[order]
 
 
-def assign_collision_ids(groups: BatchGroups, found: LookupResult, tree: KeyedTree) -> CollisionIds:
+def assign_collision_ids(
+    groups: BatchGroups, lookup: LookupResult, tree: KeyedTree
+) -> CollisionIds:
     """Return the collision id of each group: a number that separates it from groups with its hash.
 
     Stored groups keep their id. Keys that differ only in which parts are null share a hash, since
@@ -209,15 +211,15 @@ def assign_collision_ids(groups: BatchGroups, found: LookupResult, tree: KeyedTr
         OverflowError: more groups share a hash than there are ids.
     """
     chains = np.zeros(groups.count, np.uint16)
-    known = np.zeros(groups.count, np.bool_)
-    if len(found.positions):
-        chains[found.positions] = found.rows.column("chain").to_numpy()
-        known[found.positions] = True
+    has_id = np.zeros(groups.count, np.bool_)
+    if len(lookup.positions):
+        chains[lookup.positions] = lookup.rows.column("chain").to_numpy()
+        has_id[lookup.positions] = True
     again = np.flatnonzero(groups.hashes[1:] == groups.hashes[:-1]) + 1
     doubtful = np.zeros(groups.count, np.bool_)
     doubtful[again] = doubtful[again - 1] = True
-    doubtful[found.met] = True
-    doubtful &= ~known
+    doubtful[lookup.met] = True
+    doubtful &= ~has_id
     new = np.flatnonzero(doubtful)
     if len(new):
         # The tree contains the groups that were found, and so their ids.
@@ -228,19 +230,19 @@ def assign_collision_ids(groups: BatchGroups, found: LookupResult, tree: KeyedTr
     return chains
 
 
-def _free_collision_ids(hashes: Hashes, taken_by: Hashes, taken: CollisionIds) -> CollisionIds:
+def _free_collision_ids(hashes: Hashes, taken_by: Hashes, taken_ids: CollisionIds) -> CollisionIds:
     """Return different ids for groups of one hash, the least ones that are not taken.
 
     Args:
         hashes: hashes of the groups without an id, ascending.
         taken_by: hashes of the groups with an id, all of them among `hashes`.
-        taken: their ids.
+        taken_ids: their ids.
     """
     labels, starts = np.unique(hashes, return_index=True)
     label = np.repeat(np.arange(len(labels)), np.diff(starts, append=len(hashes)))
     turn = np.arange(len(hashes)) - starts[label]
     # Combine a hash ordinal and an id in one number: ids, turns and gaps are below 2^17.
-    used = np.unique(np.searchsorted(labels, taken_by) << _CHAIN_BITS | taken.astype(np.int64))
+    used = np.unique(np.searchsorted(labels, taken_by) << _CHAIN_BITS | taken_ids.astype(np.int64))
     owner = used >> _CHAIN_BITS
     begin = np.searchsorted(owner, np.arange(len(labels)), "left")
     gaps = used - (np.arange(len(used)) - begin[owner])  # number of free ids below each taken one
@@ -260,15 +262,15 @@ def ordered_by_collision_id(groups: BatchGroups, chains: CollisionIds) -> Indice
 
 
 def group_ordinals(
-    groups: Hashes, chains: CollisionIds, hashes: Hashes, wanted: CollisionIds
+    groups: Hashes, chains: CollisionIds, hashes: Hashes, wanted_chains: CollisionIds
 ) -> Indices:
     """Return the group ordinal for each hash and collision id.
 
     The groups are in order of hash and collision id.
     """
     at = np.searchsorted(groups, hashes, "left")
-    wrong = np.flatnonzero(chains[at] != wanted)
+    wrong = np.flatnonzero(chains[at] != wanted_chains)
     while len(wrong):
         at[wrong] += 1
-        wrong = wrong[chains[at[wrong]] != wanted[wrong]]
+        wrong = wrong[chains[at[wrong]] != wanted_chains[wrong]]
     return at

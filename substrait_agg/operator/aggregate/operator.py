@@ -153,11 +153,11 @@ def with_masked(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
 
 def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:
     """Cast the keys of rows to the types of the state."""
-    for i, wanted in enumerate(spec.keys):
+    for i, type_ in enumerate(spec.keys):
         ordinal = batch.schema.get_field_index(f"k{i}")
         column = batch.column(ordinal)
-        if column.type != wanted:
-            batch = batch.set_column(ordinal, f"k{i}", column.cast(wanted))
+        if column.type != type_:
+            batch = batch.set_column(ordinal, f"k{i}", column.cast(type_))
     return batch
 
 
@@ -173,18 +173,18 @@ def _initial_group_rows(seeds: InitialGroups, spec: OperatorSpec) -> pa.Table:
 
 def _with_columns(table: pa.Table, spec: OperatorSpec) -> pa.Table:
     """Return the table with every column that a step reads; missing columns add nothing."""
-    wanted = ["w_0"]
+    names = ["w_0"]
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree is not None:
             continue
-        wanted += [f"b{i}"] if accumulator.floating else []
+        names += [f"b{i}"] if accumulator.floating else []
         if not any(n == f"a{i}" or n.startswith(f"a{i}_") for n in table.column_names):
-            wanted += (
+            names += (
                 [f"a{i}_0_0", f"a{i}_1_0", f"a{i}_2_0"]
                 if accumulator.kind == "decimal"
                 else [f"a{i}_0"]
             )
-    for name in wanted:
+    for name in names:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, pa.int64()))
     if spec.trees and WEIGHT not in table.column_names:

@@ -79,22 +79,22 @@ def waiting(
         keyed: opens a tree before this batch by name.
         emission: the rules.
     """
-    known = np.zeros(groups.count, np.bool_)
+    was_pending = np.zeros(groups.count, np.bool_)
     rows, since = np.zeros((2, groups.count), np.int64)
     if emission.all:
-        return PendingStatus(known, rows, since, ~known, ~known)
-    found = keyed(PENDING).lookup(groups.hashes, groups.keys)
-    alive = ~dead_rows(found.rows)
-    at = found.positions[alive]
-    known[at] = True
-    rows[at] = found.rows.column("rows").to_numpy()[alive]
-    since[at] = found.rows.column("since").to_numpy()[alive]
+        return PendingStatus(was_pending, rows, since, ~was_pending, ~was_pending)
+    lookup = keyed(PENDING).lookup(groups.hashes, groups.keys)
+    alive = ~dead_rows(lookup.rows)
+    at = lookup.positions[alive]
+    was_pending[at] = True
+    rows[at] = lookup.rows.column("rows").to_numpy()[alive]
+    since[at] = lookup.rows.column("since").to_numpy()[alive]
     came = _rows_of(slice_, groups)
     rows += came
     since[came > 0] = emission.now
-    touched = known | (came > 0)
+    touched = was_pending | (came > 0)
     return PendingStatus(
-        known, rows, since, touched & emission.fires(groups.keys, rows, since), touched
+        was_pending, rows, since, touched & emission.fires(groups.keys, rows, since), touched
     )
 
 
@@ -105,7 +105,7 @@ def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
 
 def pending_rows(groups: BatchGroups, pending: PendingStatus) -> pa.Table:
     """Return the rows to add to the pending tree; groups that no longer wait are dead."""
-    kept = np.flatnonzero((pending.has_rows & ~pending.fired) | pending.is_pending)
+    to_write = np.flatnonzero((pending.has_rows & ~pending.fired) | pending.is_pending)
     columns = [
         pa.array(groups.hashes),
         pa.array(pending.fired),
@@ -114,7 +114,7 @@ def pending_rows(groups: BatchGroups, pending: PendingStatus) -> pa.Table:
         pa.array(pending.since),
     ]
     schema = pending_schema([k.type for k in groups.keys])
-    return pa.Table.from_arrays(columns, schema=schema).take(pa.array(kept))
+    return pa.Table.from_arrays(columns, schema=schema).take(pa.array(to_write))
 
 
 def due(

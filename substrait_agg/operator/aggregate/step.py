@@ -119,11 +119,18 @@ def _group_rows(
 
     A group that appears and disappears within the batch has no row.
     """
-    gone = folded.evicted.any
-    kept = np.where(gone, 0, shown)
-    now = clear_state(folded.after, gone)
+    evicted = folded.evicted.any
+    shown_after = np.where(evicted, 0, shown)
+    now = clear_state(folded.after, evicted)
     rows = stored_rows(
-        spec, folded.groups, folded.collision_ids, now, kept, values, folded.extremes, folded.time
+        spec,
+        folded.groups,
+        folded.collision_ids,
+        now,
+        shown_after,
+        values,
+        folded.extremes,
+        folded.time,
     )
     unknown = as_mask(rows.column("dead")) & ~folded.before.exists
     return rows.filter(pa.array(~unknown)) if unknown.any() else rows
@@ -132,19 +139,19 @@ def _group_rows(
 def _tree_rows(spec: OperatorSpec, folded: AppliedBatch) -> tuple[tuple[pa.Table, ...], int]:
     """Return the rows of the ordered trees, and the number of evicted quarantined rows."""
     tables, aside = [], 0
-    gone = folded.evicted.any
+    evicted = folded.evicted.any
     for i, (delta, tree) in enumerate(zip(folded.deltas, spec.trees, strict=True)):
         if tree.extremes_only:
             tables.append(tree.layout.schema.empty_table())
             continue
         entries = delta.entries
-        out = evict_entries(delta, folded.groups, folded.collision_ids, gone)
+        out = evict_entries(delta, folded.groups, folded.collision_ids, evicted)
         if out is not None:
             entries = consolidate_sorted([entries, out]) if len(entries) else out
             aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
         tables.append(entries.to_table(tree.layout))
     if spec.groups_are_rows and spec.early == "quarantine":
-        aside += int(-np.minimum(row_counts(spec, folded.after), 0)[:, gone].sum())
+        aside += int(-np.minimum(row_counts(spec, folded.after), 0)[:, evicted].sum())
     return tuple(tables), aside
 
 
@@ -216,8 +223,8 @@ def _to_emit(
         return shown, values
     count = folded.groups.count
     index = pa.array(np.where(fired, 0, count) + np.arange(count))
-    kept = zip(values, old.values, strict=True)
-    return np.where(fired, shown, old.shown), [pa.concat_arrays(p).take(index) for p in kept]
+    pairs = zip(values, old.values, strict=True)
+    return np.where(fired, shown, old.shown), [pa.concat_arrays(p).take(index) for p in pairs]
 
 
 def apply_batch(
@@ -226,9 +233,9 @@ def apply_batch(
     """Apply a slice to its groups; arguments and errors are those of `step`."""
     groups = collect_groups(spec, slice_)
     tree = state.open_keyed(GROUP)
-    found = tree.lookup(groups.hashes, groups.keys)
-    groups, found, chains = with_collision_ids(spec, groups, found, tree)
-    old, back = restore_evicted(spec, groups, restore(spec, groups.count, found), state.open_keyed)
+    lookup = tree.lookup(groups.hashes, groups.keys)
+    groups, lookup, chains = with_collision_ids(spec, groups, lookup, tree)
+    old, back = restore_evicted(spec, groups, restore(spec, groups.count, lookup), state.open_keyed)
     pending = waiting(slice_, groups, state.open_keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
     pending, out = evicted_groups(spec, groups, pending, time, emission)
@@ -286,14 +293,14 @@ def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
     keep = len(old)
     total = exact.widen(delta, keep + 1).copy()
     total[:keep] += old
-    kept, lost = exact.narrow(exact.carry(total), keep)
+    digits, lost = exact.narrow(exact.carry(total), keep)
     if lost.any():
         raise RunFailed(
             "TOTAL_OVERFLOW",
             f"{int(lost.sum())} groups have a total or a weight of more than {32 * keep} bits",
             help="check the weight column of the source: such large weights are usually a mistake",
         )
-    return kept
+    return digits
 
 
 def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:

@@ -49,14 +49,14 @@ class StoredGroups:
     time: Int64s | None = None
 
 
-def restore(spec: OperatorSpec, count: int, found: LookupResult) -> StoredGroups:
+def restore(spec: OperatorSpec, count: int, lookup: LookupResult) -> StoredGroups:
     """Return `count` groups as stored in the group tree, from the result of a lookup."""
     layout = spec.layout
-    at = found.positions
+    at = lookup.positions
     fixed = np.zeros((layout.digits, count), np.int64)
     shown = np.zeros(count, np.int64)
     floats: dict[int, FloatDigits] = {}
-    rows = found.rows.combine_chunks()
+    rows = lookup.rows.combine_chunks()
     if len(at):
         fixed[:, at] = unpack_fixed(rows.column("fixed").combine_chunks())
         shown[at] = rows.column("shown").to_numpy()

@@ -154,8 +154,8 @@ def distinct_sums(
     moved = np.flatnonzero(appeared)
     of, weight = delta.groups[moved], appeared[moved]
     values = take(delta.entries.payload, moved)
-    given = {a: values[i] for i, a in enumerate(tree.arguments)}
-    columns = with_computed(given, spec.computed)
+    arguments = {a: values[i] for i, a in enumerate(tree.arguments)}
+    columns = with_computed(arguments, spec.computed)
     cells = split_accumulator(ordinal, accumulator, columns, Weights.of(weight))
     table = pa.table(cells)
     rows = RowGroups.of(of, groups)
@@ -219,8 +219,8 @@ def moved_end(
     payload = _overlaid(payload, fresh, take(delta.entries.payload, risen[fresh]))
     if len(search):
         after = encode(take(before.payload, search), layout.components)
-        _, found = delta.tree.first_live(hashes[search], chains[search], after, last=last)
-        payload = _overlaid(payload, search, found)
+        _, first = delta.tree.first_live(hashes[search], chains[search], after, last=last)
+        payload = _overlaid(payload, search, first)
     return GroupExtremes(live, payload)
 
 
@@ -228,14 +228,14 @@ def _newcomers(delta: TreeDelta, groups: int, *, last: bool) -> tuple[Indices, M
     """Return per group the least (greatest) live changed entry, and a mask of such groups."""
     live = np.flatnonzero(delta.weights_after > 0)
     of = delta.groups[live]
-    chosen = np.zeros(groups, np.int64)
+    entries = np.zeros(groups, np.int64)
     if last:
-        chosen[of] = live
+        entries[of] = live
     else:
-        chosen[of[::-1]] = live[::-1]
+        entries[of[::-1]] = live[::-1]
     came = np.zeros(groups, np.bool_)
     came[of] = True
-    return chosen, came
+    return entries, came
 
 
 def _died(layout: TreeLayout, delta: TreeDelta, before: GroupExtremes) -> Mask:
@@ -259,8 +259,8 @@ def _picked(
     index = np.zeros(count, np.int64)
     missing = np.ones(count, np.bool_)
     index[at], missing[at] = rows, False
-    chosen = pa.array(index, mask=missing)
-    return tuple(column.take(chosen) for column in columns)
+    indices = pa.array(index, mask=missing)
+    return tuple(column.take(indices) for column in columns)
 
 
 def overlaid(column: pa.Array, at: Indices, values: pa.Array) -> pa.Array:

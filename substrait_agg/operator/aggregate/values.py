@@ -257,10 +257,10 @@ def by_rank(measure: MeasureSpec) -> bool:
     """Return whether the measure depends on only a few ranks of its values."""
     if measure.distinct or measure.kind not in _RANKS or not measure.accumulators:
         return False
-    given = measure.constants[0] if measure.constants else 1
-    if given is None:
+    position = measure.constants[0] if measure.constants else 1
+    if position is None:
         return False
-    return measure.kind != "quantile" or 1 <= int(given) <= _MOST_QUANTILES
+    return measure.kind != "quantile" or 1 <= int(position) <= _MOST_QUANTILES
 
 
 def large_groups(totals: Int64s, live: Int64s, entries: Int64s) -> npt.NDArray[np.bool_]:
@@ -284,9 +284,9 @@ def few_values(
     new = np.ones(ranks.shape, np.bool_)
     new[:, 1:] = ranks[:, 1:] > ranks[:, :-1]
     owners = np.nonzero(new)[0]
-    asked = ranks[new]
-    _, columns = tree.at_ranks(hashes, chains, owners, asked)
-    before = np.concatenate([[-1], asked[:-1]])
+    new_ranks = ranks[new]
+    _, columns = tree.at_ranks(hashes, chains, owners, new_ranks)
+    before = np.concatenate([[-1], new_ranks[:-1]])
     before[np.flatnonzero(np.diff(owners, prepend=-1))] = -1
     offsets = np.searchsorted(owners, np.arange(len(hashes) + 1), "left")
-    return Segments(offsets, columns, asked - before)
+    return Segments(offsets, columns, new_ranks - before)

@@ -357,8 +357,8 @@ class OperatorSpec:
     def output(self) -> pa.Schema:
         """Return the columns of the changes, without weight: ``k*``, then ``v*``."""
         keys = [pa.field(f"k{i}", t) for i, t in enumerate(self.keys)]
-        given = [to_arrow(m.type) for m in self.measures]
-        return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(given))])
+        types = [to_arrow(m.type) for m in self.measures]
+        return pa.schema([*keys, *(pa.field(f"v{i}", t) for i, t in enumerate(types))])
 
 
 @dataclass(frozen=True, slots=True)
@@ -602,8 +602,8 @@ def _tree(
             components.append(Component(pa.int64()))
             continue
         value, condition = arguments[component.argument]
-        given = BOOL if value is None else value.type
-        type_ = given.children[0] if tree.elements else given
+        argument_type = BOOL if value is None else value.type
+        type_ = argument_type.children[0] if tree.elements else argument_type
         nullable = whole or type_.nullable or condition is not None
         components.append(
             Component(

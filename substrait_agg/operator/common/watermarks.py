@@ -148,24 +148,24 @@ def _percentile(latest: Sequence[int], percent: int) -> int:
 def _partitions(
     before: Sequence[PartitionTime], heard: Mapping[str, int], now: int
 ) -> tuple[PartitionTime, ...]:
-    known = {p.name: p for p in before}
+    by_name = {p.name: p for p in before}
     for name, greatest in sorted(heard.items()):
-        stored = known.get(name)
-        known[name] = PartitionTime(
+        stored = by_name.get(name)
+        by_name[name] = PartitionTime(
             name, max(greatest, stored.greatest if stored else greatest), now
         )
-    if len(known) > MOST_PARTITIONS:
+    if len(by_name) > MOST_PARTITIONS:
         raise RunFailed(
             "WATERMARK_PARTITIONS",
             f"a column that partitions a source for its watermark has more than {MOST_PARTITIONS} values",
             help="use a column with fewer values in by:, or remove it; nothing of the batch was committed",
         )
-    return tuple(known.values())
+    return tuple(by_name.values())
 
 
 def _later(before: int | None, reached: int | None) -> int | None:
-    known = [w for w in (before, reached) if w is not None]
-    return max(known, default=None)
+    watermarks = [w for w in (before, reached) if w is not None]
+    return max(watermarks, default=None)
 
 
 def watermark_of(
@@ -184,19 +184,19 @@ def watermark_of(
         before: the previous watermark of the run.
         now: the instant of the batch.
     """
-    known: list[int | None] = []
+    watermarks: list[int | None] = []
     for rule, source in zip(rules, sources, strict=True):
         if rule.by and source.partitions:
-            known += [
+            watermarks += [
                 p.greatest - rule.offset
                 for p in source.partitions
                 if _is_active(rule, p.last_rows_at, now)
             ]
         elif _is_active(rule, source.last_rows_at, now):
-            known.append(source.watermark)
-    if not known or None in known:
+            watermarks.append(source.watermark)
+    if not watermarks or None in watermarks:
         return before
-    return _later(before, min(w for w in known if w is not None))
+    return _later(before, min(w for w in watermarks if w is not None))
 
 
 def _is_active(rule: WatermarkRule, heard: int, now: int) -> bool:

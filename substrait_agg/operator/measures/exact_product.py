@@ -93,9 +93,9 @@ def _fits(measure: MeasureSpec, wrapped: Words, rough: Floats, negative: Mask) -
     # A product below 2^64 equals its wrapped value. Close to 2^64 the approximate product does not
     # decide; there the product is above 2^64 if the wrapped value is small.
     low, high = 2.0**64 * (1 - _NEAR), 2.0**64 * (1 + _NEAR)
-    known = (rough < low) | ((rough < high) & (wrapped >= np.uint64(1 << 63)))
+    certain = (rough < low) | ((rough < high) & (wrapped >= np.uint64(1 << 63)))
     least, greatest = (np.uint64(limit) for limit in limits(measure.type))
-    return np.asarray(known & (wrapped <= np.where(negative, least, greatest)))
+    return np.asarray(certain & (wrapped <= np.where(negative, least, greatest)))
 
 
 def _with_overflow(

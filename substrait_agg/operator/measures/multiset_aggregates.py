@@ -85,8 +85,8 @@ def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
         result = np.zeros(len(contributors), np.int64)
         result[contributors.filled] = contributors.reduced(ufunc, words)
         # Convert to the type of the values first: it can represent any result of their bits.
-        given = replace(measure, type=measure.inputs[0]) if measure.inputs else measure
-        whole = integers(given, result.view(np.uint64), contributors.sizes > 0)
+        typed = replace(measure, type=measure.inputs[0]) if measure.inputs else measure
+        whole = integers(typed, result.view(np.uint64), contributors.sizes > 0)
         return converted(whole, measure)
 
     return kernel

@@ -119,8 +119,8 @@ def split_rows(batch: pa.RecordBatch, spec: OperatorSpec) -> pa.RecordBatch:
     if spec.weight != "append_only":
         weight = np.asarray(batch.column(WEIGHT).to_numpy())
     weights = Weights.of(weight)
-    given = {int(n[1:]): batch.column(n) for n in batch.schema.names if _is_argument(n)}
-    arguments = with_computed(given, spec.computed)
+    by_argument = {int(n[1:]): batch.column(n) for n in batch.schema.names if _is_argument(n)}
+    arguments = with_computed(by_argument, spec.computed)
     cells: Cells = {
         name: batch.column(name)
         for name in batch.schema.names

@@ -134,9 +134,9 @@ def _result(spec: SessionSpec, folded: AppliedBatch, changes: pa.Table) -> Opera
     groups = folded.groups
     shown = np.zeros(groups.count, np.int64)
     rows = stored_rows(spec, groups, folded.collision_ids, folded.after, shown, [], [])
-    gone = as_mask(rows.column("dead")) & ~folded.before.exists
+    never_stored = as_mask(rows.column("dead")) & ~folded.before.exists
     trees = {
-        GROUP: rows.filter(pa.array(~gone)),
+        GROUP: rows.filter(pa.array(~never_stored)),
         entries_tree(0): folded.deltas[0].entries.to_table(spec.trees[0].layout),
     }
     counters = {"touched": groups.count, "quarantined": folded.quarantined}
@@ -202,17 +202,17 @@ def _of_sessions(spec: SessionSpec, folded: AppliedBatch, rows: Indices) -> pa.T
     )  # fmt: skip
     times = micros(take(delta.entries.payload[:1], rows)[0])
     spans = whole_sessions(tree, Spans(delta.groups[rows], times, times), gap)
-    found = tree.read(spans)
-    if found is None:
+    gathered = tree.read(spans)
+    if gathered is None:
         return _table(spec, [], _Moves.none(), [])
-    payload = found.payload(np.arange(len(found.owners)))
-    at, new = micros(payload[0]), found.weights
+    payload = gathered.payload(np.arange(len(gathered.owners)))
+    at, new = micros(payload[0]), gathered.weights
     old = new.copy()
     # Source 0 is the slice; its places are the ordinals of its entries.
-    changed = np.flatnonzero(found.source == 0)
-    old[changed] -= delta.entries.weights[found.places[changed]]
-    moves = _moved(found.owners, at, _counted(spec, old), _counted(spec, new), gap)
-    keys = take(folded.groups.keys, spans.groups[found.owners[moves.rows]])
+    changed = np.flatnonzero(gathered.source == 0)
+    old[changed] -= delta.entries.weights[gathered.places[changed]]
+    moves = _moved(gathered.owners, at, _counted(spec, old), _counted(spec, new), gap)
+    keys = take(folded.groups.keys, spans.groups[gathered.owners[moves.rows]])
     return _table(spec, keys, moves, take(payload, moves.rows))
 
 
@@ -220,17 +220,17 @@ def _moved(owners: Indices, times: Int64s, old: Int64s, new: Int64s, gap: int) -
     """Return changes that retract rows with their old session and insert them with the new one."""
     before, after = sessions(owners, times, old, gap), sessions(owners, times, new, gap)
     differ = before.differ(after)
-    gone = np.flatnonzero(differ & (old != 0))
+    retracted = np.flatnonzero(differ & (old != 0))
     come = np.flatnonzero(differ & (new != 0))
     stay = np.flatnonzero(~differ & (old != new))
-    rows = np.concatenate([gone, come, stay])
+    rows = np.concatenate([retracted, come, stay])
     return _Moves(
         rows,
         Bounds(
-            np.concatenate([before.start[gone], after.start[come], after.start[stay]]),
-            np.concatenate([before.end[gone], after.end[come], after.end[stay]]),
+            np.concatenate([before.start[retracted], after.start[come], after.start[stay]]),
+            np.concatenate([before.end[retracted], after.end[come], after.end[stay]]),
         ),
-        np.concatenate([-old[gone], new[come], (new - old)[stay]]),
+        np.concatenate([-old[retracted], new[come], (new - old)[stay]]),
     )
 
 
@@ -388,9 +388,9 @@ def sessions(owners: Indices, times: Int64s, weights: Int64s, gap: int) -> Bound
     near = before[inside]
     inside[inside] = (live_owner[near] == owner[inside]) & (time[inside] - live_time[near] < gap)
     start, end = time.copy(), time + gap
-    found = session[before[inside]]
-    start[inside] = live_time[begin[found]]
-    end[inside] = live_time[last[found]] + gap
+    session_ids = session[before[inside]]
+    start[inside] = live_time[begin[session_ids]]
+    end[inside] = live_time[last[session_ids]] + gap
     of_entry = np.cumsum(first) - 1
     return Bounds(start[of_entry], end[of_entry])
 
@@ -416,9 +416,9 @@ class Spans:
     def __len__(self) -> int:
         return len(self.groups)
 
-    def take(self, chosen: npt.NDArray[np.bool_]) -> Spans:
+    def take(self, mask: npt.NDArray[np.bool_]) -> Spans:
         """Return some of the spans."""
-        return Spans(self.groups[chosen], self.low[chosen], self.high[chosen])
+        return Spans(self.groups[mask], self.low[mask], self.high[mask])
 
     def joined(self, gap: int) -> Spans:
         """Merge the spans of a group that overlap or are less than a gap apart."""

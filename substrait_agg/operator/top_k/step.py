@@ -105,9 +105,9 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
     slice_ = slice_.combine_chunks()
     groups = collect_groups(spec, slice_)
     tree = state.open_keyed(GROUP)
-    found = tree.lookup(groups.hashes, groups.keys)
-    groups, found, ids = with_collision_ids(spec, groups, found, tree)
-    old = restore(spec, groups.count, found)
+    lookup = tree.lookup(groups.hashes, groups.keys)
+    groups, lookup, ids = with_collision_ids(spec, groups, lookup, tree)
+    old = restore(spec, groups.count, lookup)
     rows = slice_entries(spec.trees[LIVE], slice_, groups.of_row, groups.hashes, ids)
     if spec.bounded:
         rows = _within_stop(spec, rows, groups, ids)
@@ -231,9 +231,9 @@ def _tree_rows(
     sums = add_entries(spec, deltas, groups.count, Sums(weight, {}, {}))
     now = added(spec, sums, old.state)
     rows = stored_rows(spec, groups, ids, now, np.zeros(groups.count, np.int64), [], [])
-    gone = as_mask(rows.column("dead")) & ~old.exists
+    never_stored = as_mask(rows.column("dead")) & ~old.exists
     return {
-        GROUP: rows.filter(pa.array(~gone)),
+        GROUP: rows.filter(pa.array(~never_stored)),
         **{
             entries_tree(i): delta.entries.to_table(tree.layout)
             for i, (delta, tree) in enumerate(zip(deltas, spec.trees, strict=True))

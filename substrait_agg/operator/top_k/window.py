@@ -80,10 +80,10 @@ class OrderedGroups:
         """
         count = len(self.hashes)
         each = np.tile(np.arange(count), len(ranks))
-        wanted = np.repeat([min(rank, GREATEST_TOTAL) for rank in ranks], count)
-        there, payload = tree.at_ranks(self.hashes, self.collision_ids, each, wanted)
-        found = Positions.at(encode(payload, self.layout.components), there)
-        return [found.take(each[:count] + i * count) for i in range(len(ranks))]
+        sought = np.repeat([min(rank, GREATEST_TOTAL) for rank in ranks], count)
+        there, payload = tree.at_ranks(self.hashes, self.collision_ids, each, sought)
+        positions = Positions.at(encode(payload, self.layout.components), there)
+        return [positions.take(each[:count] + i * count) for i in range(len(ranks))]
 
     def end(self) -> Positions:
         """Return the end of each group."""
@@ -96,14 +96,14 @@ class OrderedGroups:
 
         None if the new tree is empty.
         """
-        found = self.new.between_positions(self.hashes, self.collision_ids, low, high)
-        if found is None:
+        gathered = self.new.between_positions(self.hashes, self.collision_ids, low, high)
+        if gathered is None:
             return None
-        change = np.zeros(len(found.owners), np.int64)
+        change = np.zeros(len(gathered.owners), np.int64)
         if len(self.changed):
-            mine = np.flatnonzero(found.source == 0)
-            change[mine] = self.changed.weights[found.places[mine]]
-        return found, change
+            mine = np.flatnonzero(gathered.source == 0)
+            change[mine] = self.changed.weights[gathered.places[mine]]
+        return gathered, change
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
     starts = _ordered(first_old, first_new)
     stops = _ordered(last_old, last_new)
     meet = compare_entries(starts[1], stops[0])
-    kept = meet <= 0  # the ranges overlap: only their ends have moved
-    low = starts[0].or_else(first_old, kept)
-    high = starts[1].or_else(last_old, kept).behind()
+    overlapping = meet <= 0  # the ranges overlap: only their ends have moved
+    low = starts[0].or_else(first_old, overlapping)
+    high = starts[1].or_else(last_old, overlapping).behind()
     parts = [_shown_between(groups, ranks, low, high)]
-    low = stops[0].behind(meet == 0).or_else(first_new, kept)
-    high = stops[1].or_else(last_new, kept).behind()
+    low = stops[0].behind(meet == 0).or_else(first_new, overlapping)
+    high = stops[1].or_else(last_new, overlapping).behind()
     parts.append(_shown_between(groups, ranks, low, high))
-    parts.append(_changed_inside(groups, starts[1], stops[0], kept))
+    parts.append(_changed_inside(groups, starts[1], stops[0], overlapping))
     return [part for part in parts if part is not None and len(part.weights)]
 
 
@@ -162,10 +162,10 @@ def _shown_between(
     groups: OrderedGroups, ranks: RankRange, low: Positions, high: Positions
 ) -> RowChanges | None:
     """Return the changes of all entries between two positions of each group."""
-    found = groups.between(low, high)
-    if found is None:
+    entries_and_change = groups.between(low, high)
+    if entries_and_change is None:
         return None
-    entries, change = found
+    entries, change = entries_and_change
     owners, now = entries.owners, entries.weights
     at = (groups.hashes, groups.collision_ids, low)
     below = groups.old.weights_before(*at)
@@ -209,10 +209,10 @@ def entries_behind(groups: OrderedGroups, stop: int) -> Entries | None:
     (low,) = groups.at_ranks(groups.new, [stop])
     if low.end.all():
         return None
-    found = groups.between(low, groups.end())
-    if found is None:
+    entries_and_change = groups.between(low, groups.end())
+    if entries_and_change is None:
         return None
-    entries, _ = found
+    entries, _ = entries_and_change
     owners, weights = entries.owners, entries.weights
     before = groups.new.weights_before(groups.hashes, groups.collision_ids, low)[owners]
     before += sums_before(owners, weights)

@@ -83,18 +83,18 @@ def upsert_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> Opera
     """
     slice_ = slice_.combine_chunks()
     groups = collect_groups(spec, slice_)
-    found = state.open_keyed(GROUP).lookup(groups.hashes, groups.keys)
-    old = _stored(spec, found, groups.count)
+    lookup = state.open_keyed(GROUP).lookup(groups.hashes, groups.keys)
+    old = _stored(spec, lookup, groups.count)
     came = _arrived(spec, slice_, groups, old)
-    known = np.zeros(groups.count, np.bool_)
-    known[found.positions] = True
-    counts = ~(known & _older(spec, came, old, known))
+    is_stored = np.zeros(groups.count, np.bool_)
+    is_stored[lookup.positions] = True
+    counts = ~(is_stored & _older(spec, came, old, is_stored))
     now = _merged(came, old, counts)
     same = old.there & now.there & rows_equal(old.values, now.values, groups.count)
     # Keep the stored values if they compare equal: a later retraction must match the emitted row
     # exactly, even inside lists.
-    kept = _RowsByKey(now.there, _chosen(same, old.values, now.values), now.order)
-    stored = _to_store(spec, groups, kept, counts, changed=(old.there | now.there) & ~same)
+    newest = _RowsByKey(now.there, _chosen(same, old.values, now.values), now.order)
+    stored = _to_store(spec, groups, newest, counts, changed=(old.there | now.there) & ~same)
     changes = _changes(spec, groups, old, now, same)
     return OperatorResult({GROUP: stored}, changes, {"touched": groups.count})
 
@@ -135,15 +135,15 @@ def _where(there: Mask, column: pa.Array) -> pa.Array:
     return column.take(pa.array(np.arange(len(there)), mask=~there))
 
 
-def _stored(spec: UpsertSpec, found: LookupResult, count: int) -> _RowsByKey:
+def _stored(spec: UpsertSpec, lookup: LookupResult, count: int) -> _RowsByKey:
     """Return the stored rows of `count` keys."""
     at = np.full(count, -1, np.int64)
-    at[found.positions] = np.arange(len(found.positions))
+    at[lookup.positions] = np.arange(len(lookup.positions))
     index = pa.array(at, mask=at < 0)
-    rows = found.rows.combine_chunks()
+    rows = lookup.rows.combine_chunks()
     there = np.zeros(count, np.bool_)
-    if len(found.positions):
-        there[found.positions] = as_mask(whole(rows, THERE))
+    if len(lookup.positions):
+        there[lookup.positions] = as_mask(whole(rows, THERE))
     return _RowsByKey(
         there,
         [whole(rows, f"v{i}").take(index) for i in range(len(spec.values))],
@@ -151,10 +151,10 @@ def _stored(spec: UpsertSpec, found: LookupResult, count: int) -> _RowsByKey:
     )
 
 
-def _older(spec: UpsertSpec, came: _RowsByKey, old: _RowsByKey, known: Mask) -> Mask:
+def _older(spec: UpsertSpec, came: _RowsByKey, old: _RowsByKey, is_stored: Mask) -> Mask:
     """Return a mask of the new rows that are older than the stored row; equal age is not older."""
-    result = np.zeros(len(known), np.bool_)
-    at = np.flatnonzero(known)
+    result = np.zeros(len(is_stored), np.bool_)
+    at = np.flatnonzero(is_stored)
     if not spec.order or not len(at):
         return result
     left, right = (encode(take(rows.order, at), spec.order) for rows in (came, old))
@@ -200,10 +200,10 @@ def _to_store(
 def _changes(
     spec: UpsertSpec, groups: BatchGroups, old: _RowsByKey, now: _RowsByKey, same: Mask
 ) -> pa.Table:
-    gone, come = np.flatnonzero(old.there & ~same), np.flatnonzero(now.there & ~same)
+    retracted, come = np.flatnonzero(old.there & ~same), np.flatnonzero(now.there & ~same)
     schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
     parts = []
-    for rows, at, weight in ((old, gone, -1), (now, come, 1)):
+    for rows, at, weight in ((old, retracted, -1), (now, come, 1)):
         weights: npt.NDArray[np.int64] = np.full(len(at), weight, np.int64)
         columns = [*take(groups.keys, at), *take(rows.values, at), pa.array(weights)]
         parts.append(pa.Table.from_arrays(columns, schema=schema))

@@ -46,10 +46,10 @@ def groupings(node: MessageNode, context: DecodeContext) -> Groupings:
     context.removed(first, "grouping_expressions", "0.88")
     if not keys and not any(references):
         return _gathered(inline, context)
-    known: dict[Any, int] = {}
-    numbers = [structure(key, known) for key in node.messages("grouping_expressions")]
+    identities: dict[Any, int] = {}
+    numbers = [structure(key, identities) for key in node.messages("grouping_expressions")]
     for item, written, referred in zip(sets, inline, references, strict=True):
-        if written and not _same_keys(written, referred, numbers, known):
+        if written and not _same_keys(written, referred, numbers, identities):
             context.report(
                 "FIELD_CONFLICT",
                 item.at("grouping_expressions"),
@@ -62,7 +62,10 @@ def groupings(node: MessageNode, context: DecodeContext) -> Groupings:
 
 
 def _same_keys(
-    written: list[MessageNode], referred: tuple[int, ...], keys: list[int], known: dict[Any, int]
+    written: list[MessageNode],
+    referred: tuple[int, ...],
+    keys: list[int],
+    identities: dict[Any, int],
 ) -> bool:
     """Return whether the expressions inside a set are those that it refers to.
 
@@ -71,11 +74,11 @@ def _same_keys(
     Args:
         written: the expressions.
         referred: ordinals of keys.
-        keys: number of each key by `structure` with `known`.
-        known: numbers shared by all messages to compare.
+        keys: number of each key by `structure` with `identities`.
+        identities: numbers shared by all messages to compare.
     """
     return len(written) == len(referred) and all(
-        structure(inner, known) == keys[ordinal]
+        structure(inner, identities) == keys[ordinal]
         for inner, ordinal in zip(written, referred, strict=True)
         if 0 <= ordinal < len(keys)
     )
@@ -86,14 +89,14 @@ def _gathered(inline: list[list[MessageNode]], context: DecodeContext) -> Groupi
 
     This is the rule of the release that introduced references (Substrait 0.57.0).
     """
-    known: dict[Any, int] = {}
+    identities: dict[Any, int] = {}
     ordinals: dict[int, int] = {}
     keys: list[Expression] = []
     sets = []
     for written in inline:
         ordinals_here = []
         for item in written:
-            ordinal = ordinals.setdefault(structure(item, known), len(keys))
+            ordinal = ordinals.setdefault(structure(item, identities), len(keys))
             if ordinal == len(keys):
                 keys.append(as_expression(item, context))
             ordinals_here.append(ordinal)

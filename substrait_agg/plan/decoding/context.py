@@ -118,7 +118,7 @@ class DecodeContext:
         """Drop the problems of a repeated field whose messages are copies of messages read elsewhere."""
         self.findings.forget(f"{node.at(name)}[")
 
-    def variation_read(self, node: MessageNode, variation: int, kind: str, meant: str) -> None:
+    def variation_read(self, node: MessageNode, variation: int, kind: str, meaning: str) -> None:
         """Report that an undeclared type variation was read as its producer defines it.
 
         Each variation is reported once.
@@ -128,7 +128,7 @@ class DecodeContext:
             self._said.add(key)
             self.report(
                 "TYPE_VARIATION_ASSUMED", node.path,
-                variation=variation, type=kind, meant=meant, producer="DataFusion",
+                variation=variation, type=kind, meant=meaning, producer="DataFusion",
             )  # fmt: skip
 
     def missing(self, node: MessageNode, name: str) -> None:
@@ -137,9 +137,9 @@ class DecodeContext:
 
     def function(self, anchor: int) -> FunctionName:
         """Return the function declared under `anchor`, or an unknown function."""
-        known = self.functions.get(anchor)
+        function = self.functions.get(anchor)
         declared = f"anchor {anchor}"
-        return known or FunctionName("", None, None, declared, known=False)
+        return function or FunctionName("", None, None, declared, known=False)
 
 
 Handler = Callable[[MessageNode, DecodeContext], Any]

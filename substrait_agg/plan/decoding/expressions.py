@@ -148,12 +148,14 @@ def arguments(node: MessageNode, context: DecodeContext) -> tuple[Argument, ...]
 
 
 def _say_the_same(new: list[MessageNode], old: list[MessageNode]) -> bool:
-    known: dict[Any, int] = {}
+    identities: dict[Any, int] = {}
     if len(new) != len(old):
         return False
     for argument, plain in zip(new, old, strict=True):
         kind = argument.which("arg_type")
-        if kind == "value" and structure(argument.values[kind], known) != structure(plain, known):
+        if kind == "value" and structure(argument.values[kind], identities) != structure(
+            plain, identities
+        ):
             return False
         if kind == "enum":
             written = plain.result

@@ -399,12 +399,13 @@ def _rows(body: MessageNode, context: DecodeContext) -> tuple[tuple[Expression, 
 
 
 def _same_rows(new: list[MessageNode], old: list[MessageNode]) -> bool:
-    known: dict[object, int] = {}
+    identities: dict[object, int] = {}
 
     def cells(rows: list[MessageNode]) -> list[list[int]]:
         fields = [row.values.get("fields", []) for row in rows]
         return [
-            [structure(cell.values.get("literal", cell), known) for cell in row] for row in fields
+            [structure(cell.values.get("literal", cell), identities) for cell in row]
+            for row in fields
         ]
 
     return cells(new) == cells(old)

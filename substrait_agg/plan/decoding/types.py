@@ -146,10 +146,10 @@ def _extension_type(node: MessageNode, field: str, nullable: bool, context: Deco
 def with_variation(type_: Type, kind: str, node: MessageNode, context: DecodeContext) -> Type:
     """Return `made` with the meaning of field ``type_variation_reference`` of `node`."""
     variation = node.number("type_variation_reference")
-    meant = _meant_by_datafusion(type_, kind, variation) if context.datafusion else None
-    if meant is not None:
-        context.variation_read(node, variation, kind, str(meant.as_nullable(False)))
-        return meant
+    meaning = _meant_by_datafusion(type_, kind, variation) if context.datafusion else None
+    if meaning is not None:
+        context.variation_read(node, variation, kind, str(meaning.as_nullable(False)))
+        return meaning
     if variation:
         code = "TYPE_VARIATION" if variation in context.variations else "TYPE_VARIATION_UNDECLARED"
         context.report(code, node.path, variation=variation, type=type_.kind)

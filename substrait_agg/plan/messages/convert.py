@@ -153,10 +153,10 @@ _PRECISE = {"timestamp": "PrecisionTimestamp", "timestamp_tz": "PrecisionTimesta
 def _upgrade_type(type_: MessageNode) -> None:
     """Replace times of fixed precision by times of six digits."""
     for old, new in _OLD_TYPES.items():
-        given = type_.values.pop(old, None)
-        if given is not None:
+        old_time = type_.values.pop(old, None)
+        if old_time is not None:
             upgraded = _made(type_, new, f"Type.{_PRECISE[old]}")
-            upgraded.values = {**given.values, "precision": _MICROSECONDS}
+            upgraded.values = {**old_time.values, "precision": _MICROSECONDS}
             type_.values[new] = upgraded
 
 

@@ -137,10 +137,10 @@ def _scalar(item: Field, value: Any) -> Any:
 
 def _enum(item: Field, value: Any) -> int:
     if isinstance(value, str):
-        known = schema().enums[item.type].get(value)
-        if known is None:
+        number = schema().enums[item.type].get(value)
+        if number is None:
             raise _Invalid(f"has the unknown value {value[:80]!r}")
-        return known
+        return number
     return _integer(value, "int32")
 
 

@@ -252,12 +252,12 @@ def check_path_text(order: list[MessageNode]) -> None:
             raise Unreadable("PLAN_TOO_DEEP", "", limit=MAX_DEPTH)
 
 
-def structure(root: MessageNode, known: dict[Any, int]) -> int:
+def structure(root: MessageNode, identities: dict[Any, int]) -> int:
     """Return a number that is equal for equal messages, independent of their place.
 
     Args:
         root: the message.
-        known: numbers assigned so far; shared by all messages to compare.
+        identities: numbers assigned so far; shared by all messages to compare.
     """
     numbers: dict[int, int] = {}
     for node in reversed(preorder(root)):
@@ -269,5 +269,5 @@ def structure(root: MessageNode, known: dict[Any, int]) -> int:
                 parts.append((name, tuple(numbers[id(child)] for child in values)))
             else:
                 parts.append((name, tuple(repr(value) for value in values)))
-        numbers[id(node)] = known.setdefault((node.shape.name, tuple(parts)), len(known))
+        numbers[id(node)] = identities.setdefault((node.shape.name, tuple(parts)), len(identities))
     return numbers[id(root)]

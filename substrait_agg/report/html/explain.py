@@ -99,10 +99,11 @@ class PageLimits:
             stacked: whether rows become blocks on a narrow screen.
         """
         cells = [tuple(row(item)) for item in self.some(items)]
-        kept = [i for i in range(len(heads)) if any(c[i] for c in cells)]
-        head = "".join(f"<th>{heads[i]}</th>" for i in kept)
+        columns = [i for i in range(len(heads)) if any(c[i] for c in cells)]
+        head = "".join(f"<th>{heads[i]}</th>" for i in columns)
         body = "".join(
-            f"<tr>{''.join(_cell(heads[i] if i else '', c[i]) for i in kept)}</tr>" for c in cells
+            f"<tr>{''.join(_cell(heads[i] if i else '', c[i]) for i in columns)}</tr>"
+            for c in cells
         )
         css = ' class="stack"' if stacked else ""
         return (

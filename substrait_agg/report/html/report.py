@@ -69,14 +69,14 @@ def _made(reports: Sequence[PlanProblems], failures: Sequence[SubstraitAggError]
     meaning, listed = reasons(every, int(room * _REASONS_SHARE))
     why = ReasonPlacement(listed, inside=len(every) <= _MAX_INSIDE)
     room -= size(head) + size(unread) + size(table) + size(meaning)
-    chosen = _worst(reports, max(1, room // _SECTION))
-    table = _table(reports, frozenset(chosen))
+    selected = _worst(reports, max(1, room // _SECTION))
+    table = _table(reports, frozenset(selected))
     sections = []
-    for done, at in enumerate(chosen):
-        section = _section(at, reports[at], why, room // (len(chosen) - done))
+    for done, at in enumerate(selected):
+        section = _section(at, reports[at], why, room // (len(selected) - done))
         room -= size(section)
         sections.append(section)
-    left = len(reports) - len(chosen)
+    left = len(reports) - len(selected)
     more = (
         f'<p class="card">… {left:,} more plans, left out to keep this page small</p>'
         if left
@@ -188,15 +188,15 @@ def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
     if len(reports) < 2:
         return ""
     rows = []
-    chosen = _worst(reports, _MAX_ROWS)
-    for at in chosen:
+    selected = _worst(reports, _MAX_ROWS)
+    for at in selected:
         report = reports[at]
         name = escape(_name(report))
         name = f'<a href="#plan{at}">{name}</a>' if at in linked else name
         rows.append(
             f"<tr><td>{name}</td><td>{_verdict(report.ok)}</td><td>{_counts(report)}</td></tr>"
         )
-    left = len(reports) - len(chosen)
+    left = len(reports) - len(selected)
     more = f'<p class="quiet">… {left:,} more plans</p>' if left else ""
     return (
         '<section class="card" aria-labelledby="plans"><h2 id="plans">Plans</h2><div class="scroll"><table class="plans">'
@@ -220,14 +220,14 @@ def _worst(reports: Sequence[PlanProblems], number: int) -> list[int]:
 def _section(at: int, report: PlanProblems, why: ReasonPlacement, room: int) -> str:
     root = read_message(report.content)
     room -= _FRAME + 2 * size(escape(_name(report)))
-    chosen = _chosen(report.problems, at, why, int(room * _PROBLEMS_SHARE))
-    lines = "".join(line(report.problems[i], f"{at}-{i}") for i in chosen)
+    selected = _chosen(report.problems, at, why, int(room * _PROBLEMS_SHARE))
+    lines = "".join(line(report.problems[i], f"{at}-{i}") for i in selected)
     if root is None:
-        tree = _unread(report, chosen, at, why)
+        tree = _unread(report, selected, at, why)
         room -= size(tree)
     else:
-        tree = _tree(report, root, chosen, at, why, room - size(lines))
-    left = len(report.problems) - len(chosen)
+        tree = _tree(report, root, selected, at, why, room - size(lines))
+    left = len(report.problems) - len(selected)
     more = (
         f'<p class="quiet">… {left:,} more problems, left out to keep this page small</p>'
         if left
@@ -266,24 +266,24 @@ _TREE_TOOLS = (
 def _tree(
     report: PlanProblems,
     root: MessageNode,
-    chosen: Sequence[int],
+    selected: Sequence[int],
     at: int,
     why: ReasonPlacement,
     room: int,
 ) -> str:
     boxes = sum(
         size(box(p, f"{at}-{i}", why=why, at=p.path))
-        for i, p in ((i, report.problems[i]) for i in chosen)
+        for i, p in ((i, report.problems[i]) for i in selected)
     )
     tree = TreePage(root, str(at), room - boxes - size(_TREE_TOOLS))
-    for i in chosen:
+    for i in selected:
         problem = report.problems[i]
         tree.put(problem, f"{at}-{i}", why=why)
     tree.fill()
     return _TREE_TOOLS + tree.html()
 
 
-def _unread(report: PlanProblems, chosen: Sequence[int], at: int, why: ReasonPlacement) -> str:
+def _unread(report: PlanProblems, selected: Sequence[int], at: int, why: ReasonPlacement) -> str:
     """Return the problems of a plan that cannot be shown as a tree."""
-    boxes = "".join(box(report.problems[i], f"{at}-{i}", why=why) for i in chosen)
+    boxes = "".join(box(report.problems[i], f"{at}-{i}", why=why) for i in selected)
     return f"<p>Nothing of this plan can be shown as a tree.</p>{boxes}"

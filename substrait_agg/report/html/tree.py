@@ -79,8 +79,8 @@ class TreePage:
         item = self._reach(way)
         self._mark(item, problem.level)
         rest = problem.path.split(".")[node.depth :] if problem.path else []
-        known = rest and rest[0].partition("[")[0] in node.shape.by_json_name
-        if item.branch is way[-1] and item.branch.last is node and known:
+        on_last = rest and rest[0].partition("[")[0] in node.shape.by_json_name
+        if item.branch is way[-1] and item.branch.last is node and on_last:
             self.left -= _ROW
             boxes = item.row_boxes.setdefault(rest[0].partition("[")[0], [])
             boxes.append(box(problem, name, why=why))
@@ -147,9 +147,9 @@ class TreePage:
         A branch added without its neighbours (`alone`) also needs room for a line about those left
         out.
         """
-        known = item.inside.get(place)
-        if known is not None:
-            return known
+        branch = item.inside.get(place)
+        if branch is not None:
+            return branch
         below = item.branch.below(place)
         child = _Item(below, self._head(below), item)
         if not self._spend(self._cost(child) + (_MORE if alone else 0)):

@@ -121,10 +121,10 @@ def _window(lines: list[Line], start: int, end: int) -> list[Line]:
 
 def _lines(node: MessageNode, names: Mapping[int, str], width: int, focus: Step) -> Iterator[Line]:
     """Yield a line for every written field, and for the marked field even if it is not written."""
-    known = False
+    focus_is_written = False
     for item in node.shape.by_number.values():
         name, index = focus if focus[0] == item.name else ("", -1)
-        known = known or bool(name)
+        focus_is_written = focus_is_written or bool(name)
         value = node.values.get(item.name)
         if value is None and name:
             yield _marked(_step(name, index), "(not written)")
@@ -133,7 +133,7 @@ def _lines(node: MessageNode, names: Mapping[int, str], width: int, focus: Step)
         elif value is not None:
             text = _value(node, item, value, names, width - len(item.name) - 4)
             yield _marked(item.name, text) if name else Line(f"  {item.name}: {text}")
-    if focus[0] and not known:
+    if focus[0] and not focus_is_written:
         yield _marked(cut(printable(focus[0]), width // 2), "(no field of this message)")
 
 

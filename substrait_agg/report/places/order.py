@@ -39,10 +39,10 @@ def _place(path: str) -> tuple[int, ...]:
     place: list[int] = []
     shape = "Plan"
     for name, index in steps(path):
-        known = _positions(shape).get(name)
-        if known is None:
+        entry = _positions(shape).get(name)
+        if entry is None:
             break
-        position, item = known
+        position, item = entry
         place += (position, index)
         shape = item.type
     return tuple(place)
@@ -54,6 +54,6 @@ def _positions(shape: str) -> dict[str, tuple[int, Field]]:
 
     Empty if `shape` is not a message.
     """
-    known = schema().messages.get(shape)
-    fields = known.by_number.values() if known is not None else ()
+    message = schema().messages.get(shape)
+    fields = message.by_number.values() if message is not None else ()
     return {item.name: (at, item) for at, item in enumerate(fields)}

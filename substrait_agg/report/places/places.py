@@ -132,10 +132,10 @@ def _find_in_wire(data: bytes, root: PathTrie) -> None:
             item = shape.by_number.get(number)
             index = counts[number] = counts.get(number, -1) + 1
             below = schema().messages.get(item.type) if item is not None else None
-            for wanted in _searched_places(place, item, number, index):
-                wanted.record_span(at, after)
-                if below is not None and wanted.inside:
-                    pending.append((wanted, below, inside, after))
+            for place_below in _searched_places(place, item, number, index):
+                place_below.record_span(at, after)
+                if below is not None and place_below.inside:
+                    pending.append((place_below, below, inside, after))
 
 
 def _searched_places(

@@ -34,11 +34,11 @@ def body_of(relation: MessageNode) -> MessageNode | None:
 
 def inputs_of(body: MessageNode) -> list[MessageNode]:
     """Return the ``Rel`` messages that feed a relation, in order."""
-    found: list[MessageNode] = []
+    messages: list[MessageNode] = []
     for side in _SIDES:
         value = body.values.get(side)
-        found += value if isinstance(value, list) else [value] if value is not None else []
-    return [item for item in found if isinstance(item, MessageNode) and item.shape.name == "Rel"]
+        messages += value if isinstance(value, list) else [value] if value is not None else []
+    return [item for item in messages if isinstance(item, MessageNode) and item.shape.name == "Rel"]
 
 
 class Columns:

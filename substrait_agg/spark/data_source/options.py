@@ -52,15 +52,15 @@ class ReadOptions:
     versions_per_batch: int | None
 
     @staticmethod
-    def of(given: Mapping[str, str]) -> ReadOptions:
+    def of(raw: Mapping[str, str]) -> ReadOptions:
         """Read the options as Spark passes them.
 
         Raises:
             UsageError: OPTION_INVALID for an unknown option, a missing path or an invalid value,
                 OPTION_CONFLICT.
         """
-        known = {name.lower(): name for name in KNOWN}
-        options = {known.get(name.lower(), name): value for name, value in given.items()}
+        spellings = {name.lower(): name for name in KNOWN}
+        options = {spellings.get(name.lower(), name): value for name, value in raw.items()}
         unknown = sorted(options.keys() - KNOWN.keys())
         if unknown:
             raise _invalid(unknown[0], "is not an option of substrait_agg")

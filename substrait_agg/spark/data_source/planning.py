@@ -37,35 +37,35 @@ def spark_schema(columns: pa.Schema) -> StructType:
     return from_arrow_schema(pa.schema([pa.field(f.name, f.type) for f in columns]))
 
 
-def ordinals_of(columns: pa.Schema, wanted: StructType) -> list[int]:
+def ordinals_of(columns: pa.Schema, requested: StructType) -> list[int]:
     """Return the ordinals of the columns of a schema that a user gives.
 
     Raises:
         UsageError: OPTION_INVALID for a column that the view does not have, or not with this type.
     """
-    known = spark_schema(columns)
-    if [(f.name, f.dataType) for f in known] == [(f.name, f.dataType) for f in wanted]:
-        return list(range(len(known)))
-    types = {field.name: field.dataType for field in known}
-    for field in wanted:
-        found = types.get(field.name)
-        if found != field.dataType:
-            there = "none" if found is None else f"one of type {found.simpleString()}"
+    schema = spark_schema(columns)
+    if [(f.name, f.dataType) for f in schema] == [(f.name, f.dataType) for f in requested]:
+        return list(range(len(schema)))
+    types = {field.name: field.dataType for field in schema}
+    for field in requested:
+        type_ = types.get(field.name)
+        if type_ != field.dataType:
+            there = "none" if type_ is None else f"one of type {type_.simpleString()}"
             raise UsageError(
                 "OPTION_INVALID",
                 f"the schema has a column {field.name} of type {field.dataType.simpleString()}, and the view has {there}",
-                help=f"leave out the schema, or choose from {known.simpleString()}",
+                help=f"leave out the schema, or choose from {schema.simpleString()}",
                 path="schema",
             )
-    return [known.fieldNames().index(field.name) for field in wanted]
+    return [schema.fieldNames().index(field.name) for field in requested]
 
 
-def partitions(options: ReadOptions, wanted: StructType) -> list[InputPartition]:
+def partitions(options: ReadOptions, schema: StructType) -> list[InputPartition]:
     """Return the partitions of a read that is not a stream.
 
     Args:
         options: the options of the read.
-        wanted: the columns to read.
+        schema: the columns to read.
 
     Raises:
         UsageError: OPTION_INVALID.
@@ -73,25 +73,25 @@ def partitions(options: ReadOptions, wanted: StructType) -> list[InputPartition]
     """
     view = view_of(options)
     if options.content == "changes":
-        return changes_partitions(view, options.since, options.until, wanted)
-    return rows_partitions(options, view, options.version, wanted)
+        return changes_partitions(view, options.since, options.until, schema)
+    return rows_partitions(options, view, options.version, schema)
 
 
 def rows_partitions(
-    options: ReadOptions, view: View, version: int | None, wanted: StructType
+    options: ReadOptions, view: View, version: int | None, schema: StructType
 ) -> list[InputPartition]:
     """Return partitions of the rows of a version."""
     scan, inserted = view.scan(version), options.content == "rows as changes"
     columns = pa.schema([*scan.schema, *INSERTED]) if inserted else scan.schema
-    ordinals = tuple(ordinals_of(columns, wanted))
+    ordinals = tuple(ordinals_of(columns, schema))
     parts = scan.split(options.partitions)
     return [RowsPartition(options.path, options.view, part, ordinals, inserted) for part in parts]
 
 
 def changes_partitions(
-    view: View, since: int | None, until: int | None, wanted: StructType
+    view: View, since: int | None, until: int | None, schema: StructType
 ) -> list[InputPartition]:
     """Return partitions of changes."""
     scan = view.scan_changes(since, until)
-    ordinals = tuple(ordinals_of(scan.schema, wanted))
+    ordinals = tuple(ordinals_of(scan.schema, schema))
     return [ChangesPartition(part, ordinals) for part in scan.split()]

@@ -99,7 +99,7 @@ class ViewStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = min(newest, read + limit.max_files) if isinstance(limit, ReadMaxFiles) else newest
         return start if end <= read else self._offset(end)
 
-    def _first(self, newest: int, limit: ReadLimit, known: list[int]) -> Offset:
+    def _first(self, newest: int, limit: ReadLimit, versions: list[int]) -> Offset:
         """Return the end of the first batch."""
         if newest < 0:
             return {}
@@ -107,7 +107,7 @@ class ViewStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             version = self._options.version
             return self._offset(newest if version is None else version)
         if isinstance(limit, ReadMaxFiles):
-            newest = min(newest, known[0] + limit.max_files - 1)
+            newest = min(newest, versions[0] + limit.max_files - 1)
         return self._offset(newest)
 
     def _check_continues(self, start: Mapping[str, Any], newest: int) -> None:

@@ -79,11 +79,11 @@ def analyzed_plan(frame: DataFrame) -> SparkTree:
         text = analyzed.toString()
     finally:
         conf.unset(_FIELDS) if before is None else conf.set(_FIELDS, before)
-    found = _TRY.search(text)
-    if found:
+    match = _TRY.search(text)
+    if match:
         raise UsageError(
             "DATAFRAME_EXPRESSION",
-            f"the DataFrame uses {found[0][:-1]}, which returns null where a plan raises an error",
+            f"the DataFrame uses {match[0][:-1]}, which returns null where a plan raises an error",
             help="use the function without try_",
         )
     return tree_of(json.loads(analyzed.toJSON()))

@@ -75,9 +75,9 @@ class Scope:
         Raises:
             UsageError: DATAFRAME_EXPRESSION, DATAFRAME_TYPE.
         """
-        known = self.computed.get(identity(tree))
-        if known is not None:
-            return known
+        computed = self.computed.get(identity(tree))
+        if computed is not None:
+            return computed
         make = _EXPRESSIONS.get(tree.kind)
         if make is None:
             raise not_supported(tree)
@@ -140,10 +140,10 @@ def cast(value: Typed, name: str) -> Typed:
 
 
 def _attribute(scope: Scope, tree: SparkTree) -> Typed:
-    found = scope.columns.get(id_of(tree))
-    if found is None:
+    column = scope.columns.get(id_of(tree))
+    if column is None:
         raise not_supported(tree, f"column {tree.fields['name']} is not one of its inputs")
-    return found
+    return column
 
 
 def literal(tree: SparkTree) -> Typed:
@@ -288,8 +288,8 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
         return scope.call("boolean", function, values, type_)
 
     def is_nan(value: Typed) -> Typed:
-        found = SparkType("boolean", value.type.nullable)
-        return scope.call("comparison", "is_nan", (value,), found)
+        type_ = SparkType("boolean", value.type.nullable)
+        return scope.call("comparison", "is_nan", (value,), type_)
 
     def greater(a: Typed, b: Typed) -> Typed:
         plain = scope.call("comparison", "gt", (a, b), type_)
@@ -344,11 +344,11 @@ def _is_nan(scope: Scope, tree: SparkTree) -> Typed:
     """Spark's result is false for a null, that of the standard's function is null."""
     (value,) = _arguments(scope, tree)
     nullable = value.type.nullable
-    found = scope.call("comparison", "is_nan", (value,), SparkType("boolean", nullable))
+    call = scope.call("comparison", "is_nan", (value,), SparkType("boolean", nullable))
     never = Typed({"literal": {"boolean": False}}, SparkType("boolean", nullable=False))
     if not nullable:
-        return found
-    return scope.call("comparison", "coalesce", (found, never), never.type)
+        return call
+    return scope.call("comparison", "coalesce", (call, never), never.type)
 
 
 def _text(

@@ -134,8 +134,10 @@ def _output(tree: SparkTree) -> ColumnOf:
 
 def _filter(tree: SparkTree, functions: Functions) -> Relation:
     below = _relation(tree.children[0], functions)
-    found = _scope(functions, below.columns).typed(tree_of(tree.fields["condition"]))
-    return Relation({"filter": {"input": below.message, "condition": found.message}}, below.columns)
+    condition = _scope(functions, below.columns).typed(tree_of(tree.fields["condition"]))
+    return Relation(
+        {"filter": {"input": below.message, "condition": condition.message}}, below.columns
+    )
 
 
 def _project(tree: SparkTree, functions: Functions) -> Relation:
@@ -164,21 +166,21 @@ def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
         tree.expressions("groupingExpressions"),
         tree.expressions("aggregateExpressions"),
     )
-    found = [scope.typed(key) for key in keys]
+    typed_keys = [scope.typed(key) for key in keys]
     measures = {identity(m): m for result in results for m in result.walk() if is_measure(m)}
     bound = [measure(scope, m) for m in measures.values()]
     message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in bound]}
     if keys:
-        message["groupingExpressions"] = [key.message for key in found]
+        message["groupingExpressions"] = [key.message for key in typed_keys]
         message["groupings"] = [{"expressionReferences": list(range(len(keys)))}]
     computed = {
         identity(key): field_reference(i, value.type)
-        for i, (key, value) in enumerate(zip(keys, found, strict=True))
+        for i, (key, value) in enumerate(zip(keys, typed_keys, strict=True))
     }
     for i, (name, one) in enumerate(zip(measures, bound, strict=True)):
         computed[name] = one.result(field_reference(len(keys) + i, one.type))
     columns = tuple(
-        ColumnOf(-1, "", t) for t in (*(v.type for v in found), *(m.type for m in bound))
+        ColumnOf(-1, "", t) for t in (*(v.type for v in typed_keys), *(m.type for m in bound))
     )
     return _projected(
         Relation({"aggregate": message}, columns), results, Scope(functions, {}, computed)
@@ -214,8 +216,8 @@ def _expand(tree: SparkTree, functions: Functions) -> Relation:
 def _distinct(tree: SparkTree, functions: Functions) -> Relation:
     below = _relation(tree.children[0], functions)
     if tree.kind == "Deduplicate":
-        kept = {id_of(key) for key in tree.expressions("keys")}
-        if kept != {column.id for column in below.columns}:
+        key_ids = {id_of(key) for key in tree.expressions("keys")}
+        if key_ids != {column.id for column in below.columns}:
             raise _not_supported(tree, "it keeps any row per key; group by the keys instead")
     keys = [field_reference(i, column.type).message for i, column in enumerate(below.columns)]
     grouping = {"expressionReferences": list(range(len(keys)))}

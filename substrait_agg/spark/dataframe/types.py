@@ -44,8 +44,8 @@ class SparkType:
     @property
     def digits(self) -> tuple[int, int] | None:
         """Precision and scale of a decimal."""
-        found = _DECIMAL.fullmatch(self.name)
-        return (int(found[1]), int(found[2])) if found else None
+        match = _DECIMAL.fullmatch(self.name)
+        return (int(match[1]), int(match[2])) if match else None
 
     def message(self) -> dict[str, Any]:
         """Return the Substrait type as JSON.
@@ -70,8 +70,8 @@ class SparkType:
     @property
     def short(self) -> str:
         """Return the short name in function signatures."""
-        found = _SIMPLE.get(self.name) or _TIMES.get(self.name)
-        return found[1] if found else "dec"
+        names = _SIMPLE.get(self.name) or _TIMES.get(self.name)
+        return names[1] if names else "dec"
 
 
 def decimal(precision: int, scale: int, *, nullable: bool) -> SparkType:

@@ -71,8 +71,8 @@ class OperatorJob:
 
     def finished(self, results: Sequence[TaskResult]) -> JobResult:
         """Return the result of the job from the results of its tasks."""
-        taken = [(r.low, r.high) for r in results if r.low <= r.high]
-        state = OperatorState.union([*(r.state for r in results), self.state.outside(taken)])
+        ranges = [(r.low, r.high) for r in results if r.low <= r.high]
+        state = OperatorState.union([*(r.state for r in results), self.state.outside(ranges)])
         return JobResult(tuple(results), state)
 
     def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:

@@ -223,8 +223,8 @@ def _on_driver(
         return None
     task = job.whole_task(raw=False)
 
-    def run(chosen: BatchStrategy) -> list[TaskResult] | None:
-        delta = _delta(job, frame, 1, replace(chosen, repartition=False), cache)
+    def run(selected: BatchStrategy) -> list[TaskResult] | None:
+        delta = _delta(job, frame, 1, replace(selected, repartition=False), cache)
         sums = driver.collect(delta)
         return None if sums is None else [run_here(task, sums)]
 

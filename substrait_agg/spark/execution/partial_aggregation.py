@@ -102,10 +102,10 @@ def _contributions(
         kind = "weighted" if summing.split_weights else "changelog"
     frame = _with_float_limbs(frame, spec, floats, kind)
     keys = [key for key in _keys(spec) if key in frame.columns]
-    kept = [*keys, *(f"b{i}" for i in floats), *_raw_columns(spec)]
-    kept += [f"x{a}" for a in _end_arguments(spec) if f"x{a}" not in kept]
-    kept += [name for name in (TIME, LARGE) if name in frame.columns]
-    columns = [F.col(name) for name in kept]
+    names = [*keys, *(f"b{i}" for i in floats), *_raw_columns(spec)]
+    names += [f"x{a}" for a in _end_arguments(spec) if f"x{a}" not in names]
+    names += [name for name in (TIME, LARGE) if name in frame.columns]
+    columns = [F.col(name) for name in names]
     if spec.weight != "append_only":
         columns += _named("w", weight_limbs(kind), kind)
     for i, accumulator in enumerate(spec.accumulators):
@@ -156,8 +156,8 @@ def partial_sums(
     frame = with_normalised_keys(_contributions(frame, spec, summing), keys, floats=False)
     bins = [f"b{i}" for i in _floats(spec)]
     ends = [f"x{a}" for a in _end_arguments(spec)]
-    taken = {*keys, *bins, *_raw_columns(spec), *ends, "x", TIME}
-    sums = [F.sum(name).alias(name) for name in frame.columns if name not in taken]
+    not_summed = {*keys, *bins, *_raw_columns(spec), *ends, "x", TIME}
+    sums = [F.sum(name).alias(name) for name in frame.columns if name not in not_summed]
     sums.append(F.count(F.lit(1)).alias("w_0" if spec.weight == "append_only" else ROWS))
     if TIME in frame.columns:
         sums.append(F.max(TIME).alias(TIME))
@@ -277,8 +277,10 @@ def _end_arguments(spec: InputSpec) -> list[int]:
 def _end_columns(spec: InputSpec) -> list[Column]:
     """Return the least and greatest values that are read."""
     least_or_greatest = {"first": F.min, "last": F.max}
-    wanted = {(spec.trees[tree].arguments[0], side) for tree, side in spec.extremes}
-    return [least_or_greatest[side](f"x{a}").alias(f"{END[side]}{a}") for a, side in sorted(wanted)]
+    ends_read = {(spec.trees[tree].arguments[0], side) for tree, side in spec.extremes}
+    return [
+        least_or_greatest[side](f"x{a}").alias(f"{END[side]}{a}") for a, side in sorted(ends_read)
+    ]
 
 
 def _floats(spec: InputSpec) -> list[int]:

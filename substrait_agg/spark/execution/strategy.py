@@ -177,8 +177,10 @@ def row_cells(spec: InputSpec) -> int:
     read = {a.argument for a in spec.accumulators if a.tree is None}
     read |= {a for tree in spec.trees for a in tree.arguments}
     left_out = {masked.argument for masked in spec.masked}
-    kept = {a for m in spec.masked if m.argument in read for a in (m.value, m.condition)}
-    return _HASHES + len(spec.keys) + len((read | kept) - left_out) + weight
+    masked_arguments = {
+        a for m in spec.masked if m.argument in read for a in (m.value, m.condition)
+    }
+    return _HASHES + len(spec.keys) + len((read | masked_arguments) - left_out) + weight
 
 
 LOOKED_AT = 1 << 16
@@ -201,8 +203,8 @@ def sample_cardinality(spec: InputSpec, frame: DataFrame, care: BatchStrategy) -
     Raises:
         RunFailed: Spark could not read the rows.
     """
-    known = care.row_bytes or care.skip_preaggregation or not may_skip_preaggregation(spec)
-    if known or not LARGE_BYTES <= care.size < _UNKNOWN_BYTES or _is_observed(frame):
+    decided = care.row_bytes or care.skip_preaggregation or not may_skip_preaggregation(spec)
+    if decided or not LARGE_BYTES <= care.size < _UNKNOWN_BYTES or _is_observed(frame):
         return care
     try:
         drawn, distinct = _drawn(frame, len(spec.keys))
@@ -229,8 +231,8 @@ def _drawn(frame: DataFrame, keys: int) -> tuple[int, int]:
     # One task reads, and stops after the limit.
     first = frame.select(*names).coalesce(1).limit(LOOKED_AT)
     per_key = first.groupBy(*names).count()
-    found = per_key.agg(F.sum("count"), F.count("count")).collect()[0]
-    return int(found[0] or 0), int(found[1])
+    totals = per_key.agg(F.sum("count"), F.count("count")).collect()[0]
+    return int(totals[0] or 0), int(totals[1])
 
 
 def expected_groups(rows: int, drawn: int, distinct: int) -> int:
@@ -242,12 +244,12 @@ def expected_groups(rows: int, drawn: int, distinct: int) -> int:
     if not drawn:
         return 0
 
-    def met(keys: float, n: int) -> float:
+    def distinct_in(keys: float, n: int) -> float:
         return -keys * math.expm1(-n / keys)
 
     # With more keys than the upper bound, the sample would contain no repetition.
     low, high = float(distinct), float(max(distinct, 1)) * drawn
     for _ in range(64):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if met(middle, drawn) < distinct else (low, middle)
-    return round(met(high, rows))
+        low, high = (middle, high) if distinct_in(middle, drawn) < distinct else (low, middle)
+    return round(distinct_in(high, rows))

@@ -67,9 +67,9 @@ def _unweighed(conf: RuntimeConfig, rows: int) -> Iterator[None]:
     To cut by bytes too, Spark sums the sizes of all columns after every row. This takes longer than
     the rest of the transfer.
     """
-    chosen = {ARROW_ROWS: str(rows), _ARROW_BYTES: _NO_LIMIT}
-    before = {name: conf.get(name) for name in chosen}
-    _put(conf, chosen)
+    settings = {ARROW_ROWS: str(rows), _ARROW_BYTES: _NO_LIMIT}
+    before = {name: conf.get(name) for name in settings}
+    _put(conf, settings)
     try:
         yield
     finally:

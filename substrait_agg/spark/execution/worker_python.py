@@ -42,20 +42,20 @@ def check_worker_python(spark: SparkSession) -> None:
         raise python_differs(
             f"{error.message}: they run {worker}, but this process runs {sys.executable}"
         ) from error
-    found = json.loads(answer)["version"]
-    if found != _minor():
+    version = json.loads(answer)["version"]
+    if version != _minor():
         raise python_differs(
-            f"the Python workers of Spark run {worker}, Python {found}, but this process runs {sys.executable}, Python {_minor()}"
+            f"the Python workers of Spark run {worker}, Python {version}, but this process runs {sys.executable}, Python {_minor()}"
         )
 
 
 def is_this_python(command: str) -> bool:
     """Return whether a command starts the Python of this process, with the same packages."""
-    found = shutil.which(command)
-    if found is None:
+    path = shutil.which(command)
+    if path is None:
         return False
     # The folder of the link identifies a virtual environment: all links resolve to the same Python.
-    here, there = Path(sys.executable), Path(found)
+    here, there = Path(sys.executable), Path(path)
     return here.parent == there.parent and here.resolve() == there.resolve()
 
 

@@ -163,11 +163,11 @@ class SparkExecutor:
                 frames.append(branch.prepared)
         written = {name: size for files in self._written.values() for name, size in files.items()}
         sizes = [part.size(written) for part in parts]
-        known = [size for size in sizes if size is not None]
-        if not parts or len(known) < len(parts):
+        arrow_sizes = [size for size in sizes if size is not None]
+        if not parts or len(arrow_sizes) < len(parts):
             return None
         frame = union_all(frames) if frames else None
-        size = sum(known) + (0 if frame is None else size_of(frame))
+        size = sum(arrow_sizes) + (0 if frame is None else size_of(frame))
         needs_job = frame is not None or any(part.needs_job for part in parts)
 
         def read() -> list[pa.RecordBatch] | None:

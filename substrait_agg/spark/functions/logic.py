@@ -29,15 +29,17 @@ def _fold(operator: str) -> Builder:
     return build
 
 
-def _truth(wanted: bool | None, negated: bool) -> Builder:
+def _truth(expected: bool | None, negated: bool) -> Builder:
     """Return a test whether a boolean is true, false or unknown (None); the result is never null.
 
     `negated` inverts the test.
     """
 
     def build(a: Arguments) -> Column:
-        found = a[0].isNull() if wanted is None else F.coalesce(a[0] == F.lit(wanted), F.lit(False))
-        return ~found if negated else found
+        matches = (
+            a[0].isNull() if expected is None else F.coalesce(a[0] == F.lit(expected), F.lit(False))
+        )
+        return ~matches if negated else matches
 
     return build
 
@@ -48,8 +50,8 @@ def _extreme(name: str, *, skip_nulls: bool) -> Builder:
     def build(a: Arguments) -> Column:
         if len(a) == 1:
             return a[0]
-        found = pick(*a.columns)
-        return found if skip_nulls else F.when(~any_null(a.columns), found)
+        extreme = pick(*a.columns)
+        return extreme if skip_nulls else F.when(~any_null(a.columns), extreme)
 
     return build
 
@@ -79,12 +81,12 @@ LOGIC: dict[str, Builder] = {
     "between": lambda a: (a[0] >= a[1]) & (a[0] <= a[2]),
     "is_null": lambda a: a[0].isNull(),
     "is_not_null": lambda a: a[0].isNotNull(),
-    "is_true": _truth(wanted=True, negated=False),
-    "is_not_true": _truth(wanted=True, negated=True),
-    "is_false": _truth(wanted=False, negated=False),
-    "is_not_false": _truth(wanted=False, negated=True),
-    "is_unknown": _truth(wanted=None, negated=False),
-    "is_not_unknown": _truth(wanted=None, negated=True),
+    "is_true": _truth(expected=True, negated=False),
+    "is_not_true": _truth(expected=True, negated=True),
+    "is_false": _truth(expected=False, negated=False),
+    "is_not_false": _truth(expected=False, negated=True),
+    "is_unknown": _truth(expected=None, negated=False),
+    "is_not_unknown": _truth(expected=None, negated=True),
     "is_nan": _is_nan,
     "is_finite": _is_finite,
     "is_infinite": _is_infinite,

@@ -131,10 +131,10 @@ def _logb(a: Arguments) -> Column:
     exact = F.when(F.pow(base, whole) == x, whole).otherwise(quotient)
     infinity = constant_double("Infinity")
     # The test by a power only applies to finite quotients, not to those of infinite arguments.
-    found = F.when(F.abs(quotient) < infinity, exact).otherwise(quotient)
+    finite = F.when(F.abs(quotient) < infinity, exact).otherwise(quotient)
     outside = (x < 0) | (base <= 0) | (base == 1.0)
     at_zero = _at_zero(a, "logb")
-    result = F.when(x == 0, at_zero).otherwise(found)
+    result = F.when(x == 0, at_zero).otherwise(finite)
     nan = F.isnan(x) | F.isnan(base)
     what = "logb of a number outside its domain is not defined"
     answer = F.when(nan, constant_double("NaN")).otherwise(_outside(a, outside, result, what))
@@ -155,9 +155,9 @@ def _asinh(x: Column) -> Column:
     size = F.abs(x)
     square = size * size
     near = F.log1p(size + square / (F.sqrt(square + 1.0) + 1.0))
-    found = F.when(size > _HUGE, F.log(size) + _LN2).otherwise(near)
+    positive = F.when(size > _HUGE, F.log(size) + _LN2).otherwise(near)
     # Zero keeps its sign.
-    return F.when(x == 0, x).when(x < 0, -found).otherwise(found)
+    return F.when(x == 0, x).when(x < 0, -positive).otherwise(positive)
 
 
 def _acosh(x: Column) -> Column:
@@ -331,8 +331,8 @@ def _factorial(a: Arguments) -> Column:
     large = failure("OVERFLOW", f"the factorial of a number above {most}").cast(_WHOLE)
     n = a[0].cast(_WHOLE)
     values = F.array(*(F.lit(str(factorial(i))).cast(_WHOLE) for i in range(most + 1)))
-    found = F.when(n < _number(0), error).when(n > _number(most), large)
-    return found.otherwise(F.get(values, n.cast("int")))
+    result = F.when(n < _number(0), error).when(n > _number(most), large)
+    return result.otherwise(F.get(values, n.cast("int")))
 
 
 def _shift(name: str, *, unsigned: bool = False) -> Builder:

@@ -76,7 +76,7 @@ def failure(code: str, text: str) -> Column:
 
 def any_null(columns: tuple[Column, ...]) -> Column:
     """Return whether any of the columns is null."""
-    found = columns[0].isNull()
+    result = columns[0].isNull()
     for column in columns[1:]:
-        found = found | column.isNull()
-    return found
+        result = result | column.isNull()
+    return result

@@ -30,16 +30,16 @@ def pattern(a: Arguments, ordinal: int = 1) -> Column:
     ``\w``, ``\d``, ``\b`` and ``\s`` follow Unicode, as in ICU. Constant patterns are checked with
     the plan. Any other pattern that ICU and Java interpret differently fails the batch.
     """
-    chosen = "".join(f for (name, value), f in _FLAGS.items() if a.option(name) == value)
+    flags = "".join(f for (name, value), f in _FLAGS.items() if a.option(name) == value)
     if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
         # The flag U alone would ignore the case of all letters.
-        chosen += "-u"
+        flags += "-u"
     text = a[ordinal]
     if not isinstance(a.call.arguments[ordinal], Constant):
         what = "a regular expression has different meanings in ICU and Java"
         fault = failure("DOMAIN_ERROR", what).cast("string")
         text = F.when(F.rlike(text, F.lit(ANY_DIFFERENCE)), fault).otherwise(text)
-    return F.concat(F.lit(f"(?U{chosen}){_AT_CHARACTER}(?:"), text, F.lit(")"))
+    return F.concat(F.lit(f"(?U{flags}){_AT_CHARACTER}(?:"), text, F.lit(")"))
 
 
 def quoted(column: Column) -> Column:
@@ -84,9 +84,9 @@ def _match_substring(a: Arguments) -> Column:
     # The declared type is not nullable, so the result is empty if nothing matches.
     if len(a) == 2:
         return F.call_function("regexp_extract", a[0], pattern(a), F.lit(0))
-    found = F.coalesce(F.get(_all_matches(a, a[4].cast("int")), _nth(a[3])), F.lit(""))
-    given = a[0].isNotNull() & a[1].isNotNull() & a[2].isNotNull() & a[4].isNotNull()
-    return F.when(given & a[3].isNotNull(), found)
+    match = F.coalesce(F.get(_all_matches(a, a[4].cast("int")), _nth(a[3])), F.lit(""))
+    has_arguments = a[0].isNotNull() & a[1].isNotNull() & a[2].isNotNull() & a[4].isNotNull()
+    return F.when(has_arguments & a[3].isNotNull(), match)
 
 
 def _nth(occurrence: Column) -> Column:
@@ -99,7 +99,7 @@ def _count(a: Arguments) -> Column:
     return F.regexp_count(_rest(a, 2), pattern(a))
 
 
-def _segments(text: Column, wanted: Column, inside: Column) -> Column:
+def _segments(text: Column, expression: Column, inside: Column) -> Column:
     """Return an array that alternates between the text outside of matches and each replaced match.
 
     Spark does not return the positions of matches. The function therefore surrounds each match with
@@ -107,7 +107,7 @@ def _segments(text: Column, wanted: Column, inside: Column) -> Column:
 
     Args:
         text: the text.
-        wanted: the pattern.
+        expression: the pattern.
         inside: the Java replacement of each match.
     """
     marks = F.array(*map(F.lit, _MARKS))
@@ -116,7 +116,7 @@ def _segments(text: Column, wanted: Column, inside: Column) -> Column:
     mark = F.when(text.isNotNull() & inside.isNotNull(), F.coalesce(F.get(free, F.lit(0)), error))
 
     def cut(m: Column) -> Column:
-        return F.split(F.regexp_replace(text, wanted, F.concat(m, inside, m)), m, -1)
+        return F.split(F.regexp_replace(text, expression, F.concat(m, inside, m)), m, -1)
 
     return let(mark, cut)
 
@@ -129,11 +129,11 @@ def _strpos(a: Arguments) -> Column:
         # The segments alternate: text, match, text, match, ..., text.
         before = F.slice(s, F.lit(1), nth.cast("int") * 2 + 1)
         length = F.aggregate(before, F.lit(0), lambda n, part: n + F.char_length(part))
-        found = (nth >= 0) & (nth.cast("bigint") < F.call_function("div", F.size(s), F.lit(2)))
-        return F.when(found, length + _position(a[2])).otherwise(F.lit(0))
+        exists = (nth >= 0) & (nth.cast("bigint") < F.call_function("div", F.size(s), F.lit(2)))
+        return F.when(exists, length + _position(a[2])).otherwise(F.lit(0))
 
-    given = text.isNotNull() & a[1].isNotNull() & a[3].isNotNull()
-    return F.when(given, let(segments, place))
+    has_arguments = text.isNotNull() & a[1].isNotNull() & a[3].isNotNull()
+    return F.when(has_arguments, let(segments, place))
 
 
 def _replacement(a: Arguments) -> Column:
@@ -167,8 +167,8 @@ def _one_replaced(a: Arguments, text: Column, occurrence: Column) -> Column:
         )
         return F.when(nth >= 0, F.array_join(parts, "")).otherwise(text)
 
-    given = occurrence.isNotNull() & text.isNotNull() & a[2].isNotNull()
-    return F.when(given, let(replaced, joined))
+    has_arguments = occurrence.isNotNull() & text.isNotNull() & a[2].isNotNull()
+    return F.when(has_arguments, let(replaced, joined))
 
 
 REGEX: dict[str, Builder] = {

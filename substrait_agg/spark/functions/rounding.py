@@ -117,12 +117,12 @@ def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
 
     def body(v: Column) -> Column:
         drop = -v["digits"] - v["exponent"]
-        found = F.concat(
+        digits_text = F.concat(
             _rounded(v["number"], drop, mode).cast("string"),
             F.lit("E"),
             v["exponent"].cast("string"),
         )
-        return F.when(drop <= 0, v["x"]).otherwise(found.cast(type_))
+        return F.when(drop <= 0, v["x"]).otherwise(digits_text.cast(type_))
 
     parts = F.struct(
         x.alias("x"),
@@ -159,5 +159,5 @@ def rounded(a: Arguments) -> Column:
         return _float(a[0], digits, mode, kind)
     scale = a.type(0).params[1]
     unscaled = F.replace(a[0].cast("string"), F.lit("."), F.lit("")).cast(_WHOLE)
-    found = _rounded(unscaled, F.lit(scale) - digits, mode)
-    return decimals.scaled(found, scale)
+    result = _rounded(unscaled, F.lit(scale) - digits, mode)
+    return decimals.scaled(result, scale)

@@ -36,11 +36,11 @@ def _index_in(a: Arguments) -> Column:
     NaN equals NaN, unless the option NAN_EQUALITY is NAN_IS_NOT_NAN; -0.0 equals 0.0.
     """
     place = F.array_position(a[1], a[0])
-    found = F.when(place > 0, place - 1)
+    index = F.when(place > 0, place - 1)
     floats = a.type(0).kind in ("fp32", "fp64")
     if floats and a.option("NAN_EQUALITY") == "NAN_IS_NOT_NAN":
-        return F.when(~F.isnan(a[0]), found)
-    return found
+        return F.when(~F.isnan(a[0]), index)
+    return index
 
 
 LISTS: dict[str, Builder] = {
@@ -71,16 +71,16 @@ def _substring(a: Arguments) -> Column:
         return F.substr(a[0], _count(start), _count(length))
     first = F.greatest(start, F.lit(1))
     # Positions before the first character count towards the length, if there is a length.
-    kept = _left_over(start, length) if len(a) > 2 else length
-    found = F.substr(a[0], _count(first), _count(kept))
-    return F.when(start.isNotNull() & length.isNotNull(), found)
+    remaining = _left_over(start, length) if len(a) > 2 else length
+    part = F.substr(a[0], _count(first), _count(remaining))
+    return F.when(start.isNotNull() & length.isNotNull(), part)
 
 
 def _left_over(start: Column, length: Column) -> Column:
     """Return the part of a length that begins at the first character, without overflows."""
-    asked = F.greatest(length, F.lit(0))
-    used = F.greatest(asked + F.least(start, F.lit(0)), F.lit(1)) - F.lit(1)
-    return F.when(start >= 1, asked).otherwise(used)
+    positive_length = F.greatest(length, F.lit(0))
+    used = F.greatest(positive_length + F.least(start, F.lit(0)), F.lit(1)) - F.lit(1)
+    return F.when(start >= 1, positive_length).otherwise(used)
 
 
 def _part(a: Arguments, *, left: bool) -> Column:
@@ -155,8 +155,8 @@ def _count_substring(a: Arguments) -> Column:
     """
     text, part = _comparable(a)
     rest = F.replace(text, part, F.lit(""))
-    taken = F.octet_length(text) - F.octet_length(rest)
-    count = F.call_function("div", taken, F.greatest(F.octet_length(part), F.lit(1)))
+    removed_bytes = F.octet_length(text) - F.octet_length(rest)
+    count = F.call_function("div", removed_bytes, F.greatest(F.octet_length(part), F.lit(1)))
     return F.when(F.octet_length(part) == 0, F.char_length(text) + 1).otherwise(count)
 
 
@@ -183,16 +183,16 @@ def _like(a: Arguments) -> Column:
     ignore = a.call.function == "ilike" or a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE"
     match = F.ilike if ignore else F.like
     if len(a) == 2:
-        text, wanted = (a[0], a[1]) if ignore else _comparable(a)
-        return match(text, wanted, F.lit(NO_ESCAPE))
+        text, like_pattern = (a[0], a[1]) if ignore else _comparable(a)
+        return match(text, like_pattern, F.lit(NO_ESCAPE))
     escape = str(a.constant(2))
-    wanted = _escaped_fully(a[1], escape)
+    like_pattern = _escaped_fully(a[1], escape)
     if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
         # The escape character may be a letter, so another one replaces it before the case changes.
-        pairs = F.regexp_replace(wanted, f"(?s)\\x{{{ord(escape):x}}}(.)", NO_ESCAPE + "$1")
+        pairs = F.regexp_replace(like_pattern, f"(?s)\\x{{{ord(escape):x}}}(.)", NO_ESCAPE + "$1")
         plain = F.call_function("replace", pairs, F.lit(NO_ESCAPE + escape), F.lit(escape))
         return match(ascii_lower(a[0]), ascii_lower(plain), F.lit(NO_ESCAPE))
-    return match(a[0], wanted, F.lit(escape))
+    return match(a[0], like_pattern, F.lit(escape))
 
 
 def _escaped_fully(pattern: Column, escape: str) -> Column:
@@ -224,11 +224,11 @@ def _strpos(a: Arguments) -> Column:
         text, part = _comparable(a)
         return F.call_function("position", part, text)
     # Lower case can change the number of characters, so count the original ones before the match.
-    wanted = any_case(a[1])
+    expression = any_case(a[1])
     before = F.call_function(
-        "regexp_extract", a[0], F.concat(F.lit("(?s)^(.*?)"), wanted), F.lit(1)
+        "regexp_extract", a[0], F.concat(F.lit("(?s)^(.*?)"), expression), F.lit(1)
     )
-    return F.when(F.rlike(a[0], wanted), F.char_length(before) + 1).otherwise(
+    return F.when(F.rlike(a[0], expression), F.char_length(before) + 1).otherwise(
         F.when(a[0].isNotNull() & a[1].isNotNull(), F.lit(0))
     )
 
@@ -236,8 +236,8 @@ def _strpos(a: Arguments) -> Column:
 def _replace(a: Arguments) -> Column:
     if a.option("CASE_SENSITIVITY", "CASE_SENSITIVE") == "CASE_SENSITIVE":
         return F.call_function("replace", *a.columns)
-    wanted = any_case(a[1], ascii_only=a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII")
-    replaced = F.regexp_replace(a[0], wanted, literal_replacement(a[2]))
+    expression = any_case(a[1], ascii_only=a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII")
+    replaced = F.regexp_replace(a[0], expression, literal_replacement(a[2]))
     # An empty search text replaces nothing.
     return F.when(F.octet_length(a[1]) == 0, F.when(a[2].isNotNull(), a[0])).otherwise(replaced)
 

@@ -149,8 +149,8 @@ def _extract(a: Arguments) -> Column:
         if component == "TIMEZONE_OFFSET":
             return offset_seconds(point, zone)
         point = local_time(point, zone)
-    found = COMPONENTS[component](_whole_day(component, point, type_))
-    return found - 1 if from_zero and component in COUNTED else found
+    value = COMPONENTS[component](_whole_day(component, point, type_))
+    return value - 1 if from_zero and component in COUNTED else value
 
 
 def _unix_time(point: Column, type_: Type) -> Column:

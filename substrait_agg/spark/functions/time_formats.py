@@ -139,8 +139,8 @@ def _strftime(a: Arguments) -> Column:
 class _Fields:
     """The fields that a format reads from a text; each is null if the text is null."""
 
-    def __init__(self, text: Column, found: tuple[Piece, ...]) -> None:
-        self.wanted, self.groups = pattern(found)
+    def __init__(self, text: Column, format_pieces: tuple[Piece, ...]) -> None:
+        self.wanted, self.groups = pattern(format_pieces)
         what = "a text does not have the format of a strptime function"
         error = failure("DOMAIN_ERROR", what).cast("string")
         self.text = F.when(~F.rlike(text, F.lit(self.wanted)), error).otherwise(text)

@@ -92,8 +92,8 @@ def _rounded(a: Arguments, origin: Column, multiple: Column, words: tuple[str, s
     if a.type(0).kind == "precision_time":
         start = F.call_function("time_to_micros", origin)
         now = F.call_function("time_to_micros", x)
-        found = _by_length(now, start, count.cast("decimal(30,0)") * _MICROS[unit], rounding)
-        return F.call_function("time_from_micros", found)
+        micros = _by_length(now, start, count.cast("decimal(30,0)") * _MICROS[unit], rounding)
+        return F.call_function("time_from_micros", micros)
     x, origin = x.cast("timestamp_ntz"), origin.cast("timestamp_ntz")
     if unit in _MONTHS:
         return _by_months(x, origin, count * _MONTHS[unit], rounding)

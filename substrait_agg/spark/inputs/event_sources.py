@@ -50,24 +50,24 @@ class EventSource:
         return f"{'.'.join(self.table)}.{self.column}{by}"
 
 
-def event_sources(plan: BoundViews, given: Mapping[str, str]) -> tuple[EventSource, ...]:
+def event_sources(plan: BoundViews, texts: Mapping[str, str]) -> tuple[EventSource, ...]:
     """Return the sources with a watermark.
 
     Args:
         plan: the views of the run.
-        given: ``TABLE.COLUMN`` -> rule, both as users write them.
+        texts: ``TABLE.COLUMN`` -> rule, both as users write them.
 
     Raises:
         UsageError: OPTION_INVALID, WATERMARK_COLUMN.
     """
     tables = _schemas(plan.reads)
-    found: dict[Table, EventSource] = {}
-    for name, text in given.items():
+    by_table: dict[Table, EventSource] = {}
+    for name, text in texts.items():
         source = _event_source(name, parse_rule(text), tables)
-        if source.table in found:
+        if source.table in by_table:
             raise _refused(f"the table {'.'.join(source.table)} has two watermarks", "give it one")
-        found[source.table] = source
-    return tuple(sorted(found.values(), key=lambda s: s.table))
+        by_table[source.table] = source
+    return tuple(sorted(by_table.values(), key=lambda s: s.table))
 
 
 def _event_source(
@@ -75,12 +75,12 @@ def _event_source(
 ) -> EventSource:
     table, column = _split(name, tables)
     columns = tables[table]
-    for wanted in (column, *([rule.by] if rule.by else [])):
-        if wanted not in columns:
-            known = ", ".join(columns)
+    for name_ in (column, *([rule.by] if rule.by else [])):
+        if name_ not in columns:
+            known_columns = ", ".join(columns)
             raise _refused(
-                f"{name}: the table {'.'.join(table)} has no column {wanted} in the plan",
-                f"name one of its columns: {known}",
+                f"{name}: the table {'.'.join(table)} has no column {name_} in the plan",
+                f"name one of its columns: {known_columns}",
             )
     if columns[column].kind not in EVENT_TYPES:
         raise _refused(
@@ -98,19 +98,19 @@ def _split(name: str, tables: Mapping[Table, Mapping[str, Type]]) -> tuple[Table
         table = find_table(name[:place], tables)
         if table is not None:
             return table, name[place + 1 :]
-    known = ", ".join(".".join(t) for t in tables) or "no table"
+    known_tables = ", ".join(".".join(t) for t in tables) or "no table"
     raise _refused(
         f"{name!r} is not a column of a table that the plan reads",
-        f"write TABLE.COLUMN; tables: {known}",
+        f"write TABLE.COLUMN; tables: {known_tables}",
     )
 
 
 def _schemas(reads: Iterable[BoundRead]) -> dict[Table, dict[str, Type]]:
     """Return the columns of every table that is read."""
-    found: dict[Table, dict[str, Type]] = {}
+    by_table: dict[Table, dict[str, Type]] = {}
     for read in reads:
-        found.setdefault(read.table, {}).update(zip(read.names, read.types, strict=True))
-    return found
+        by_table.setdefault(read.table, {}).update(zip(read.names, read.types, strict=True))
+    return by_table
 
 
 def _refused(message: str, help: str) -> UsageError:

@@ -81,8 +81,8 @@ class EventState:
         rules, watermark, sources = self.options.rules, self.watermark, self.sources
         if rules:
             before = sources or (None,) * len(rules)
-            given = heard or (EventTimeStats(),) * len(rules)
-            sources = tuple(moved(*each, now) for each in zip(rules, before, given, strict=True))
+            stats = heard or (EventTimeStats(),) * len(rules)
+            sources = tuple(moved(*each, now) for each in zip(rules, before, stats, strict=True))
             watermark = watermark_of(rules, sources, watermark, now)
         advanced = replace(self, watermark=watermark, sources=sources)
         return replace(advanced, idle=advanced._idle(now))

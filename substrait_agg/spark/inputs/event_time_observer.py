@@ -63,8 +63,8 @@ class EventTimeObserver:
 
     def observed(self) -> tuple[EventTimeStats, ...]:
         """Return the event times of each source with a watermark, after the rows have been read."""
-        found = self._observation()
-        return tuple(self._stats(event, i, found) for i, event in enumerate(self._events))
+        values = self._observation()
+        return tuple(self._stats(event, i, values) for i, event in enumerate(self._events))
 
     def _observation(self) -> Mapping[str, int]:
         if not self._metrics:
@@ -75,12 +75,12 @@ class EventTimeObserver:
             # Spark records no observation if it finds that a filter drops all rows.
             return self._plain.agg(*self._metrics).collect()[0].asDict()
 
-    def _stats(self, event: EventSource, i: int, found: Mapping[str, int]) -> EventTimeStats:
-        if not found.get(f"rows{i}"):
+    def _stats(self, event: EventSource, i: int, values: Mapping[str, int]) -> EventTimeStats:
+        if not values.get(f"rows{i}"):
             return EventTimeStats()
         latest = () if event.rule.percent is None else self._last_times(event)
         partitions = self._partitions(event) if event.rule.by else None
-        return EventTimeStats(found[f"rows{i}"], found[f"greatest{i}"], latest, partitions)
+        return EventTimeStats(values[f"rows{i}"], values[f"greatest{i}"], latest, partitions)
 
     def _last_times(self, event: EventSource) -> tuple[int, ...]:
         times = self._plain.select(
@@ -92,5 +92,7 @@ class EventTimeObserver:
     def _partitions(self, event: EventSource) -> dict[str, int]:
         by = F.coalesce(self._column(event, event.rule.by).cast("string"), F.lit(""))
         times = self._plain.select(self._time(event).alias(_TIME), by.alias(_BY))
-        known = times.where(F.col(_TIME).isNotNull()).groupBy(_BY)
-        return {row[_BY]: row[_TIME] for row in known.agg(F.max(_TIME).alias(_TIME)).collect()}
+        rows_with_time = times.where(F.col(_TIME).isNotNull()).groupBy(_BY)
+        return {
+            row[_BY]: row[_TIME] for row in rows_with_time.agg(F.max(_TIME).alias(_TIME)).collect()
+        }

@@ -341,19 +341,19 @@ class Inputs:
         opened = self._whole.get(origin.table, origin)
         names = opened.names
         places = range(len(names)) if opened is origin else map(names.index, origin.names)
-        chosen = [F.col(column_name(p)).alias(column_name(i)) for i, p in enumerate(places)]
+        columns = [F.col(column_name(p)).alias(column_name(i)) for i, p in enumerate(places)]
         fields = 0 if origin.upsert is None else origin.upsert.extra
-        chosen += [
+        columns += [
             F.col(column_name(len(names) + i)).alias(column_name(len(origin.names) + i))
             for i in range(fields)
         ]
         if self._source(opened).weight != "append_only":
-            chosen.append(F.col(WEIGHT))
+            columns.append(F.col(WEIGHT))
         event = self._events.get(origin.table)
         if event is not None:
             time = F.col(column_name(names.index(event.column)))
-            chosen.append(micros(time, event.type).alias(TIME))
-        return frame.select(*chosen)
+            columns.append(micros(time, event.type).alias(TIME))
+        return frame.select(*columns)
 
 
 def whole_origins(

@@ -41,10 +41,12 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
         if isinstance(step, FilterStep):
             frame = frame.where(to_column(step.condition, columns))
         else:
-            chosen = [
+            step_columns = [
                 to_column(e, columns).alias(column_name(i)) for i, e in enumerate(step.expressions)
             ]
-            frame = frame.select(*chosen, *(F.col(t) for t in TRAVELLING if t in frame.columns))
+            frame = frame.select(
+                *step_columns, *(F.col(t) for t in TRAVELLING if t in frame.columns)
+            )
     return frame
 
 
@@ -86,11 +88,11 @@ def prepare(
     weights = []
     if node.weight != "append_only":
         weights = _weight(frame) or [F.lit(1).cast("bigint").alias(WEIGHT)]
-    chosen = [*keys, *arguments, *weights, *([_time(frame)] if node.timed else [])]
+    prepared = [*keys, *arguments, *weights, *([_time(frame)] if node.timed else [])]
     if len(node.inputs) > 1:
-        chosen.append(F.lit(port).cast("tinyint").alias(PORT))
+        prepared.append(F.lit(port).cast("tinyint").alias(PORT))
     # A frame needs at least one column to keep its rows; count(*) alone reads no column.
-    return frame.select(*(chosen or [F.lit(True).alias("x")]))
+    return frame.select(*(prepared or [F.lit(True).alias("x")]))
 
 
 def _keys(node: Node, into: Port, columns: Sequence[Column], still: WindowFilters) -> list[Column]:

@@ -86,8 +86,8 @@ class StreamBatch:
         of_files: bool,
     ) -> None:
         self._stream, self._sources, self._of_files = frame, sources, of_files
-        known = len(planned) == len(sources)
-        self._planned = dict(zip(sources, planned, strict=True)) if known else {}
+        all_planned = len(planned) == len(sources)
+        self._planned = dict(zip(sources, planned, strict=True)) if all_planned else {}
         if of_files and not all(source.empty or source.files for source in self._planned.values()):
             self._planned = {}
         if of_files and not self._planned:
@@ -113,7 +113,7 @@ class StreamBatch:
         """Return the files of all tables that have rows; None if Spark has to read the batch."""
         if not self._planned:
             return None
-        found = {}
+        files = {}
         for origin, planned in self._planned.items():
             reader = self._sources[origin].reader
             if planned.empty:
@@ -121,8 +121,8 @@ class StreamBatch:
             opened = reader.open(planned.files) if reader and planned.files else None
             if opened is None:
                 return None
-            found[origin] = opened
-        return found
+            files[origin] = opened
+        return files
 
     @property
     def rows_without_spark(self) -> tuple[int, ...]:

@@ -68,11 +68,11 @@ def check_logs(store: Checkpoint) -> None:
             load(store.spark, log)
         return
     query = store.identity if last is None or last.query is None else last.query
-    found = query_id(folder)
+    id_in_logs = query_id(folder)
     begun = last is not None and last.query is not None
-    if found is None and (begun or any(filesystem().names(folder / "offsets"))):
+    if id_in_logs is None and (begun or any(filesystem().names(folder / "offsets"))):
         raise _lost(store, "are missing")
-    if found not in (None, query):
+    if id_in_logs not in (None, query):
         raise _lost(store, "belong to another query")
     check_recorded_logs(folder, () if last is None else last.logs)
 

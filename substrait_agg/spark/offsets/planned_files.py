@@ -98,9 +98,11 @@ def all_files(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
         ]
     except (OSError, ValueError, KeyError):
         return ()
-    known = [part for part in files if part is not None]
+    planned = [part for part in files if part is not None]
     return (
-        tuple(PlannedSource(not part, part) for part in known) if len(known) == len(files) else ()
+        tuple(PlannedSource(not part, part) for part in planned)
+        if len(planned) == len(files)
+        else ()
     )
 
 

@@ -26,8 +26,8 @@ def conflict_behind(store: Checkpoint, version: int, error: BaseException) -> Co
     None if no other run has committed, or if the error already says so.
     """
     # After COMMIT_UNKNOWN the version may exist and be our own.
-    known = isinstance(error, CommitConflict) or getattr(error, "code", "") == "COMMIT_UNKNOWN"
-    return None if known else store.conflict(version)
+    is_final = isinstance(error, CommitConflict) or getattr(error, "code", "") == "COMMIT_UNKNOWN"
+    return None if is_final else store.conflict(version)
 
 
 C = TypeVar("C", bound=Contender)

@@ -44,14 +44,14 @@ from substrait_agg.state.tree import tree_of
 
 
 def evolutions(
-    store: Checkpoint, wanted: PlanDocument, found: Evolution | None, view: str = ""
+    store: Checkpoint, document: PlanDocument, evolution: Evolution | None, view: str = ""
 ) -> list[PlanChange]:
     """Return the versions with which another plan of a view began, and the one about to be made.
 
     Args:
         store: the checkpoint.
-        wanted: the document of the new plan.
-        found: how the checkpoint evolves; None if it does not.
+        document: the document of the new plan.
+        evolution: how the checkpoint evolves; None if it does not.
         view: name of the view.
 
     Raises:
@@ -60,25 +60,31 @@ def evolutions(
     there = store.document() if store.exists() else None
     if there is None or there.view_schema(view) is None:
         return []
-    known = View(store, view).evolutions()
-    last = store.newest_snapshot() if found is not None else None
-    if last is not None and found is not None and not _unchanged(view, there, wanted, found):
-        known.append(PlanChange.of(last.version + 1, there, wanted, view))
-    return known
+    changes = View(store, view).evolutions()
+    last = store.newest_snapshot() if evolution is not None else None
+    if (
+        last is not None
+        and evolution is not None
+        and not _unchanged(view, there, document, evolution)
+    ):
+        changes.append(PlanChange.of(last.version + 1, there, document, view))
+    return changes
 
 
-def _unchanged(view: str, there: PlanDocument, wanted: PlanDocument, found: Evolution) -> bool:
+def _unchanged(
+    view: str, there: PlanDocument, document: PlanDocument, evolution: Evolution
+) -> bool:
     """Return whether a named view goes on as it is: the same columns of the same state."""
-    before, now = there.view_schema(view), wanted.view_schema(view)
+    before, now = there.view_schema(view), document.view_schema(view)
     if not view or before is None or now is None:
         return False
-    migration = found.operators[now.operator]
+    migration = evolution.operators[now.operator]
     same = migration is not None and migration.same and migration.operator == before.operator
     return same and replace(before, operator=now.operator, positions=now.positions) == now
 
 
 def evolve_to(
-    wanted: PlanDocument,
+    document: PlanDocument,
     executor: Executor[Rows],
     flow: Flow,
     store: Checkpoint,
@@ -90,7 +96,7 @@ def evolve_to(
     """Evolve a checkpoint to another plan, if its current plan differs.
 
     Args:
-        wanted: the document of the new plan.
+        document: the document of the new plan.
         executor: computes the operators; one that has not computed a batch of the old plan.
         flow: the new plan.
         store: a checkpoint that this run has claimed.
@@ -107,11 +113,13 @@ def evolve_to(
         CommitConflict: another run committed this version.
     """
     # The order matters: if another version is published in between, this one cannot be published.
-    last, found = store.newest_snapshot(), store.check(wanted, evolve=True)
-    if found is None or last is None:
+    last, evolution = store.newest_snapshot(), store.check(document, evolve=True)
+    if evolution is None or last is None:
         return None
-    store.add(wanted)
-    evolving = _Evolution(executor, flow, store, store.document(), wanted, found, last, partitions)
+    store.add(document)
+    evolving = _Evolution(
+        executor, flow, store, store.document(), document, evolution, last, partitions
+    )
     try:
         with writing(store.folder, f"version {last.version + 1}"):
             evolving.run()
@@ -135,13 +143,13 @@ class _Evolution(Generic[Rows]):
         flow: Flow,
         store: Checkpoint,
         there: PlanDocument,
-        wanted: PlanDocument,
-        found: Evolution,
+        document: PlanDocument,
+        evolution: Evolution,
         last: Snapshot,
         partitions: int,
     ) -> None:
         self._executor, self._flow, self._store = executor, flow, store
-        self._found, self._last = found, last
+        self._found, self._last = evolution, last
         self._partitions = partitions
         self._version = last.version + 1
         self._states: list[OperatorState] = []
@@ -149,7 +157,7 @@ class _Evolution(Generic[Rows]):
         self._new = {
             view.name: view
             for view in flow.views
-            if not _unchanged(view.name, there, wanted, found)
+            if not _unchanged(view.name, there, document, evolution)
         }
         self._retracted = [view for view in there.view_schemas if view.name in self._new]
         self._retractions: dict[str, list[ChangeFile]] = {}
@@ -157,8 +165,8 @@ class _Evolution(Generic[Rows]):
     @property
     def served(self) -> Iterator[str]:
         """Return the change files between operators, which are no longer needed."""
-        kept = {view.operator for view in self._new.values()}
-        between = (files for o, files in enumerate(self._given) if o not in kept)
+        operators_of_views = {view.operator for view in self._new.values()}
+        between = (files for o, files in enumerate(self._given) if o not in operators_of_views)
         return (file.name for files in between for file in files)
 
     def run(self) -> None:

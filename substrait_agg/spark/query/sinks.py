@@ -94,13 +94,13 @@ class SparkWriter(SparkSink):
             _save(writer.format(target.format), target)
 
     def _options(self, version: int) -> dict[str, str]:
-        given = dict(self._target.options)
+        options = dict(self._target.options)
         if self._target.format == DELTA:
             transaction = {"txnAppId": self._application, "txnVersion": str(version)}
-            return {**transaction, **given}
+            return {**transaction, **options}
         if self._target.format == KAFKA and self._target.location:
-            return {"topic": self._target.location, **given}
-        return given
+            return {"topic": self._target.location, **options}
+        return options
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
@@ -141,17 +141,17 @@ def check_writers(spark: SparkSession, outputs: Iterable[Any]) -> None:
     Raises:
         UsageError: OUTPUT_FORMAT_UNKNOWN, OPTION_CONFLICT.
     """
-    taken: set[str] = set()
+    positions: set[str] = set()
     for output in outputs:
         spec = parse_output(output) if isinstance(output, str) else output
         target = spec.target if isinstance(spec, OutputSpec) else None
         name = spec.name if isinstance(spec, SparkSink) else target.identity if target else ""
-        if name in taken:
+        if name in positions:
             message = f"two outputs have the name {name}"
             help = "give each SparkSink its own name, and each target once"
             raise UsageError("OPTION_CONFLICT", message, help=help, path="--output")
         if name:
-            taken.add(name)
+            positions.add(name)
         if target is not None and target.format != TABLE:
             _check_format(spark, target.format)
 

@@ -55,24 +55,24 @@ def with_contents(
     """
     static = {".".join(t): (t, s) for t, s in sources.items() if is_static(s)}
     before = {place.table: place for place in _recorded(store)} if static else {}
-    found: dict[str, InputPlace] = {}
+    by_table: dict[str, InputPlace] = {}
     rows: dict[InputPlace, tuple[SourceSpec | DataFrame, TableOrigin]] = {}
     origins = whole_origins(flow, {})
     for place in places:
         if place.table not in static:
             continue
         table, source = static[place.table]
-        given = source if isinstance(source, DataFrame) else as_spec(source)
-        if isinstance(given, SourceSpec) and given.is_files:
-            found[place.table] = files_content(given, place, before.get(place.table), spark)
+        spec = source if isinstance(source, DataFrame) else as_spec(source)
+        if isinstance(spec, SourceSpec) and spec.is_files:
+            by_table[place.table] = files_content(spec, place, before.get(place.table), spark)
         elif spark is not None and table in origins:
-            rows[place] = given, origins[table]
+            rows[place] = spec, origins[table]
     if spark is not None and rows:
         try:
-            found |= {place.table: place for place in rows_contents(spark, rows)}
+            by_table |= {place.table: place for place in rows_contents(spark, rows)}
         except SPARK_ERRORS as error:
             raise batch_failed(error) from safe_cause(error)
-    return tuple(found.get(place.table, place) for place in places)
+    return tuple(by_table.get(place.table, place) for place in places)
 
 
 def _recorded(store: Checkpoint) -> tuple[InputPlace, ...]:

@@ -57,11 +57,11 @@ def explained(
         if source is None or isinstance(source, DataFrame):
             continue
         try:
-            found = _find_in_file(spark, as_spec(source), origin, error.path)
+            refused = _find_in_file(spark, as_spec(source), origin, error.path)
         except Exception:  # noqa: BLE001, S112 - the first error is more important
             continue
-        if found is not None:
-            return found
+        if refused is not None:
+            return refused
     return error
 
 
@@ -110,7 +110,7 @@ def _find_in_file(
 
 
 def _opened(
-    spark: SparkSession, spec: SourceSpec, wanted: Mapping[str, Type], table: str, file: str
+    spark: SparkSession, spec: SourceSpec, columns: Mapping[str, Type], table: str, file: str
 ) -> _TextFile | None:
     place = look_up(spark, spec.location)
     # Spark's message contains the path as part of a URL.
@@ -118,20 +118,20 @@ def _opened(
     same = [f for f in place.files if _path(f) in paths] if place is not None else []
     if place is None or not same:
         return None
-    schema, extra = SCHEMAS[spec.format](spark, spec, place, wanted, table)
+    schema, extra = SCHEMAS[spec.format](spark, spec, place, columns, table)
     own = {k: v for k, v in {**dict(spec.options), **extra}.items() if k.lower() != "mode"}
     options = {**own, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     fields = [f for f in schema.fields if f.name != CORRUPT]
-    kept = st.StructType([*fields, st.StructField(CORRUPT, st.StringType())])
+    with_corrupt = st.StructType([*fields, st.StructField(CORRUPT, st.StringType())])
     path = escaped(same[0])
-    rows = spark.read.format(spec.format).options(**options).schema(kept).load(path)
-    known = {name.lower(): type_ for name, type_ in wanted.items()}
+    rows = spark.read.format(spec.format).options(**options).schema(with_corrupt).load(path)
+    types = {name.lower(): type_ for name, type_ in columns.items()}
     return _TextFile(
         same[0],
         path,
         rows.where(F.col(CORRUPT).isNotNull()),
         tuple(f.name for f in fields),
-        {f.name: known[f.name.lower()] for f in fields if f.name.lower() in known},
+        {f.name: types[f.name.lower()] for f in fields if f.name.lower() in types},
     )
 
 
@@ -141,8 +141,8 @@ def _line(spark: SparkSession, path: str, text: str) -> int | None:
     None for a row over several lines, and for a file that Spark reads in several partitions.
     """
     lines = spark.read.text(path).select(F.monotonically_increasing_id().alias("n"), "value")
-    found = lines.where(F.col("value") == text).agg(F.min("n").alias("n")).first()
-    number = None if found is None else found["n"]
+    first = lines.where(F.col("value") == text).agg(F.min("n").alias("n")).first()
+    number = None if first is None else first["n"]
     return None if number is None or number >= _ONE_PARTITION else int(number) + 1
 
 

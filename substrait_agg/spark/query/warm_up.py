@@ -54,8 +54,8 @@ def warm_workers(spark: SparkSession, tasks: int, size: int | None) -> None:
 def first_bytes(sources: Iterable[Source]) -> int | None:
     """Return the bytes of the files of the first batch, None if only a remote system knows them."""
     sizes = [_first_bytes(source) for source in sources]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    local_sizes = [size for size in sizes if size is not None]
+    return sum(local_sizes) if len(local_sizes) == len(sizes) else None
 
 
 def _first_bytes(source: Source) -> int | None:

@@ -114,5 +114,5 @@ def incomplete(missing: tuple[str, ...], where: str = "") -> UsageError:
 
 def missing_module(printed: str) -> str | None:
     """Return the module that a JVM did not find at its start, from its output; None if none."""
-    found = _NO_MODULE.search(printed)
-    return found[1] if found else None
+    match = _NO_MODULE.search(printed)
+    return match[1] if match else None

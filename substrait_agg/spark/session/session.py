@@ -174,27 +174,27 @@ def get_session(
 _CONNECT = "pyspark.sql.connect."
 
 
-def require_classic(given: Iterable[object] = ()) -> None:
+def require_classic(objects: Iterable[object] = ()) -> None:
     """Check that neither this process nor a given session or DataFrame uses Spark Connect.
 
     A run calls the JVM of the driver, which a client of Spark Connect does not have.
 
     Args:
-        given: sessions and DataFrames of the caller; other objects are ignored.
+        objects: sessions and DataFrames of the caller; other objects are ignored.
 
     Raises:
         UsageError: ``CONNECT_NOT_SUPPORTED``.
     """
-    clients = [type(one) for one in given if type(one).__module__.startswith(_CONNECT)]
+    clients = [type(one) for one in objects if type(one).__module__.startswith(_CONNECT)]
     if clients:
-        found = f"a {clients[0].__name__} of Spark Connect was given"
+        reason = f"a {clients[0].__name__} of Spark Connect was given"
     elif is_remote():
-        found = "this process uses Spark Connect"
+        reason = "this process uses Spark Connect"
     else:
         return
     raise UsageError(
         "CONNECT_NOT_SUPPORTED",
-        f"a run needs Spark in its own process, and {found}",
+        f"a run needs Spark in its own process, and {reason}",
         help="run in a process without SPARK_REMOTE, with a classic session or none; a session of Spark Connect "
         'can read the view: spark.read.format("substrait_agg").load(checkpoint)',
     )
@@ -232,10 +232,10 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
         module = missing_module(printed)
         if module is not None:
             raise incomplete((module,)) from error
-        found = _ERROR_LINE.search(printed)
+        match = _ERROR_LINE.search(printed)
         raise RunFailed(
             "SPARK_NOT_STARTED",
-            f"Spark could not start: {found[1].strip() if found else reason_of(error)}",
+            f"Spark could not start: {match[1].strip() if match else reason_of(error)}",
             help="check --master and --conf; --debug shows what Spark printed",
         ) from error
     return session

@@ -130,8 +130,8 @@ def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> Dat
     A bad event gives one row without values.
     """
     keyed = origin.upsert
-    taken = _side("before", TOOK, -1) if keyed is None else removed(origin, keyed, row)
-    sides = F.array_compact(F.array(taken, _side("after", BROUGHT, 1)))
+    removed_rows = _side("before", TOOK, -1) if keyed is None else removed(origin, keyed, row)
+    sides = F.array_compact(F.array(removed_rows, _side("after", BROUGHT, 1)))
     aside = []
     if BAD in opened.columns:
         aside = [F.col("t").alias(CORRUPT), *(F.col(name) for name in (FILE, POSITION, BAD))]
@@ -180,11 +180,11 @@ def _side(name: str, operations: Sequence[str], weight: int) -> Column:
 
 def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
     op = F.col("op")
-    known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
+    is_known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
     shown = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
     return [
         (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or one of its values does not fit its column")),
-        (~known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), shown, F.lit("; supported operations are c, r, u and d"))),
+        (~is_known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), shown, F.lit("; supported operations are c, r, u and d"))),
         (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete event does not contain the old row")),
         (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an insert or update event does not contain the new row")),
         *_omission_faults(origin, table),
@@ -204,8 +204,8 @@ def _value_faults(origin: TableOrigin, readings: Sequence[FieldReader], table: s
         for name, type_, reading in zip(origin.names, origin.types, readings, strict=True):
             if side == "after" or keyed is None or name in keys:
                 value, what = F.col(side).getField(name), f"column {name} of table {table}"
-                found = _faults_of_value(value, type_, reading, what, is_key=name in keys)
-                faults += [(there & broken, text) for broken, text in found]
+                faults_of_value = _faults_of_value(value, type_, reading, what, is_key=name in keys)
+                faults += [(there & broken, text) for broken, text in faults_of_value]
     order = zip(keyed.paths if keyed else (), order_columns(keyed), strict=True)
     return [
         *faults,
@@ -251,13 +251,13 @@ def _omission_faults(origin: TableOrigin, table: str) -> list[Fault]:
         after.append(((F.col("op") == "d") & fault, message))
     # With a declared order, the event with the value may be missing when this event arrives.
     large = [n for n, t in zip(origin.names, origin.types, strict=True) if t.kind in LARGE]
-    known = {origin.names[k] for k in origin.upsert.partial}
+    partial = {origin.names[k] for k in origin.upsert.partial}
     text = "an update event omits a value that did not change"
     message = _message("VALUE_UNAVAILABLE", table, text)
     row = F.col("after")
     return [
         *after,
-        *((unavailable(row, n), message) for n in large if n not in known),
+        *((unavailable(row, n), message) for n in large if n not in partial),
     ]
 
 
@@ -294,9 +294,9 @@ def _reading(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
     return FieldReader(to_spark(in_text(type_)))
 
 
-def _encoding(key: str, chosen: str, name: str, type_: Type, table: str, forms: str) -> str:
-    if chosen:
-        return chosen
+def _encoding(key: str, encoding: str, name: str, type_: Type, table: str, forms: str) -> str:
+    if encoding:
+        return encoding
     raise InputRefused(
         "ENCODING_MISSING",
         f"events do not state how they encode column {name} of table {table}, which has type {type_}",

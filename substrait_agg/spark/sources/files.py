@@ -92,8 +92,8 @@ def _files_below(system: Any, status: Any) -> list[_File]:
     if _is_here(str(uri.getScheme())):
         return list(_listed_here(root))
     depth = len(root.rstrip("/").split("/"))
-    found = _listed(system, status)
-    return [file for path, file in found if all(map(_is_shown, path.split("/")[depth:]))]
+    listed = _listed(system, status)
+    return [file for path, file in listed if all(map(_is_shown, path.split("/")[depth:]))]
 
 
 def _is_here(scheme: str) -> bool:
@@ -137,10 +137,10 @@ def local_sizes(location: str) -> list[int] | None:
     """
     place = Path(location)
     try:
-        found = [place.stat()] if place.is_file() else _statuses(place)
+        statuses = [place.stat()] if place.is_file() else _statuses(place)
     except (OSError, ValueError, InputRefused):
         return None
-    return [status.st_size for status in sorted(found, key=lambda s: s.st_mtime_ns)]
+    return [status.st_size for status in sorted(statuses, key=lambda s: s.st_mtime_ns)]
 
 
 def local_files(location: str) -> list[LocalFile] | None:
@@ -229,10 +229,10 @@ def look_up(spark: SparkSession, location: str) -> InputFiles | None:
     statuses = list(system.globStatus(path) or [])
     if not statuses:
         return None
-    found = sorted(f for status in statuses for f in _files_below(system, status))
-    files = tuple(name for name, _, _ in found)
-    modified = tuple(instant for _, instant, _ in found)
-    sizes = tuple(size for _, _, size in found)
+    listed = sorted(f for status in statuses for f in _files_below(system, status))
+    files = tuple(name for name, _, _ in listed)
+    modified = tuple(instant for _, instant, _ in listed)
+    sizes = tuple(size for _, _, size in listed)
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
     if single:
         only = statuses[0].getPath()

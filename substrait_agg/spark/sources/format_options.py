@@ -85,15 +85,15 @@ def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
         KeyError: an option is unknown; the argument is its name.
         ValueError: an option is refused, is given twice or has a bad value; the argument says why.
     """
-    known = {name.lower(): name for name in OPTIONS[format_]}
+    by_lower = {name.lower(): name for name in OPTIONS[format_]}
     refused = {name.lower(): reason for name, reason in NOT_TAKEN.items()}
     respelled: dict[str, str] = {}
-    for given, value in options.items():
-        name = given if "." in given else known.get(given.lower())
-        if name is None and given.lower() in refused:
-            raise ValueError(f"{given} is not supported: {refused[given.lower()]}")
+    for option, value in options.items():
+        name = option if "." in option else by_lower.get(option.lower())
+        if name is None and option.lower() in refused:
+            raise ValueError(f"{option} is not supported: {refused[option.lower()]}")
         if name is None:
-            raise KeyError(given)
+            raise KeyError(option)
         if name in respelled:
             raise ValueError(f"{name} is given twice")
         if name == "header" and value.lower() not in ("true", "false"):
@@ -106,12 +106,12 @@ def nearest(name: str, format_: str) -> str | None:
     """Return the option that is most similar to an unknown name, or None if none is similar."""
     names: Iterable[str] = (*OWN, *OPTIONS[format_])
     by_lower = {n.lower(): n for n in names}
-    given = name.lower()
-    close = get_close_matches(given, by_lower, n=1, cutoff=0.6)
+    lower = name.lower()
+    close = get_close_matches(lower, by_lower, n=1, cutoff=0.6)
     # Finds `sep` for `separator`, which the similarity above misses.
-    starts = [n for n in by_lower if len(n) > 2 and given.startswith(n)]
-    found = [*close, *sorted(starts, key=len, reverse=True)]
-    return by_lower[found[0]] if found else None
+    starts = [n for n in by_lower if len(n) > 2 and lower.startswith(n)]
+    candidates = [*close, *sorted(starts, key=len, reverse=True)]
+    return by_lower[candidates[0]] if candidates else None
 
 
 def with_zoneless_format(options: Mapping[str, str]) -> dict[str, str]:

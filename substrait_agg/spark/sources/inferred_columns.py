@@ -75,14 +75,14 @@ def inferred_columns(source: Any, table: str, session: Callable[[], SparkSession
 
 
 def columns_of_sources(
-    sources: Mapping[str, Any], session: Callable[[], SparkSession], wanted: Container[str]
+    sources: Mapping[str, Any], session: Callable[[], SparkSession], names: Container[str]
 ) -> dict[str, pa.Schema]:
     """Return the columns of the sources whose names a query contains.
 
     Args:
         sources: name of a table -> its source.
         session: as in `inferred_columns`.
-        wanted: the names in the query, in lower case.
+        names: the names in the query, in lower case.
 
     Raises:
         InputRefused: as `inferred_columns`.
@@ -90,7 +90,7 @@ def columns_of_sources(
     return {
         name: inferred_columns(source, name, session)
         for name, source in sources.items()
-        if name.split(".")[-1].lower() in wanted
+        if name.split(".")[-1].lower() in names
     }
 
 

@@ -195,10 +195,10 @@ def has_files(source: str | SourceSpec | DataFrame, origin: TableOrigin) -> bool
 
 def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
     if spec.change == "debezium":
-        wanted = {VALUE: Type("string")}
+        columns = {VALUE: Type("string")}
         # Spark reads the lines as text, so that an event that is not JSON gets an error of ours.
         spec = replace(spec, format="text") if spec.is_files else spec
-        return _opened(spark, spec, wanted, table)
+        return _opened(spark, spec, columns, table)
     return _opened(spark, spec, columns_to_read(spec, origin), table)
 
 
@@ -208,17 +208,17 @@ def columns_to_read(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
     They are the plan's columns and, if there is one, the column of weights or operations.
     """
     extra = {"weight": Type("i64"), "op": Type("string")}.get(spec.change)
-    wanted = dict(zip(origin.names, origin.types, strict=True))
+    columns = dict(zip(origin.names, origin.types, strict=True))
     if extra is not None:
-        wanted.setdefault(spec.change_column, extra)
-    return wanted
+        columns.setdefault(spec.change_column, extra)
+    return columns
 
 
 def _opened(
-    spark: SparkSession, spec: SourceSpec, wanted: Mapping[str, Type], table: str
+    spark: SparkSession, spec: SourceSpec, columns: Mapping[str, Type], table: str
 ) -> DataFrame:
     try:
-        return read_source(spark, spec, wanted, table)
+        return read_source(spark, spec, columns, table)
     except (PySparkException, Py4JJavaError) as error:
         raise unreadable(spec, table, error) from safe_cause(error)
 
@@ -244,15 +244,15 @@ def _shaped(frame: DataFrame, spec: SourceSpec, origin: TableOrigin, table: str)
     plain = frame.toDF(*(f"s{i}" for i in range(len(names))), *frame.columns[len(names) :])
     columns, misfits, read = [], [], []
     for name, type_ in zip(origin.names, origin.types, strict=True):
-        found = find_column(name, names, table)
-        actual, column = fields[found].dataType, F.col(f"s{found}")
+        ordinal = find_column(name, names, table)
+        actual, column = fields[ordinal].dataType, F.col(f"s{ordinal}")
         _check(spec, name, actual, type_, table)
         what = f"column {name} of table {table}"
         columns.append(converted(column, actual, type_, what))
         test = misfit(column, actual, type_)
         if test is not None:
             misfits.append((test[0], misfit_text(what, test[1])))
-        read.append(TextColumn(names[found], found, column, type_))
+        read.append(TextColumn(names[ordinal], ordinal, column, type_))
     if origin.upsert is not None:
         if spec.change == "op":
             plain = without_preimages(
@@ -306,13 +306,13 @@ def _setting_aside(
 
     A bad row has null in every other column and weight 0.
     """
-    known = [F.col(BAD)] if BAD in plain.columns else []
-    marked = plain.withColumn(BAD, F.coalesce(*known, record(faults, row)))
+    bad_columns = [F.col(BAD)] if BAD in plain.columns else []
+    marked = plain.withColumn(BAD, F.coalesce(*bad_columns, record(faults, row)))
     good = F.col(BAD).isNull()
     value = F.coalesce(F.when(good, weight.value.cast("bigint")), F.lit(0).cast("bigint"))
     return marked.select(
         *_named([F.when(good, column) for column in columns]),
-        (value if weight.faults or known else weight.value.cast("bigint")).alias(WEIGHT),
+        (value if weight.faults or bad_columns else weight.value.cast("bigint")).alias(WEIGHT),
         F.col(BAD),
     )
 
@@ -360,11 +360,11 @@ def _weight(
 ) -> _Weight:
     if spec.change == "none":
         return _Weight(F.lit(1))
-    found = find_column(spec.change_column, names, table)
+    ordinal = find_column(spec.change_column, names, table)
     kind = {"weight": Type("i64"), "op": Type("string")}[spec.change]
-    _check(spec, spec.change_column, fields[found].dataType, kind, table)
-    column, what = F.col(f"s{found}"), f"column {spec.change_column} of table {table}"
-    read = TextColumn(names[found], found, column, kind)
+    _check(spec, spec.change_column, fields[ordinal].dataType, kind, table)
+    column, what = F.col(f"s{ordinal}"), f"column {spec.change_column} of table {table}"
+    read = TextColumn(names[ordinal], ordinal, column, kind)
     build = {"weight": _plain_weight, "op": _signed}[spec.change]
     value, fault = build(column, what)
     return _Weight(value, (fault,), read)
@@ -377,9 +377,9 @@ def _plain_weight(column: Column, what: str) -> tuple[Column, Fault]:
 
 def _signed(column: Column, what: str) -> tuple[Column, Fault]:
     words = ", ".join(OPERATIONS)
-    given = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("null"))
+    shown = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("null"))
     text = F.concat(
-        F.lit(f"[OPERATION_UNKNOWN] {what} is "), given, F.lit(f", which is not one of {words}")
+        F.lit(f"[OPERATION_UNKNOWN] {what} is "), shown, F.lit(f", which is not one of {words}")
     )
     plus = [word for word, sign in OPERATIONS.items() if sign > 0]
     minus = [word for word, sign in OPERATIONS.items() if sign < 0]

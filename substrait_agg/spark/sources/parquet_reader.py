@@ -135,13 +135,15 @@ class ParquetReader:
     def rows_of(self, path: str) -> pa.Table:
         """Read a file; one of `UNREADABLE` means that Spark has to read it."""
         with pq.ParquetFile(path) as file:
-            found = self._found(file)
-            read = file.read(columns=[column.name for column in found], use_threads=False)
+            present = self._found(file)
+            read = file.read(columns=[column.name for column in present], use_threads=False)
             rows = file.metadata.num_rows
         columns = {}
         for i, column in enumerate(self.columns):
-            known = column in found
-            values = whole(read.column(column.name)) if known else pa.nulls(rows, column.target)
+            is_present = column in present
+            values = (
+                whole(read.column(column.name)) if is_present else pa.nulls(rows, column.target)
+            )
             columns[column_name(i)] = _converted(values, column)
         columns[WEIGHT] = self._weights(read, rows)
         return pa.table(columns)
@@ -150,7 +152,7 @@ class ParquetReader:
         """Return the columns that a file has, each once."""
         schema = file.schema_arrow
         folded = [name.lower() for name in schema.names]
-        found = []
+        columns = []
         for column in (*self.columns, *([self.change] if self.change else [])):
             times = folded.count(column.name.lower())
             if not times and column is not self.change:
@@ -160,8 +162,8 @@ class ParquetReader:
                 raise KeyError(column.name)
             if schema.field(column.name).type not in column.types:
                 raise KeyError(column.name)
-            found.append(column)
-        return list(dict.fromkeys(found))
+            columns.append(column)
+        return list(dict.fromkeys(columns))
 
     def _weights(self, read: pa.Table, rows: int) -> pa.Array:
         if self.change is None:
@@ -205,10 +207,10 @@ def parquet_reader(
     kinds = {"weight": Type("i64", nullable=False), "op": Type("string", nullable=False)}
     kind = kinds.get(spec.change)
     change = None if kind is None else _column(spec.change_column, kind, schema)
-    known = tuple(column for column in columns if column is not None)
-    if len(known) < len(columns) or (kind is not None and change is None):
+    readable = tuple(column for column in columns if column is not None)
+    if len(readable) < len(columns) or (kind is not None and change is None):
         return None
-    return ParquetReader(known, change, signs if spec.change == "op" else None)
+    return ParquetReader(readable, change, signs if spec.change == "op" else None)
 
 
 def _column(name: str, type_: Type, schema: st.StructType) -> _Column | None:

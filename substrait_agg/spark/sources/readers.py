@@ -36,11 +36,11 @@ LOCATION_OPTION = {"kafka": "subscribe"}
 
 
 def read_source(
-    spark: SparkSession, spec: SourceSpec, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, columns: ColumnTypes, table: str
 ) -> DataFrame:
     """Return all rows of a source: a batch if it is static, else a stream.
 
-    The result has the `wanted` columns and may have others. If bad rows go to the quarantine, the
+    The result has the `columns` columns and may have others. If bad rows go to the quarantine, the
     columns `FILE` and `POSITION` come last; for CSV and JSON, `CORRUPT` precedes them.
 
     Raises:
@@ -49,7 +49,7 @@ def read_source(
         PySparkException: Spark cannot open the source.
     """
     frame = _read_files if spec.is_files else _read_others
-    rows = frame(spark, spec, wanted, table)
+    rows = frame(spark, spec, columns, table)
     return rows if spec.bad_rows == "fail" else _with_place(rows, spec)
 
 
@@ -87,7 +87,7 @@ def _reader(spark: SparkSession, spec: SourceSpec) -> DataFrameReader | DataStre
 
 
 def _read_files(
-    spark: SparkSession, spec: SourceSpec, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, columns: ColumnTypes, table: str
 ) -> DataFrame:
     place = look_up(spark, spec.location)
     if place is None:
@@ -96,7 +96,7 @@ def _read_files(
             f"the source of {table} ({spec.redacted()}) does not exist",
             help="check the path; if files arrive later, create the folder first",
         )
-    schema, extra = SCHEMAS.get(spec.format, _own_schema)(spark, spec, place, wanted, table)
+    schema, extra = SCHEMAS.get(spec.format, _own_schema)(spark, spec, place, columns, table)
     streamed = {"latestFirst": "false", "maxFileAge": NO_FILE_TOO_OLD}
     options = {**({} if spec.static else streamed), **dict(spec.options), **extra}
     if place.only_file:
@@ -126,18 +126,18 @@ def _batch_schema(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> st
     return spark.read.format(spec.format).options(**dict(spec.options)).load(paths).schema
 
 
-def _planned(wanted: ColumnTypes) -> st.StructType:
-    return st.StructType([st.StructField(n, to_spark(t)) for n, t in wanted.items()])
+def _planned(columns: ColumnTypes) -> st.StructType:
+    return st.StructType([st.StructField(n, to_spark(t)) for n, t in columns.items()])
 
 
 def _chosen(
     actual: st.StructType,
-    wanted: ColumnTypes,
+    columns: ColumnTypes,
     table: str,
     ask: Callable[[st.DataType, Type], st.DataType],
 ) -> st.StructType:
     fields: dict[str, st.StructField] = {}
-    for name, type_ in wanted.items():
+    for name, type_ in columns.items():
         field = actual.fields[find_column(name, actual.names, table)]
         check_type(name, field.dataType, type_, table)
         fields.setdefault(field.name, st.StructField(field.name, ask(field.dataType, type_)))
@@ -145,27 +145,27 @@ def _chosen(
 
 
 def _parquet_schema(
-    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, columns: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     if not place.files:
-        assumed = [st.StructField(n, reader_type(to_spark(t), t)) for n, t in wanted.items()]
+        assumed = [st.StructField(n, reader_type(to_spark(t), t)) for n, t in columns.items()]
         return st.StructType(assumed), {}
     actual = _batch_schema(spark, spec, place.load_paths)
-    return _chosen(actual, wanted, table, reader_type), {}
+    return _chosen(actual, columns, table, reader_type), {}
 
 
 def _own_schema(
-    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, columns: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return the schema of files that contain one; the columns are converted after reading."""
     if not place.files:
-        return _planned(wanted), {}
+        return _planned(columns), {}
     actual = _batch_schema(spark, spec, place.load_paths)
-    return _chosen(actual, wanted, table, lambda found, type_: found), {}
+    return _chosen(actual, columns, table, lambda found, type_: found), {}
 
 
 def _csv_schema(
-    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, columns: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return all columns of CSV files: the plan's columns in the plan's types, the others as text.
 
@@ -181,15 +181,15 @@ def _csv_schema(
     text = replace_options(spec, inferSchema="false", **header)
     names = _batch_schema(spark, text, place.first_file).names
     if spec.by_position:
-        names = _names_by_position(spec, names, wanted, table)
-    elif not any(_has(name, names) for name in wanted) and wanted:
+        names = _names_by_position(spec, names, columns, table)
+    elif not any(_has(name, names) for name in columns) and columns:
         raise InputRefused(
             "CSV_HEADER_MISSING",
             f"the first line of {place.files[0]}, a source of {table}, has no column name that the plan reads "
-            f"({', '.join(wanted)}); it contains {', '.join(names)}",
+            f"({', '.join(columns)}); it contains {', '.join(names)}",
             help="write the column names into the first line of every file, or add ?header=false to match columns by position",
         )
-    types = {find_column(n, names, table): t for n, t in wanted.items()}
+    types = {find_column(n, names, table): t for n, t in columns.items()}
     fields = [
         st.StructField(name, to_spark(in_text(types[i])) if i in types else st.StringType())
         for i, name in enumerate(names)
@@ -198,18 +198,18 @@ def _csv_schema(
 
 
 def _names_by_position(
-    spec: SourceSpec, found: list[str], wanted: ColumnTypes, table: str
+    spec: SourceSpec, file_names: list[str], columns: ColumnTypes, table: str
 ) -> list[str]:
     """Return column names for files without a header: the plan's, then Spark's ``_c<position>``."""
-    names = spec.columns or tuple(wanted)
-    if len(found) < len(names):
+    names = spec.columns or tuple(columns)
+    if len(file_names) < len(names):
         raise InputRefused(
             "COLUMN_MISSING",
-            f"the source of {table} ({spec.redacted()}) has {len(found)} columns without a header, but the plan "
+            f"the source of {table} ({spec.redacted()}) has {len(file_names)} columns without a header, but the plan "
             f"declares {len(names)}: {', '.join(names)}",
             help="give files with these columns in this order, or files with a header",
         )
-    return [*names, *found[len(names) :]]
+    return [*names, *file_names[len(names) :]]
 
 
 def _of_text(
@@ -222,38 +222,38 @@ def _of_text(
     """
     if spec.bad_rows == "fail":
         return st.StructType(fields), {**options, "mode": "FAILFAST"}
-    kept = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    fixed = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     corrupt = st.StructField(CORRUPT, st.StringType())
-    return st.StructType([*fields, corrupt]), {**options, **kept}
+    return st.StructType([*fields, corrupt]), {**options, **fixed}
 
 
 def _json_schema(
-    spark: SparkSession, spec: SourceSpec, place: InputFiles, wanted: ColumnTypes, table: str
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, columns: ColumnTypes, table: str
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return the schema of JSON files, with the keys spelled as in the files.
 
     Spark compares keys with regard to case. A key that no row has is reported as missing.
     """
     names: dict[str, Type] = {}
-    found = _batch_schema(spark, spec, place.first_file).names if place.files else []
-    if any(not _has(name, found) for name in wanted) and len(place.files) > 1:
-        found = _batch_schema(spark, spec, place.load_paths).names
-    for name, type_ in wanted.items():
-        names[found[find_column(name, found, table)] if found else name] = in_text(type_)
+    keys = _batch_schema(spark, spec, place.first_file).names if place.files else []
+    if any(not _has(name, keys) for name in columns) and len(place.files) > 1:
+        keys = _batch_schema(spark, spec, place.load_paths).names
+    for name, type_ in columns.items():
+        names[keys[find_column(name, keys, table)] if keys else name] = in_text(type_)
     if spec.bad_rows == "quarantine" and not names:
         # Spark does not read CORRUPT alone, so another column has to be read.
-        names = dict.fromkeys(found[:1], Type("string"))
+        names = dict.fromkeys(keys[:1], Type("string"))
     return _of_text(spec, _planned(names).fields, {})
 
 
-def _has(name: str, found: list[str]) -> bool:
-    return name.lower() in (f.lower() for f in found)
+def _has(name: str, names: list[str]) -> bool:
+    return name.lower() in (f.lower() for f in names)
 
 
 def replace_options(spec: SourceSpec, **options: str) -> SourceSpec:
     """Return the specification with `options` instead of those of the same names."""
-    kept = tuple(p for p in spec.options if p[0].lower() not in {o.lower() for o in options})
-    return replace(spec, options=kept + tuple(options.items()))
+    remaining = tuple(p for p in spec.options if p[0].lower() not in {o.lower() for o in options})
+    return replace(spec, options=remaining + tuple(options.items()))
 
 
 SCHEMAS: dict[str, SchemaOf] = {

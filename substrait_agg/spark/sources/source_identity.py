@@ -26,8 +26,8 @@ def input_locations(
 
     The result contains no options and no passwords.
     """
-    found = (InputPlace(".".join(table), _place(source)) for table, source in sources.items())
-    return tuple(sorted(found, key=lambda place: place.table))
+    places = (InputPlace(".".join(table), _place(source)) for table, source in sources.items())
+    return tuple(sorted(places, key=lambda place: place.table))
 
 
 def _place(source: str | SourceSpec | DataFrame) -> str:

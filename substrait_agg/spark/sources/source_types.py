@@ -74,8 +74,8 @@ def source_schemas(
             ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``, ``SOURCE_TYPES_UNKNOWN``, ``COLUMN_MISSING``,
             ``COLUMN_AMBIGUOUS``.
     """
-    found = {table: source_of(table, sources) for table, _ in tables}
-    schemas = {table: schema_of(source, table, session) for table, source in found.items()}
+    by_table = {table: source_of(table, sources) for table, _ in tables}
+    schemas = {table: schema_of(source, table, session) for table, source in by_table.items()}
     return {key: columns_of(key, schemas[key[0]]) for key in tables}
 
 

@@ -103,8 +103,8 @@ class SourceSpec:
     @property
     def by_position(self) -> bool:
         """Return whether the source is CSV without a header."""
-        given = {key.lower(): value.lower() for key, value in self.options}
-        return self.format == "csv" and given.get("header", "true") == "false"
+        options = {key.lower(): value.lower() for key, value in self.options}
+        return self.format == "csv" and options.get("header", "true") == "false"
 
     @property
     def is_files(self) -> bool:
@@ -147,10 +147,10 @@ def _without_secrets(text: str) -> str:
 
 def _split_format(place: str) -> tuple[str, str]:
     """Return format and location of ``[FORMAT:]LOCATION``; an omitted format is empty."""
-    found = _FORMAT.fullmatch(place)
-    if found is None:
+    match = _FORMAT.fullmatch(place)
+    if match is None:
         return "", place
-    name, rest = found.groups()
+    name, rest = match.groups()
     if name.lower() in URL_SCHEMES and rest.startswith("/"):
         return "", place
     return name, rest
@@ -185,18 +185,18 @@ def _pairs(query: str, text: str) -> dict[str, str]:
 
 
 def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind, str]:
-    given = [key for key in ("weight", "op", "cdc") if key in pairs]
-    if len(given) > 1 or (given and format_ == "changes"):
+    change_options = [key for key in ("weight", "op", "cdc") if key in pairs]
+    if len(change_options) > 1 or (change_options and format_ == "changes"):
         raise _bad(
-            "SPEC_CHANGE_CONFLICT", text, f"only one of {', '.join(given)} and changes: can be given",
+            "SPEC_CHANGE_CONFLICT", text, f"only one of {', '.join(change_options)} and changes: can be given",
             "state once how rows distinguish inserts from deletes",
         )  # fmt: skip
     if format_ == "changes":
         return "op", CHANGES_COLUMN
-    if not given:
+    if not change_options:
         return "none", ""
-    value = pairs.pop(given[0])
-    if given[0] == "cdc":
+    value = pairs.pop(change_options[0])
+    if change_options[0] == "cdc":
         if value != "debezium":
             raise _bad("SPEC_OPTION_BAD", text, f"cdc={value} is not known", "write cdc=debezium")
         return "debezium", ""
@@ -204,10 +204,10 @@ def _change(pairs: dict[str, str], format_: str, text: str) -> tuple[ChangeKind,
         raise _bad(
             "SPEC_OPTION_BAD",
             text,
-            f"{given[0]}= does not name a column",
-            f"write {given[0]}=COLUMN",
+            f"{change_options[0]}= does not name a column",
+            f"write {change_options[0]}=COLUMN",
         )
-    return ("weight" if given[0] == "weight" else "op"), value
+    return ("weight" if change_options[0] == "weight" else "op"), value
 
 
 def _upsert(pairs: dict[str, str], change: ChangeKind, text: str) -> UpsertDeclaration | None:
@@ -268,9 +268,9 @@ def _batch_files(pairs: dict[str, str], format_: str, text: str) -> int | None:
 
 def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
     value = pairs.pop("bad-rows", "fail")
-    known: dict[str, BadRowPolicy] = {"fail": "fail", "quarantine": "quarantine"}
-    if value in known:
-        return known[value]
+    policies: dict[str, BadRowPolicy] = {"fail": "fail", "quarantine": "quarantine"}
+    if value in policies:
+        return policies[value]
     raise _bad(
         "SPEC_OPTION_BAD", text, f"bad-rows={value} is not known",
         "write bad-rows=fail (the default), or bad-rows=quarantine to move bad rows to the quarantine",
@@ -373,13 +373,13 @@ def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) ->
     """
     if change != "debezium":
         return ""
-    value, known = pairs.pop(key, ""), ENCODINGS[key]
-    if value and value not in known:
+    value, encodings = pairs.pop(key, ""), ENCODINGS[key]
+    if value and value not in encodings:
         raise _bad(
             "SPEC_OPTION_BAD",
             text,
             f"{key}={value} is not known",
-            f"write one of {', '.join(known)}",
+            f"write one of {', '.join(encodings)}",
         )
     return value
 
@@ -399,8 +399,8 @@ _WEIGHT_KINDS: dict[ChangeKind, WeightKind] = {
 
 def weight_kind(spec: str | SourceSpec) -> WeightKind:
     """Return which weights the rows of a source can have. Raises what `parse_spec` raises."""
-    known = as_spec(spec)
-    return _WEIGHT_KINDS[known.change] if known.upsert is None else "changelog"
+    parsed = as_spec(spec)
+    return _WEIGHT_KINDS[parsed.change] if parsed.upsert is None else "changelog"
 
 
 # --- matching of sources and tables --------------------------------------------------------------
@@ -421,28 +421,28 @@ def _find(table: Table, names: Iterable[str]) -> str | None:
     Raises:
         InputRefused: ``SOURCE_AMBIGUOUS``: two names mean the table equally exactly.
     """
-    given = tuple(names)
-    for level, wanted in enumerate(_spellings(table)):
-        found = [n for n in given if (n if level < 2 else n.lower()) == wanted]
-        if len(found) > 1:
+    all_names = tuple(names)
+    for level, spelling in enumerate(_spellings(table)):
+        matches = [n for n in all_names if (n if level < 2 else n.lower()) == spelling]
+        if len(matches) > 1:
             raise InputRefused(
                 "SOURCE_AMBIGUOUS",
-                f"the sources {', '.join(found)} all match the table {'.'.join(table)}",
+                f"the sources {', '.join(matches)} all match the table {'.'.join(table)}",
                 help="name one of them exactly as the plan names the table",
             )
-        if found:
-            return found[0]
+        if matches:
+            return matches[0]
     return None
 
 
 def find_table(name: str, tables: Iterable[Table]) -> Table | None:
     """Return the table that a name means most exactly, or None if it means none or several."""
-    known = tuple(tables)
+    all_tables = tuple(tables)
     for level in range(4):
         shown = name if level < 2 else name.lower()
-        found = [table for table in known if _spellings(table)[level] == shown]
-        if found:
-            return found[0] if len(found) == 1 else None
+        matches = [table for table in all_tables if _spellings(table)[level] == shown]
+        if matches:
+            return matches[0] if len(matches) == 1 else None
     return None
 
 
@@ -458,25 +458,25 @@ def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> 
             or one name for two).
     """
     tables = tuple(dict.fromkeys(read.table for read in reads))
-    chosen = {table: _find(table, sources) for table in tables}
-    missing = [".".join(table) for table, name in chosen.items() if name is None]
-    wanted = ", ".join(".".join(table) for table in tables) or "no table"
+    name_by_table = {table: _find(table, sources) for table in tables}
+    missing = [".".join(table) for table, name in name_by_table.items() if name is None]
+    table_names = ", ".join(".".join(table) for table in tables) or "no table"
     if missing:
         raise InputRefused(
             "SOURCE_MISSING",
-            f"no source is given for {', '.join(missing)}; the plan reads {wanted}",
+            f"no source is given for {', '.join(missing)}; the plan reads {table_names}",
             help=f"add --source {missing[0]}=SPEC",
         )
-    used = [name for name in chosen.values() if name is not None]
+    used = [name for name in name_by_table.values() if name is not None]
     unknown = [name for name in sources if name not in used]
     if unknown:
         raise InputRefused(
             "SOURCE_UNKNOWN",
-            f"the plan has no table for the source {', '.join(unknown)}; it reads {wanted}",
+            f"the plan has no table for the source {', '.join(unknown)}; it reads {table_names}",
             help="remove it, or use the table name of the plan",
         )
-    _refuse_shared(chosen)
-    return {table: sources[name] for table, name in chosen.items() if name is not None}
+    _refuse_shared(name_by_table)
+    return {table: sources[name] for table, name in name_by_table.items() if name is not None}
 
 
 def source_of(table: Table, sources: Mapping[str, Source]) -> Source:
@@ -496,9 +496,9 @@ def source_of(table: Table, sources: Mapping[str, Source]) -> Source:
     return sources[name]
 
 
-def _refuse_shared(chosen: Mapping[Table, str | None]) -> None:
-    for table, name in chosen.items():
-        others = [".".join(t) for t, n in chosen.items() if n == name and t != table]
+def _refuse_shared(name_by_table: Mapping[Table, str | None]) -> None:
+    for table, name in name_by_table.items():
+        others = [".".join(t) for t, n in name_by_table.items() if n == name and t != table]
         if others:
             raise InputRefused(
                 "SOURCE_AMBIGUOUS",

@@ -65,14 +65,14 @@ def files_content(
 
 
 def _listed(spec: SourceSpec, table: str, spark: SparkSession | None) -> list[tuple[str, int, int]]:
-    found = None if spark is None else look_up(spark, spec.location)
-    if found is None:
+    files = None if spark is None else look_up(spark, spec.location)
+    if files is None:
         raise InputRefused(
             "SOURCE_NOT_FOUND",
             f"the source of {table} ({spec.redacted()}) does not exist",
             help="check the path",
         )
-    return list(zip(found.files, found.sizes, found.modified, strict=True))
+    return list(zip(files.files, files.sizes, files.modified, strict=True))
 
 
 def _file_digests(paths: Iterable[tuple[str, Path]]) -> list[str]:
@@ -109,9 +109,9 @@ def rows_contents(
         return []
     frames = [_sums(spark, source, origin) for source, origin in tables.values()]
     tagged = [frame.withColumn("table", F.lit(i)) for i, frame in enumerate(frames)]
-    found = {row["table"]: row for row in reduce(DataFrame.unionAll, tagged).collect()}
+    row_by_table = {row["table"]: row for row in reduce(DataFrame.unionAll, tagged).collect()}
     return [
-        InputPlace(place.table, place.place, content=_digest(_texts(origin, found[i])))
+        InputPlace(place.table, place.place, content=_digest(_texts(origin, row_by_table[i])))
         for i, (place, (_, origin)) in enumerate(tables.items())
     ]
 

@@ -123,11 +123,11 @@ def _cut_bytes(column: Column, source: Type, target: Type) -> Column:
 
 
 def _cut_fraction(column: Column, source: Type, target: Type) -> Column:
-    kept = target.params[0]
+    digits = target.params[0]
     has = source.params[0] if source.kind in TIMESTAMPS else MAX_FRACTION_DIGITS
-    if source.kind == "date" or kept >= has:
+    if source.kind == "date" or digits >= has:
         return column
-    step = F.lit(10 ** (MAX_FRACTION_DIGITS - kept)).cast("bigint")
+    step = F.lit(10 ** (MAX_FRACTION_DIGITS - digits)).cast("bigint")
     if target.kind == "precision_timestamp_tz":
         ticks = F.unix_micros(column)
         return F.timestamp_micros(ticks - F.pmod(ticks, step))

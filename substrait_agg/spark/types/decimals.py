@@ -118,14 +118,16 @@ def _rounded(text: Column, scale: int, minus: Column, target: Params) -> Column:
     """
     dropped = scale - target[1]
     if dropped <= 0:
-        kept, up = F.concat(text, F.lit("0" * -dropped)), F.lit(False)
+        digits, up = F.concat(text, F.lit("0" * -dropped)), F.lit(False)
     else:
         length = F.length(text) - F.lit(dropped)
-        kept = F.substr(text, F.lit(1), length)
+        digits = F.substr(text, F.lit(1), length)
         up = F.substr(text, length + F.lit(1), F.lit(1)) >= F.lit("5")
     wide = (MAX, target[1])
-    point = F.length(kept) - F.lit(target[1])
-    plain = F.concat(F.substr(kept, F.lit(1), point), F.lit("."), F.substr(kept, point + F.lit(1)))
+    point = F.length(digits) - F.lit(target[1])
+    plain = F.concat(
+        F.substr(digits, F.lit(1), point), F.lit("."), F.substr(digits, point + F.lit(1))
+    )
     value = _cast(plain, wide)
     # Add only where needed: with 38 digits, even adding zero can overflow the type of the sum.
     value = F.when(up, _cast(value + _unit(target[1]), wide)).otherwise(value)
@@ -229,13 +231,13 @@ def divide(left: Column, right: Column, p: Params, q: Params, target: Params) ->
     Fail if `right` is zero, or if the result does not fit.
     """
     exact = _long_quotient(left, right, p, q, target)
-    wanted = min(p[0] - p[1] + q[1], target[0] - target[1])
+    whole_digits = min(p[0] - p[1] + q[1], target[0] - target[1])
     for digits in range(q[0], MAX + 1):
         precision, fraction = quotient_type(p, (digits, q[1]))
         # The test for a tie takes the remainder by 10^-scale. At scale 0 this is 1, which needs a
         # digit before the point.
         room = precision > fraction or target[1] > 0
-        if fraction > target[1] and precision - fraction >= wanted and room:
+        if fraction > target[1] and precision - fraction >= whole_digits and room:
             rough = left / _cast(right, (digits, q[1]))
             # Spark has already rounded once, which is only wrong if the rounded quotient is a tie.
             if fraction >= _decisive_scale(p, q, target):

@@ -130,11 +130,11 @@ def find_column(name: str, actual: Sequence[str], table: str) -> int:
         InputRefused: ``COLUMN_MISSING``; ``COLUMN_AMBIGUOUS`` if several columns match.
     """
     exact = [i for i, a in enumerate(actual) if a == name]
-    found = exact or [i for i, a in enumerate(actual) if a.lower() == name.lower()]
-    if len(found) == 1:
-        return found[0]
+    ordinals = exact or [i for i, a in enumerate(actual) if a.lower() == name.lower()]
+    if len(ordinals) == 1:
+        return ordinals[0]
     shown = ", ".join(actual) or "none"
-    if found:
+    if ordinals:
         raise InputRefused(
             "COLUMN_AMBIGUOUS",
             f"the source of {table} has more than one column {name} (its columns: {shown})",
@@ -202,23 +202,25 @@ def misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Column, st
 
 
 def _nested_misfit(column: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
-    found: list[tuple[Column, str] | None] = []
+    misfits: list[tuple[Column, str] | None] = []
     if isinstance(actual, st.ArrayType):
-        found = [_any_misfit(column, actual.elementType, type_.children[0])]
+        misfits = [_any_misfit(column, actual.elementType, type_.children[0])]
     elif isinstance(actual, st.MapType):
         (key, value), inner = type_.children, (actual.keyType, actual.valueType)
-        found = [
+        misfits = [
             _any_misfit(F.map_keys(column), inner[0], key),
             _any_misfit(F.map_values(column), inner[1], value),
         ]
     else:
         fields = zip(_fields(actual), type_.children, strict=True)
-        found = [misfit(column.getField(f.name), f.dataType, t) for f, t in fields]
-    known = [each for each in found if each is not None]
-    if not known:
+        misfits = [misfit(column.getField(f.name), f.dataType, t) for f, t in fields]
+    actual_misfits = [each for each in misfits if each is not None]
+    if not actual_misfits:
         return None
-    broken = reduce(lambda a, b: a | b, (F.coalesce(test, F.lit(False)) for test, _ in known))
-    return broken, known[0][1]
+    broken = reduce(
+        lambda a, b: a | b, (F.coalesce(test, F.lit(False)) for test, _ in actual_misfits)
+    )
+    return broken, actual_misfits[0][1]
 
 
 def _any_misfit(elements: Column, actual: st.DataType, type_: Type) -> tuple[Column, str] | None:
@@ -241,10 +243,10 @@ def misfit_text(what: str, words: str) -> Column:
 def _unless_misfit(
     value: Column, column: Column, actual: st.DataType, type_: Type, what: str
 ) -> Column:
-    found = misfit(column, actual, type_)
-    if found is None:
+    test_and_words = misfit(column, actual, type_)
+    if test_and_words is None:
         return value
-    broken, words = found
+    broken, words = test_and_words
     error = F.raise_error(misfit_text(what, words)).cast(to_spark(all_nullable(type_)))
     return F.when(~broken, value).otherwise(error)
 

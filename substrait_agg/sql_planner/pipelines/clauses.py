@@ -63,19 +63,19 @@ def check_clauses(statement: Statement) -> Iterator[Token]:
     Raises:
         SqlRefused: SQL_NOT_MAINTAINED: the statement or a clause cannot be maintained.
     """
-    found = tokens(statement.text, statement.file)
+    words = tokens(statement.text, statement.file)
     if statement.kind != "create_view":
-        raise _refused(statement, found[0], *_other(statement, found))
+        raise _refused(statement, words[0], *_other(statement, words))
     end = statement.query_start - statement.start
     depth = 0
-    for token in found:
+    for token in words:
         if token.start >= end:
             return
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         word = token.text.lower() if token.kind == "word" else ""
         if word in REFUSED and (depth == 0 or word in ("constraint", "expect")):
             raise _refused(statement, token, *REFUSED[word])
-        if depth == 0 and word in IGNORED and word not in SILENT and not _is_known(token, found):
+        if depth == 0 and word in IGNORED and word not in SILENT and not _is_known(token, words):
             yield token
 
 
@@ -92,36 +92,39 @@ def check_script(text: str, file: str = "") -> None:
         for _ in check_clauses(statement):
             pass
         if declared_policy(statement) is not None:
-            found = tokens(statement.text, statement.file)
+            words = tokens(statement.text, statement.file)
             raise _refused(
                 statement,
-                next(t for t in found if t.is_word("policy") or is_property(t)),
+                next(t for t in words if t.is_word("policy") or is_property(t)),
                 "a refresh policy is declared for the views of a pipeline, and this script has one view",
                 "remove it and give the policy by --refresh",
             )
 
 
-def _is_known(clause: Token, found: tuple[Token, ...]) -> bool:
+def _is_known(clause: Token, words: tuple[Token, ...]) -> bool:
     """Return whether the table properties are only the refresh policy."""
     if clause.text.lower() != "tblproperties":
         return False
-    names = [token for token in found if token.start > clause.start][1:5]
+    names = [token for token in words if token.start > clause.start][1:5]
     return bool(names) and is_property(names[0]) and [t.text for t in names[1:]][-1:] == [")"]
 
 
-def _other(statement: Statement, found: tuple[Token, ...]) -> tuple[str, str]:
+def _other(statement: Statement, statement_tokens: tuple[Token, ...]) -> tuple[str, str]:
     """Return why a statement that is no view is refused, and what to do."""
     if statement.kind == "query":
         return (
             "a query without a name is not a view",
             "write CREATE MATERIALIZED VIEW name AS in front of it",
         )
-    words = [token.text.lower() for token in found]
+    words = [token.text.lower() for token in statement_tokens]
     for word in ("flow", "auto"):
-        if found[0].is_word("create") and word in words[:12]:
+        if statement_tokens[0].is_word("create") and word in words[:12]:
             return REFUSED["flow"] if word == "flow" else _STATEMENTS["auto"]
-    known = _STATEMENTS.get(words[0])
-    return known or (f"a statement {found[0].text.upper()} is not supported", "remove it")
+    refusal = _STATEMENTS.get(words[0])
+    return refusal or (
+        f"a statement {statement_tokens[0].text.upper()} is not supported",
+        "remove it",
+    )
 
 
 def _refused(statement: Statement, token: Token, message: str, help: str) -> SqlRefused:

@@ -85,27 +85,27 @@ def scripts_in(path: Path) -> dict[str, str]:
     """
     if not path.is_dir():
         return {str(path): script_text(path)}
-    found = (
+    files = (
         file
         for file in path.rglob("*")
         if file.is_file()
         and not any(p.startswith((".", "__")) for p in file.relative_to(path).parts)
     )
-    return scripts_of(sorted(found), path)
+    return scripts_of(sorted(files), path)
 
 
-def scripts_of(found: Sequence[Path], path: Path) -> dict[str, str]:
+def scripts_of(files: Sequence[Path], path: Path) -> dict[str, str]:
     """Return the text of SQL files by name.
 
     Args:
-        found: the files; those with other suffixes than .sql and .py are left out.
+        files: the files; those with other suffixes than .sql and .py are left out.
         path: where they come from, for errors.
 
     Raises:
         UsageError: FILE_NOT_READABLE or SQL_FOLDER_EMPTY.
         SqlRefused: SQL_NOT_MAINTAINED: a file has Python code.
     """
-    scripts = {str(file): script_text(file) for file in found if file.suffix.lower() == SUFFIX}
+    scripts = {str(file): script_text(file) for file in files if file.suffix.lower() == SUFFIX}
     if not scripts:
         raise UsageError(
             "SQL_FOLDER_EMPTY",
@@ -113,7 +113,7 @@ def scripts_of(found: Sequence[Path], path: Path) -> dict[str, str]:
             help=f"name a folder with files that end in {SUFFIX}",
             path=str(path),
         )
-    for file in found:
+    for file in files:
         if file.suffix == ".py":
             raise SqlRefused(
                 "SQL_NOT_MAINTAINED",
@@ -152,9 +152,9 @@ def plan_pipeline(scripts: Mapping[str, str], columns_of: ColumnsOf) -> PlanSet:
     views = _views([s for s in parsed if s.kind != "create_table"])
     words = {t.name.lower() for v in views.values() for t in tokens(v.statement.text)}
     tables = declared_tables(declared)
-    known = {*(name.lower() for name in tables), *views}
-    given = columns_of(words)
-    tables |= {name: schema for name, schema in given.items() if name.lower() not in known}
+    names = {*(name.lower() for name in tables), *views}
+    schemas = columns_of(words)
+    tables |= {name: schema for name, schema in schemas.items() if name.lower() not in names}
     plans: dict[str, Plan] = {}
     for key in _ordered(views):
         view = views[key]
@@ -165,21 +165,24 @@ def plan_pipeline(scripts: Mapping[str, str], columns_of: ColumnsOf) -> PlanSet:
         types = [type_.as_nullable() for type_ in bound.root.types]
         tables[view.name] = arrow_schema(bound.names, types)
         plans[view.name] = plan
-    found = list(views.values())
-    policies = {view.name: declared_policy(view.statement) for view in found if not view.temporary}
+    created = list(views.values())
+    policies = {
+        view.name: declared_policy(view.statement) for view in created if not view.temporary
+    }
     return PlanSet(
         plans,
-        frozenset(view.name for view in found if view.temporary),
+        frozenset(view.name for view in created if view.temporary),
         refresh={name: policy for name, policy in policies.items() if policy is not None},
         places={
-            view.name: f"{view.statement.file}:{view.statement.line}".lstrip(":") for view in found
+            view.name: f"{view.statement.file}:{view.statement.line}".lstrip(":")
+            for view in created
         },
     )
 
 
 def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
     """Return the views by name in lower case."""
-    found: dict[str, _View] = {}
+    by_name: dict[str, _View] = {}
     for statement in parsed:
         for ignored in check_clauses(statement):
             notice(
@@ -188,8 +191,8 @@ def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
                 help="nothing: the rows of the view are the same",
             )
         name = ".".join(statement.name)
-        if name.lower() in found:
-            other = found[name.lower()].statement
+        if name.lower() in by_name:
+            other = by_name[name.lower()].statement
             raise refused_at(
                 "SQL_VIEW_TWICE",
                 statement.script,
@@ -200,8 +203,8 @@ def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
                 statement.file,
             )
         plain = without_stream(statement)
-        found[name.lower()] = _View(name, plain, relations_read(plain))
-    return found
+        by_name[name.lower()] = _View(name, plain, relations_read(plain))
+    return by_name
 
 
 def _ordered(views: Mapping[str, _View]) -> Iterator[str]:

@@ -73,15 +73,15 @@ def find_spec(path: Path) -> Path | None:
     """
     if not path.is_dir():
         return path if is_spec(path) else None
-    found = [path / name for name in SPEC_NAMES if (path / name).is_file()]
-    if len(found) > 1:
+    specs = [path / name for name in SPEC_NAMES if (path / name).is_file()]
+    if len(specs) > 1:
         raise UsageError(
             "PIPELINE_SPEC_INVALID",
             f"the folder has {' and '.join(SPEC_NAMES)}",
             help="remove one of them, or name the one to use",
             path=str(path),
         )
-    return found[0] if found else None
+    return specs[0] if specs else None
 
 
 def read_spec(file: Path) -> PipelineSpec:
@@ -168,14 +168,14 @@ class _SpecFile:
 
     def configuration(self, node: Any) -> dict[str, str]:
         """Return the Spark configuration."""
-        found = {}
+        settings = {}
         for name, (_, value) in self.mapping(node, "configuration").items():
-            found[name] = self.text(value, name)
+            settings[name] = self.text(value, name)
             followed = CHANGES_ROWS.get(name)
-            if followed is not None and found[name].lower() != followed.lower():
-                message = f"{name} is {found[name]}, which changes the rows of the views"
+            if followed is not None and settings[name].lower() != followed.lower():
+                message = f"{name} is {settings[name]}, which changes the rows of the views"
                 raise self.refused(value, message, f"set it to {followed}, or remove it")
-        return found
+        return settings
 
     def library_files(self, node: Any) -> Iterator[Path]:
         """Yield the files of the libraries.
@@ -202,8 +202,8 @@ class _SpecFile:
             help = "name a file, or a folder followed by /**, below the folder of the specification"
             raise self.refused(node, f"Spark does not accept the glob {pattern}", help)
         place = self._file.parent / folder
-        found = sorted(place.rglob("*")) if folder != pattern else [place]
-        for file in found:
+        matches = sorted(place.rglob("*")) if folder != pattern else [place]
+        for file in matches:
             if not file.is_file() or "__pycache__" in file.parts:
                 continue
             if file.suffix not in (".sql", ".py"):

@@ -36,14 +36,14 @@ def without_stream(statement: Statement) -> Statement:
     ``FROM STREAM t`` and ``FROM STREAM(t)`` become ``FROM t``. Every table of a run is a stream.
     """
     text = list(statement.query)
-    found = tokens(statement.query)
-    for number, token in enumerate(found[:-1]):
+    words = tokens(statement.query)
+    for number, token in enumerate(words[:-1]):
         if not token.is_word("stream") or number == 0:
             continue
-        before, after = found[number - 1], found[number + 1]
+        before, after = words[number - 1], words[number + 1]
         in_from = before.is_word(*_STARTS) or before.text in (",", "(")
         if in_from and after.text == "(":
-            close = _closing(found, number + 1)
+            close = _closing(words, number + 1)
             for place in (*range(token.start, after.end), close.start):
                 text[place] = " "
         elif in_from and after.kind in ("word", "quoted") and not after.is_word(*_WITHIN, *_ENDS):
@@ -51,14 +51,14 @@ def without_stream(statement: Statement) -> Statement:
     return replace(statement, query="".join(text))
 
 
-def _closing(found: Sequence[Token], opening: int) -> Token:
+def _closing(words: Sequence[Token], opening: int) -> Token:
     """Return the token that closes a parenthesis; the last one if nothing does."""
     depth = 0
-    for token in found[opening:]:
+    for token in words[opening:]:
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if not depth:
             return token
-    return found[-1]
+    return words[-1]
 
 
 def relations_read(statement: Statement) -> frozenset[str]:
@@ -66,16 +66,16 @@ def relations_read(statement: Statement) -> frozenset[str]:
 
     A name in another place, as in ``extract(day FROM t)``, may be among them.
     """
-    found = tokens(statement.query)
+    words = tokens(statement.query)
     named = {
         t.name.lower()
-        for t, as_, opened in zip(found, found[1:], found[2:], strict=False)
+        for t, as_, opened in zip(words, words[1:], words[2:], strict=False)
         if as_.is_word("as") and opened.text == "("
     }
     reads: set[str] = set()
     in_from, expected, number = [False], [False], 0
-    while number < len(found):
-        token = found[number]
+    while number < len(words):
+        token = words[number]
         number += 1
         if token.text == "(":
             in_from.append(in_from[-1] and expected[-1])
@@ -92,8 +92,8 @@ def relations_read(statement: Statement) -> frozenset[str]:
             in_from[-1] = expected[-1] = False
         elif expected[-1] and token.kind in ("word", "quoted") and not token.is_word(*_BEFORE_NAME):
             parts = [token.name]
-            while number + 1 < len(found) and found[number].text == ".":
-                parts.append(found[number + 1].name)
+            while number + 1 < len(words) and words[number].text == ".":
+                parts.append(words[number + 1].name)
                 number += 2
             reads.add(".".join(parts).lower())
             expected[-1] = False

@@ -48,8 +48,8 @@ def _list(column: pa.Array) -> pa.Array:
 
 def _map(column: pa.Array) -> pa.Array:
     keys, items, bounds, order = map_entries(column)
-    chosen = pa.array(order)
-    parts = canonical(keys.take(chosen)), canonical(items.take(chosen))
+    indices = pa.array(order)
+    parts = canonical(keys.take(indices)), canonical(items.take(indices))
     return _nested(pa.MapArray.from_arrays, column, bounds, *parts)
 
 

@@ -292,10 +292,10 @@ def _packed(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64] | Non
     if sum(bits) > _WORD_BITS:
         return None
     packed = np.zeros(len(columns[0]), np.uint64)
-    for column, (low, _), taken in zip(columns, ranges, bits, strict=True):
+    for column, (low, _), column_bits in zip(columns, ranges, bits, strict=True):
         # Subtract modulo 2^64, which is correct for negative numbers, too.
         above = column.astype(np.uint64) - np.uint64(low % (1 << _WORD_BITS))
-        packed = above if taken == _WORD_BITS else packed << np.uint64(taken) | above
+        packed = above if column_bits == _WORD_BITS else packed << np.uint64(column_bits) | above
     return packed << np.uint64(_WORD_BITS - sum(bits))
 
 

@@ -59,8 +59,8 @@ def rows_equal(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int)
 
 def take(columns: Sequence[pa.Array], indices: npt.NDArray[Any]) -> list[pa.Array]:
     """Return the rows `indices` of all columns."""
-    chosen = pa.array(indices)
-    return [column.take(chosen) for column in columns]
+    places = pa.array(indices)
+    return [column.take(places) for column in columns]
 
 
 def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]:

@@ -64,8 +64,8 @@ def first_words(values: pa.Array) -> Words:
     )
     words = places[offsets[:-1]].astype(np.uint64)
     missing = 8 - np.minimum(np.diff(offsets), 8)
-    kept = np.array([(1 << 64) - (1 << (8 * m)) for m in range(9)], np.uint64)
-    return np.asarray(words & kept[missing])
+    masks = np.array([(1 << 64) - (1 << (8 * m)) for m in range(9)], np.uint64)
+    return np.asarray(words & masks[missing])
 
 
 _HASHED_BYTES = 1 << 22

@@ -76,8 +76,8 @@ class FindingCollector:
 
     def forget(self, paths: Iterable[str]) -> None:
         """Remove the findings about unneeded files that were deleted during verification."""
-        gone = frozenset(paths)
-        self._found = {key: f for key, f in self._found.items() if f.path not in gone}
+        deleted = frozenset(paths)
+        self._found = {key: f for key, f in self._found.items() if f.path not in deleted}
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self._found.values())

@@ -56,14 +56,14 @@ def _folder(checkpoint: Checkpoint, name: str) -> Location:
     return checkpoint.folder / name if name else checkpoint.folder
 
 
-def report_orphan_files(checkpoint: Checkpoint, found: FindingCollector) -> None:
+def report_orphan_files(checkpoint: Checkpoint, findings: FindingCollector) -> None:
     """Report every unknown or unfinished file, and an unfinished rollback."""
     left = drafts(checkpoint)
     for draft in left:
         help = "nothing; state vacuum deletes it"
-        found.note("FILE_LEFT_OVER", draft, "it is incomplete", help)
-    known = _KNOWN if not checkpoint.root.is_remote else _KNOWN | _KNOWN_IN_STORES
-    for folder, pattern in known.items():
+        findings.note("FILE_LEFT_OVER", draft, "it is incomplete", help)
+    patterns = _KNOWN if not checkpoint.root.is_remote else _KNOWN | _KNOWN_IN_STORES
+    for folder, pattern in patterns.items():
         base = _folder(checkpoint, folder)
         files = set(filesystem().names(base))
         for name in filesystem().names(base, folders=True):
@@ -74,9 +74,9 @@ def report_orphan_files(checkpoint: Checkpoint, found: FindingCollector) -> None
             if folder in ("state", "changes") and version_of(name) is not None:
                 continue
             help = "it is not used; move it away if you know where it comes from"
-            found.note("FILE_UNKNOWN", path, "this file does not belong to the checkpoint", help)
+            findings.note("FILE_UNKNOWN", path, "this file does not belong to the checkpoint", help)
     if checkpoint.root.exists(ROLLBACK):
         help = "run the same state rollback again: it continues where it stopped"
-        found.fault(
+        findings.fault(
             "ROLLBACK_UNFINISHED", ROLLBACK, "a rollback was started and not finished", help
         )

@@ -46,5 +46,5 @@ def _collapsed(parts: list[pa.Table]) -> pa.Table:
     names = rows.column_names[:-1]
     sums = rows.group_by(names).aggregate([(WEIGHT, "sum")])
     columns = [*(sums.column(name) for name in names), sums.column(f"{WEIGHT}_sum")]
-    kept = pa.table(columns, rows.column_names)
-    return kept.filter(pa.array(kept.column(WEIGHT).to_numpy() != 0))
+    table = pa.table(columns, rows.column_names)
+    return table.filter(pa.array(table.column(WEIGHT).to_numpy() != 0))

@@ -13,25 +13,25 @@ from substrait_agg.tools.checks.findings import FindingCollector
 TOGETHER = "restore the whole checkpoint folder from one copy, or start a new checkpoint"
 
 
-def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: FindingCollector) -> None:
+def check_logs(checkpoint: Checkpoint, newest: Snapshot, findings: FindingCollector) -> None:
     """Check that Spark's logs continue where the newest version ends."""
     if newest.query is None:
         return
     if checkpoint.spark.is_remote:
-        _check_saved(checkpoint, newest, found)
+        _check_saved(checkpoint, newest, findings)
         return
     folder = Path(checkpoint.spark_folder)
     if query_id(folder) != newest.query:
         message = "Spark's logs are missing, or belong to another query"
-        found.fault("OFFSETS_LOST", "spark/metadata", message, TOGETHER)
+        findings.fault("OFFSETS_LOST", "spark/metadata", message, TOGETHER)
         return
     path = f"spark/offsets/{newest.batch}"
-    with found.caught("OFFSETS_LOST", path):
+    with findings.caught("OFFSETS_LOST", path):
         if read_offsets(folder, newest.batch) is None:
             message = f"the log of Spark has no entry for batch {newest.batch}, which is committed"
-            found.fault("OFFSETS_LOST", path, message, TOGETHER)
+            findings.fault("OFFSETS_LOST", path, message, TOGETHER)
     for log in newest.logs:
-        with found.caught("STATE_DAMAGED", f"spark/{log.name}"):
+        with findings.caught("STATE_DAMAGED", f"spark/{log.name}"):
             check_recorded_logs(folder, (log,))
     planned, done = batches(folder / "offsets"), batches(folder / "commits")
     last = max([*(batch - 1 for batch in planned[-1:]), *done[-1:]], default=-1)
@@ -41,17 +41,17 @@ def check_logs(checkpoint: Checkpoint, newest: Snapshot, found: FindingCollector
         message = (
             f"Spark has finished batch {last}, but the newest version has batch {newest.batch}"
         )
-        found.fault("OFFSETS_DIFFER", "spark/offsets", message, TOGETHER)
+        findings.fault("OFFSETS_DIFFER", "spark/offsets", message, TOGETHER)
 
 
-def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: FindingCollector) -> None:
+def _check_saved(checkpoint: Checkpoint, newest: Snapshot, findings: FindingCollector) -> None:
     """Check the saved copies of Spark's logs.
 
     The content of those of the newest version is checked, and the existence of those of the
     versions that a rollback can choose.
     """
     for log in newest.logs:
-        with found.caught("OFFSETS_LOST", f"spark/{saved_name(log)}"):
+        with findings.caught("OFFSETS_LOST", f"spark/{saved_name(log)}"):
             load(checkpoint.spark, log)
     there = set(checkpoint.spark.names())
     first = checkpoint.retention_state().state_from
@@ -60,4 +60,4 @@ def _check_saved(checkpoint: Checkpoint, newest: Snapshot, found: FindingCollect
             for log in checkpoint.snapshot(version).logs:
                 if saved_name(log) not in there:
                     path = f"spark/{saved_name(log)}"
-                    found.fault("OFFSETS_LOST", path, f"version {version} needs it", TOGETHER)
+                    findings.fault("OFFSETS_LOST", path, f"version {version} needs it", TOGETHER)

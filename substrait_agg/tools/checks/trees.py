@@ -64,8 +64,8 @@ def trees_of(ordinal: int, state: OperatorState) -> Iterator[TreeRuns]:
 
 def _place(name: str) -> tuple[int, int]:
     """Return the sort key of a tree: groups, pending groups, entries or rows, closed groups."""
-    found = _numbered_tree(name)
-    return (2, int(found[1])) if found else ({GROUP: 0, PENDING: 1}.get(name, 3), 0)
+    numbered = _numbered_tree(name)
+    return (2, int(numbered[1])) if numbered else ({GROUP: 0, PENDING: 1}.get(name, 3), 0)
 
 
 def _numbered_tree(name: str) -> re.Match[str] | None:
@@ -108,8 +108,8 @@ def _known_trees(state: OperatorState, shape: OperatorColumns | None) -> list[st
 
 def main_trees(state: OperatorState, shape: OperatorColumns | None) -> list[str]:
     """Return the trees that are shown if none is chosen: the groups, or the rows of a join."""
-    known = _known_trees(state, shape)
-    return [GROUP] if GROUP in known else known
+    names = _known_trees(state, shape)
+    return [GROUP] if GROUP in names else names
 
 
 def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) -> str:
@@ -118,13 +118,13 @@ def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) 
     Raises:
         UsageError: TREE_UNKNOWN.
     """
-    known = _known_trees(state, shape)
-    if name in known:
+    names = _known_trees(state, shape)
+    if name in names:
         return name
     raise UsageError(
         "TREE_UNKNOWN",
         f"this operator has no tree {name!r}",
-        help=f"one of {', '.join(known)}",
+        help=f"one of {', '.join(names)}",
         path="--tree",
     )
 
@@ -162,10 +162,10 @@ def describe_tree(shape: OperatorColumns | None, name: str) -> str:
         PENDING: "groups that wait to be emitted",
         CLOSED: "groups that are closed",
     }
-    found = _numbered_tree(name)
-    if found is None:
+    numbered = _numbered_tree(name)
+    if numbered is None:
         return words[name]
-    tree = _tree_shape(shape, int(found[1]))
+    tree = _tree_shape(shape, int(numbered[1]))
     return tree_form(name) if tree is None else tree.what
 
 
@@ -175,8 +175,8 @@ def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeColumns | No
 
 def component_names(shape: OperatorColumns | None, name: str) -> tuple[str, ...] | None:
     """Return the names of the values of an ordered tree or of rows, None if they are unknown."""
-    found = _numbered_tree(name)
-    tree = None if found is None else _tree_shape(shape, int(found[1]))
+    numbered = _numbered_tree(name)
+    tree = None if numbered is None else _tree_shape(shape, int(numbered[1]))
     return None if tree is None else tree.values
 
 

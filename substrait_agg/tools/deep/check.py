@@ -39,17 +39,17 @@ _NO_FLOW = "nothing, unless you want this check: a new --checkpoint has what it 
 _PARTLY = "nothing: the other checks of state verify apply to these files"
 
 
-def flow_of(document: PlanDocument, path: str, found: FindingCollector) -> Flow | None:
+def flow_of(document: PlanDocument, path: str, findings: FindingCollector) -> Flow | None:
     """Return the flow of a checkpoint; None with a note if the document has none to read."""
     if not document.flow:
         message = "the checkpoint was begun by a release that did not store the operators"
-        found.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
+        findings.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
         return None
     try:
         return parse_flow(document.flow)
     except CAUGHT as error:
         message = f"the operators cannot be read, another release has written them ({error})"
-        found.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
+        findings.note("DEEP_NOT_CHECKED", path, message, _NO_FLOW)
         return None
 
 
@@ -58,7 +58,7 @@ def check_deep(
     storage: Storage,
     states: Sequence[OperatorState],
     path: str,
-    found: FindingCollector,
+    findings: FindingCollector,
 ) -> int:
     """Compare the states of all operators; return the number of comparisons.
 
@@ -67,7 +67,7 @@ def check_deep(
         storage: where the runs are. Each of them is undamaged.
         states: the state of each operator.
         path: path of the snapshot, for findings.
-        found: takes the findings: an error per difference, a note per part that cannot be compared.
+        findings: takes the findings: an error per difference, a note per part that cannot be compared.
     """
     check = _Check(flow, storage, states)
     done = 0
@@ -77,13 +77,13 @@ def check_deep(
             try:
                 for difference in comparison(node):
                     message = f"{name}: {difference.what} differ in {difference.rows} rows"
-                    found.fault("DEEP_DIFFERS", path, message)
+                    findings.fault("DEEP_DIFFERS", path, message)
                 done += 1
             except NotComputable as reason:
-                found.note("DEEP_NOT_CHECKED", path, f"{name}: {reason}", _PARTLY)
+                findings.note("DEEP_NOT_CHECKED", path, f"{name}: {reason}", _PARTLY)
             except (RunFailed, *CAUGHT) as error:
                 message = f"{name}: its state cannot be computed again ({error})"
-                found.fault("DEEP_DIFFERS", path, message)
+                findings.fault("DEEP_DIFFERS", path, message)
     return done
 
 

@@ -91,10 +91,12 @@ def port_rows(node: Node, branch: Branch, rows: Iterable[pa.Table]) -> Iterator[
 def _prepared(port: Port, rows: pa.Table) -> pa.Table:
     count = rows.num_rows
     columns = [whole(rows.column(name)) for name in rows.column_names if name != WEIGHT]
-    made = {f"k{i}": canonical(evaluate(key, columns, count)) for i, key in enumerate(port.keys)}
+    prepared = {
+        f"k{i}": canonical(evaluate(key, columns, count)) for i, key in enumerate(port.keys)
+    }
     for i, argument in enumerate(port.arguments):
-        made[f"x{i}"] = canonical(argument_values(argument, columns, count))
-    return pa.table({**made, WEIGHT: whole(rows.column(WEIGHT))})
+        prepared[f"x{i}"] = canonical(argument_values(argument, columns, count))
+    return pa.table({**prepared, WEIGHT: whole(rows.column(WEIGHT))})
 
 
 def origin_types(branch: Branch) -> tuple[Type, ...]:

@@ -109,8 +109,8 @@ def _known(inputs: PortRows, port: int) -> bool:
 
 def _reads_input(spec: JoinSpec, port: int) -> bool:
     """Return whether rows of a side are in the output that no tree has: their key has a null."""
-    kept = KEPT_SIDES[spec.kind][port] and not spec.whole[port]
-    return kept and not all(spec.null_safe)
+    shows_unmatched = KEPT_SIDES[spec.kind][port] and not spec.whole[port]
+    return shows_unmatched and not all(spec.null_safe)
 
 
 def output_rows(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[pa.Table]:
@@ -194,11 +194,11 @@ def _keys_of(
     if not keys:
         return []
     stored = groups.select(["hash", "chain"]).append_column("at", pa.array(np.arange(len(groups))))
-    wanted = pa.table({"hash": hashes, "chain": chains, "row": np.arange(len(hashes))})
-    found = wanted.join(stored, ["hash", "chain"], join_type="left outer").sort_by("row")
-    if found.column("at").null_count:
+    sought = pa.table({"hash": hashes, "chain": chains, "row": np.arange(len(hashes))})
+    joined = sought.join(stored, ["hash", "chain"], join_type="left outer").sort_by("row")
+    if joined.column("at").null_count:
         raise ValueError("there are rows of groups that do not exist")
-    at = found.column("at").combine_chunks()
+    at = joined.column("at").combine_chunks()
     return [groups.column(f"k{i}").combine_chunks().take(at) for i in range(keys)]
 
 

@@ -93,8 +93,8 @@ def _matches(spec: JoinSpec, sides: Sequence[_Side]) -> Iterator[tuple[Indices, 
         here = np.searchsorted(ends, pairs, "right")
         there = order[low[here] + pairs - (ends[here] - lengths[here])]
         if residual is not None:
-            kept = residual.holds(left.take(here), right.take(there))
-            here, there = here[kept], there[kept]
+            holds = residual.holds(left.take(here), right.take(there))
+            here, there = here[holds], there[holds]
         yield here, there
 
 

@@ -103,8 +103,8 @@ def against_input(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[
 
 def _arrangements(spec: JoinSpec, trees: StoredTrees, inputs: PortRows) -> Iterator[Difference]:
     reasons = []
-    for port, kept in enumerate(spec.stored):
-        if not kept:
+    for port, is_stored in enumerate(spec.stored):
+        if not is_stored:
             continue
         try:
             parts = inputs(port)
@@ -171,10 +171,10 @@ def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Differ
     ports = [inputs(port).all() for port in range(len(node.inputs))]
     stored = _stored_groups(spec, trees)
     rows = [_input(spec, node, port, parts, stored) for port, parts in enumerate(ports)]
-    made = _from_nothing(trees, [part for part in rows if part is not None], stored)
+    computed = _from_nothing(trees, [part for part in rows if part is not None], stored)
     columns = _compared(spec, waits=bool(trees.state[PENDING]))
     if wrong := differing_rows(
-        (_each_once(rows, columns) for rows in made[GROUP]), [_each_once(stored, columns)]
+        (_each_once(rows, columns) for rows in computed[GROUP]), [_each_once(stored, columns)]
     ):
         yield Difference("groups and the rows of the operators below", wrong)
     for i, tree in enumerate(spec.trees):
@@ -182,7 +182,7 @@ def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Differ
             continue
         names = ["hash", *(f"p{c}" for c in range(len(tree.layout.components))), "weight"]
         there = (part.select(names) for part in trees.ordered(entries_tree(i)).scan())
-        if wrong := differing_rows((t.select(names) for t in made[entries_tree(i)]), there):
+        if wrong := differing_rows((t.select(names) for t in computed[entries_tree(i)]), there):
             yield Difference(f"{entries_tree(i)} and the rows of the operators below", wrong)
 
 
@@ -372,13 +372,13 @@ def _stored_extremes(spec: OperatorSpec, trees: StoredTrees) -> Iterator[Differe
         if tree.extremes_only:
             continue
         count = len(tree.layout.components)
-        wanted = (
+        expected = (
             _ends(part, count, last=side == "last")
             for part in trees.ordered(entries_tree(i)).scan()
         )
         names = ["hash", "chain", *(f"e{number}_{c}" for c in range(count))]
         stored = (_each_once(part, names) for part in trees.keyed(GROUP).scan())
-        if wrong := differing_rows(wanted, stored, complete=False):
+        if wrong := differing_rows(expected, stored, complete=False):
             yield Difference(f"the extremes of groups and {entries_tree(i)}", wrong)
 
 
@@ -392,6 +392,6 @@ def _ends(entries: pa.Table, components: int, *, last: bool) -> pa.Table:
         ends[:-1] = turn
     else:
         ends[1:] = turn
-    chosen = live.filter(pa.array(ends))
+    extremes = live.filter(pa.array(ends))
     names = ["hash", "chain", *(f"p{c}" for c in range(components))]
-    return chosen.select(names).append_column(WEIGHT, pa.array(np.ones(len(chosen), np.int64)))
+    return extremes.select(names).append_column(WEIGHT, pa.array(np.ones(len(extremes), np.int64)))

@@ -212,8 +212,8 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     target = checkpoint.snapshot(plan.to)
     if not checkpoint.spark.is_remote:
         cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
-    kept = checkpoint.retention_state()
-    checkpoint.keep(replace(kept, swept=min(kept.swept, plan.to)))
+    retention = checkpoint.retention_state()
+    checkpoint.keep(replace(retention, swept=min(retention.swept, plan.to)))
     # Newest first: each remaining version has all versions before it.
     for version in reversed(checkpoint.versions()):
         if version > plan.to:

@@ -79,7 +79,7 @@ def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
     Raises:
         StateRefused: OUTPUT_RECORD_DAMAGED.
     """
-    found = []
+    ahead = []
     for record in records(folder):
         state = record.read()
         if state is None:
@@ -88,8 +88,8 @@ def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
         if record.output.startswith(DELTA) and had == version:
             had = version + 1  # unknown without the table, so assume a transaction
         if had > version:
-            found.append((record, had, state[1]))
-    return found
+            ahead.append((record, had, state[1]))
+    return ahead
 
 
 def _numbers_of_files(output: str) -> list[int]:
@@ -103,10 +103,10 @@ def records(folder: Location) -> Iterator[Record]:
     place = FolderFiles(folder / "outputs")
     newest: dict[str, tuple[int, str]] = {}
     for file in place.names():
-        found = _RECORD.fullmatch(file)
-        if found is not None:
-            numbered = (int(found[2] or 0), file)
-            newest[found[1]] = max(newest.get(found[1], numbered), numbered)
+        match = _RECORD.fullmatch(file)
+        if match is not None:
+            numbered = (int(match[2] or 0), file)
+            newest[match[1]] = max(newest.get(match[1], numbered), numbered)
     for name, (_, file) in sorted(newest.items()):
         try:
             body = json.loads(place.read(file))
@@ -118,16 +118,18 @@ def records(folder: Location) -> Iterator[Record]:
         yield Record(folder / "outputs" / f"{name}.json", output, view=view)
 
 
-def check_records(folder: Location, found: FindingCollector) -> None:
+def check_records(folder: Location, findings: FindingCollector) -> None:
     """Check that the records of all outputs can be read."""
     for record in records(folder):
         try:
             record.read()
         except StateRefused as error:
-            found.fault(error.code, f"outputs/{Path(error.path).name}", error.message, error.help)
+            findings.fault(
+                error.code, f"outputs/{Path(error.path).name}", error.message, error.help
+            )
         except OSError as error:
             help = "check the disk and the permissions, then verify again"
-            found.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
+            findings.fault("FILE_NOT_USABLE", f"outputs/{record.path.name}", str(error), help)
 
 
 def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
@@ -139,14 +141,14 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
     Raises:
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED, STATE_DAMAGED.
     """
-    found, document = [], checkpoint.document()
+    treatments, document = [], checkpoint.document()
     for record, had, size in ahead_of(checkpoint.folder, version):
         kind, _, location = record.output.partition("=")
-        known = document.view_schema(record.view) is not None
-        view = View(checkpoint, record.view) if known else None
+        has_view = document.view_schema(record.view) is not None
+        view = View(checkpoint, record.view) if has_view else None
         if kind in CHANGE_ENCODERS and view is not None:
             left = _size_at(Path(location), kind, size, view, range(version + 1, had + 1))
-            found.append(
+            treatments.append(
                 OutputAhead(
                     record.path.name, record.output, had, "cut text", left, view=record.view
                 )
@@ -164,10 +166,10 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
             for e in evolutions
         )
         way: Way = "stuck" if stuck else files
-        found.append(
+        treatments.append(
             OutputAhead(record.path.name, record.output, had, way, anew=anew, view=record.view)
         )
-    return found
+    return treatments
 
 
 def _recorded_version(record: Record) -> int:
@@ -227,9 +229,9 @@ def cut_output(folder: Location, ahead: OutputAhead, version: int, fence: Fence)
 
 def _named(paths: Iterable[Path], prefix: str) -> list[tuple[int, Path]]:
     """Return versions and paths of files with the names of an output. Other files are ignored."""
-    known = re.compile(rf"{prefix}-([0-9]{{20}})\.parquet")
-    found = ((known.fullmatch(path.name), path) for path in paths)
-    return sorted((int(name[1]), path) for name, path in found if name)
+    pattern = re.compile(rf"{prefix}-([0-9]{{20}})\.parquet")
+    matches = ((pattern.fullmatch(path.name), path) for path in paths)
+    return sorted((int(name[1]), path) for name, path in matches if name)
 
 
 _FILES: dict[str, Callable[[Path], list[tuple[int, Path]]]] = {

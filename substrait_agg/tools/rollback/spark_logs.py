@@ -85,14 +85,14 @@ def _cut_behind(folder: Path, batch: int, noted: Sequence[LogFile]) -> LogCut:
         entries = _entries(log)
         if end is None or not any(lists_files(entry.path) for entry in entries):
             continue
-        wanted = {
+        recorded = {
             Path(file.name).name: file.crc
             for file in noted
             if file.name.startswith(f"sources/{source}/")
         }
         written, unneeded = (
-            (_with_restored_entries(log, entries, wanted), [])
-            if wanted
+            (_with_restored_entries(log, entries, recorded), [])
+            if recorded
             else _rebuilt(log, entries, end)
         )
         write += written
@@ -115,8 +115,8 @@ class _Entry:
 
 def _entries(log: Path) -> list[_Entry]:
     """Return the entries in order of their numbers."""
-    found = [(entry_number(path), path) for path in log.iterdir()]
-    return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in found if n is not None)
+    numbered = [(entry_number(path), path) for path in log.iterdir()]
+    return sorted(_Entry(n, p.suffix == ".compact", p) for n, p in numbered if n is not None)
 
 
 def _with_restored_entries(
@@ -137,8 +137,8 @@ def _with_restored_entries(
     restored = []
     for name, number in numbers.items():
         whole = name.endswith(COMPACT)
-        chosen = [text for n, text in lines if n == number or (whole and n < number)]
-        content = "\n".join([head, *chosen])
+        deleted_lines = [text for n, text in lines if n == number or (whole and n < number)]
+        content = "\n".join([head, *deleted_lines])
         if zlib.crc32(content.encode()) != noted[name]:
             raise _lost(log, f"entry {name} of the file log of a source cannot be rebuilt")
         restored.append((log / name, content))
@@ -165,8 +165,8 @@ def _rebuilt(
             log, f"entries of the file log of a source are missing between {base} and {end}"
         )
     head, whole = read_entries(later[0].path)
-    chosen = [e for e in whole if int(e["batchId"]) <= end]
-    return [(log / f"{end}.compact", _text(head, chosen))], [e.path for e in compacted]
+    lines = [e for e in whole if int(e["batchId"]) <= end]
+    return [(log / f"{end}.compact", _text(head, lines))], [e.path for e in compacted]
 
 
 def _regular(compacted: list[_Entry]) -> bool:
