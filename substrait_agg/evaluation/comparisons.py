@@ -55,7 +55,7 @@ def equal(left: pa.Array, right: pa.Array) -> pa.Array:
 
 
 def _compared(compare: Compare) -> Kernel:
-    return Kernel(alike, lambda a: compare(in_order(a[0]), in_order(a[1])))
+    return Kernel(alike, lambda args: compare(in_order(args[0]), in_order(args[1])))
 
 
 def same(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -64,15 +64,15 @@ def same(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.or_(pc.fill_null(equal(left, right), False), both)
 
 
-def _between(a: KernelArguments) -> pa.Array:
-    x, low, high = map(in_order, a.columns)
+def _between(args: KernelArguments) -> pa.Array:
+    x, low, high = map(in_order, args.columns)
     return pc.and_kleene(pc.greater_equal(x, low), pc.less_equal(x, high))
 
 
 def _truth(expected: bool | None, negated: bool) -> Kernel:
-    def compute(a: KernelArguments) -> pa.Array:
-        value = a[0] if expected else pc.invert(a[0])
-        matches = pc.is_null(a[0]) if expected is None else pc.fill_null(value, False)
+    def compute(args: KernelArguments) -> pa.Array:
+        value = args[0] if expected else pc.invert(args[0])
+        matches = pc.is_null(args[0]) if expected is None else pc.fill_null(value, False)
         return pc.invert(matches) if negated else matches
 
     return Kernel(first_of("bool"), compute)
@@ -85,22 +85,22 @@ def _extreme(compare: Compare, *, skip_nulls: bool) -> Kernel:
         wins = pc.fill_null(compare(in_order(y), in_order(x)), False)
         return pc.if_else(pc.or_(wins, pc.is_null(x)), y, x)
 
-    def compute(a: KernelArguments) -> pa.Array:
-        extreme = reduce(better, a.columns)
+    def compute(args: KernelArguments) -> pa.Array:
+        extreme = reduce(better, args.columns)
         if skip_nulls:
             return extreme
-        return null_unless(reduce(pc.and_, map(pc.is_valid, a.columns)), extreme)
+        return null_unless(reduce(pc.and_, map(pc.is_valid, args.columns)), extreme)
 
     return Kernel(alike, compute)
 
 
-def _nullif(a: KernelArguments) -> pa.Array:
-    differs = pc.fill_null(pc.invert(equal(a[0], a[1])), True)
-    return null_unless(differs, a[0])
+def _nullif(args: KernelArguments) -> pa.Array:
+    differs = pc.fill_null(pc.invert(equal(args[0], args[1])), True)
+    return null_unless(differs, args[0])
 
 
 def _float_test(test: Callable[[Numbers], Numbers]) -> Kernel:
-    return Kernel(first_of("fp32", "fp64"), lambda a: per_value(test, pa.bool_(), a[0]))
+    return Kernel(first_of("fp32", "fp64"), lambda args: per_value(test, pa.bool_(), args[0]))
 
 
 def _is_known(_call: Call) -> bool:
@@ -124,11 +124,11 @@ COMPARISONS: Kernels = {
     "lte": (_compared(pc.less_equal),),
     "gt": (_compared(pc.greater),),
     "gte": (_compared(pc.greater_equal),),
-    "is_distinct_from": (Kernel(alike, lambda a: pc.invert(same(a[0], a[1]))),),
-    "is_not_distinct_from": (Kernel(alike, lambda a: same(a[0], a[1])),),
+    "is_distinct_from": (Kernel(alike, lambda args: pc.invert(same(args[0], args[1]))),),
+    "is_not_distinct_from": (Kernel(alike, lambda args: same(args[0], args[1])),),
     "between": (Kernel(alike, _between),),
-    "is_null": (_EVERYWHERE(lambda a: pc.is_null(a[0])),),
-    "is_not_null": (_EVERYWHERE(lambda a: pc.is_valid(a[0])),),
+    "is_null": (_EVERYWHERE(lambda args: pc.is_null(args[0])),),
+    "is_not_null": (_EVERYWHERE(lambda args: pc.is_valid(args[0])),),
     "is_true": (_truth(expected=True, negated=False),),
     "is_not_true": (_truth(expected=True, negated=True),),
     "is_false": (_truth(expected=False, negated=False),),
@@ -143,6 +143,6 @@ COMPARISONS: Kernels = {
     "greatest": (_extreme(pc.greater, skip_nulls=False),),
     "least_skip_null": (_extreme(pc.less, skip_nulls=True),),
     "greatest_skip_null": (_extreme(pc.greater, skip_nulls=True),),
-    "not": (Kernel(first_of("bool"), lambda a: pc.invert(a[0])),),
-    "xor": (Kernel(first_of("bool"), lambda a: pc.xor(a[0], a[1])),),
+    "not": (Kernel(first_of("bool"), lambda args: pc.invert(args[0])),),
+    "xor": (Kernel(first_of("bool"), lambda args: pc.xor(args[0], args[1])),),
 }

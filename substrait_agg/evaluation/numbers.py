@@ -57,47 +57,47 @@ _DECIMALS = all_of("decimal")
 
 
 def _integers(operate: Callable[..., pa.Array]) -> Kernel:
-    return Kernel(_EXACT_INTEGERS, lambda a: operate(*a.columns), fails=True)
+    return Kernel(_EXACT_INTEGERS, lambda args: operate(*args.columns), fails=True)
 
 
 def _floats(operate: Callable[..., Numbers]) -> Kernel:
-    return Kernel(_SAME_FLOATS, lambda a: per_value(operate, a.result, *a.columns))
+    return Kernel(_SAME_FLOATS, lambda args: per_value(operate, args.result, *args.columns))
 
 
 def _decimal(operate: Callable[[pa.Array, pa.Array, Params], pa.Array]) -> Kernel:
-    return Kernel(_DECIMALS, lambda a: operate(a[0], a[1], _target(a.call)), fails=True)
+    return Kernel(_DECIMALS, lambda args: operate(args[0], args[1], _target(args.call)), fails=True)
 
 
-def _divisor(a: KernelArguments, *options: str) -> pa.Array:
+def _divisor(args: KernelArguments, *options: str) -> pa.Array:
     """Return the divisor, with null instead of zero if the value of an option is NULL."""
-    if not any(option(a.call, name) == "NULL" for name in options):
-        return a[1]
-    if pa.types.is_decimal(a[1].type):
-        return null_unless(pc.invert(decimals.is_zero(a[1])), a[1])
-    return null_unless(pc.not_equal(a[1], pa.scalar(0, a[1].type)), a[1])
+    if not any(option(args.call, name) == "NULL" for name in options):
+        return args[1]
+    if pa.types.is_decimal(args[1].type):
+        return null_unless(pc.invert(decimals.is_zero(args[1])), args[1])
+    return null_unless(pc.not_equal(args[1], pa.scalar(0, args[1].type)), args[1])
 
 
-def _divide_integers(a: KernelArguments) -> pa.Array:
-    return pc.divide_checked(a[0], _divisor(a, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR"))
+def _divide_integers(args: KernelArguments) -> pa.Array:
+    return pc.divide_checked(args[0], _divisor(args, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR"))
 
 
-def _modulus_integers(a: KernelArguments) -> pa.Array:
-    by = _divisor(a, "ON_DOMAIN_ERROR")
+def _modulus_integers(args: KernelArguments) -> pa.Array:
+    by = _divisor(args, "ON_DOMAIN_ERROR")
     by_zero = pc.equal(by, pa.scalar(0, by.type))
-    if pc.any(pc.and_(by_zero, pc.is_valid(a[0]))).as_py():
+    if pc.any(pc.and_(by_zero, pc.is_valid(args[0]))).as_py():
         raise pa.ArrowInvalid("remainder by zero")
-    return per_value(np.fmod, a.result, a[0], by)
+    return per_value(np.fmod, args.result, args[0], by)
 
 
-def _divide_floats(a: KernelArguments) -> pa.Array:
+def _divide_floats(args: KernelArguments) -> pa.Array:
     def quotient(x: Numbers, y: Numbers) -> Numbers:
         result: Numbers = x.astype(np.float64) / y.astype(np.float64)
         return result.astype(x.dtype)
 
-    by = a[1]
-    if option(a.call, "ON_DIVISION_BY_ZERO") == "NULL":
+    by = args[1]
+    if option(args.call, "ON_DIVISION_BY_ZERO") == "NULL":
         by = null_unless(pc.not_equal(by, pa.scalar(0, by.type)), by)
-    return per_value(quotient, a.result, a[0], by)
+    return per_value(quotient, args.result, args[0], by)
 
 
 def _can_divide(call: Call) -> bool:
@@ -110,19 +110,19 @@ def _can_take_remainder(call: Call) -> bool:
     return _DECIMALS(call) and decimals.can_take_remainder(_params(call, 0), _params(call, 1))
 
 
-def _divide_decimals(a: KernelArguments) -> pa.Array:
-    return decimals.divide(a[0], _divisor(a, "ON_DIVISION_BY_ZERO"), _target(a.call))
+def _divide_decimals(args: KernelArguments) -> pa.Array:
+    return decimals.divide(args[0], _divisor(args, "ON_DIVISION_BY_ZERO"), _target(args.call))
 
 
-def _modulus_decimals(a: KernelArguments) -> pa.Array:
-    return decimals.modulus(a[0], _divisor(a, "ON_DOMAIN_ERROR"), _target(a.call))
+def _modulus_decimals(args: KernelArguments) -> pa.Array:
+    return decimals.modulus(args[0], _divisor(args, "ON_DOMAIN_ERROR"), _target(args.call))
 
 
 def _fitted(operate: Callable[[pa.Array], pa.Array]) -> Kernel:
     """Return a kernel of a function of one decimal."""
     return Kernel(
         _DECIMALS,
-        lambda a: decimals.fit(operate(decimals.wide(a[0])), _target(a.call)),
+        lambda args: decimals.fit(operate(decimals.wide(args[0])), _target(args.call)),
         fails=True,
     )
 
@@ -132,10 +132,10 @@ def _whole_floats(round_: Callable[[Numbers], Numbers]) -> Kernel:
         # Spark's result is an integer, which has no negative zero.
         return np.where(np.abs(x) < _ALL_WHOLE_FROM, round_(x) + x.dtype.type(0), x)
 
-    return Kernel(_SAME_FLOATS, lambda a: per_value(compute, a.result, a[0]))
+    return Kernel(_SAME_FLOATS, lambda args: per_value(compute, args.result, args[0]))
 
 
-_IDENTITY = Kernel(_one_type(*_INTEGERS), lambda a: a[0])
+_IDENTITY = Kernel(_one_type(*_INTEGERS), lambda args: args[0])
 
 _ROUNDING = {
     "TIE_AWAY_FROM_ZERO": "half_towards_infinity",
@@ -175,11 +175,11 @@ def _rounds_fraction(call: Call) -> bool:
     return nearest or precision < MAX_DECIMAL_PRECISION
 
 
-def _round(a: KernelArguments) -> pa.Array:
-    column, digits = decimals.wide(a[0]), _digits(a.call) or 0
+def _round(args: KernelArguments) -> pa.Array:
+    column, digits = decimals.wide(args[0]), _digits(args.call) or 0
     if digits < column.type.scale:
-        column = pc.round(column, digits, _ROUNDING[_rounding(a.call)])
-    return decimals.fit(column, _target(a.call))
+        column = pc.round(column, digits, _ROUNDING[_rounding(args.call)])
+    return decimals.fit(column, _target(args.call))
 
 
 def _integer_sign(x: Numbers) -> Numbers:
@@ -191,12 +191,12 @@ def _takes_root(call: Call) -> bool:
     return floating or (call.arguments[0].type.kind in _INTEGERS and call.type.kind == "fp64")
 
 
-def _root(a: KernelArguments) -> pa.Array:
+def _root(args: KernelArguments) -> pa.Array:
     def root(x: Numbers) -> Numbers:
         result: Numbers = np.sqrt(x.astype(np.float64))
-        return result.astype(a.result.to_pandas_dtype())
+        return result.astype(args.result.to_pandas_dtype())
 
-    return per_value(root, a.result, a[0])
+    return per_value(root, args.result, args[0])
 
 
 NUMBERS: Kernels = {
@@ -223,7 +223,7 @@ NUMBERS: Kernels = {
     "negate": (_integers(pc.negate_checked), _floats(np.negative), _fitted(pc.negate)),
     "abs": (_integers(pc.abs_checked), _floats(np.abs), _fitted(pc.abs)),
     "sqrt": (Kernel(with_options(_takes_root, on_domain_error=("NAN",)), _root),),
-    "sign": (Kernel(_one_type(*_INTEGERS), lambda a: per_value(_integer_sign, a.result, a[0])),),
+    "sign": (Kernel(_one_type(*_INTEGERS), lambda args: per_value(_integer_sign, args.result, args[0])),),
     "ceil": (_IDENTITY, _whole_floats(np.ceil), _fitted(pc.ceil)),
     "floor": (_IDENTITY, _whole_floats(np.floor), _fitted(pc.floor)),
     "round": (Kernel(_rounds_fraction, _round, fails=True),),

@@ -46,7 +46,7 @@ _SEARCH = constants_from(_CASE_SENSITIVE, 1)
 
 
 def _search(find: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
-    return (Kernel(_SEARCH, lambda a: find(a[0], a.constant(1))),)
+    return (Kernel(_SEARCH, lambda args: find(args[0], args.constant(1))),)
 
 
 # --- LIKE ---------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def _can_match(call: Call) -> bool:
     return True
 
 
-def _like(a: KernelArguments) -> pa.Array:
-    return like_test(a.constant(1), a.constant(2))(a[0])
+def _like(args: KernelArguments) -> pa.Array:
+    return like_test(args.constant(1), args.constant(2))(args[0])
 
 
 # --- parts of texts -----------------------------------------------------------------------------
@@ -129,14 +129,14 @@ def sliced(column: pa.Array, first: int, length: int) -> pa.Array:
     return pc.utf8_slice_codeunits(characters(column), first, min(first + length, _LONGEST))
 
 
-def _substring(a: KernelArguments) -> pa.Array:
-    start = a.constant(1)
-    if len(a) < 3:
-        return sliced(a[0], min(max(start, 1), _LONGEST) - 1, _LONGEST)
-    count = max(a.constant(2), 0)
+def _substring(args: KernelArguments) -> pa.Array:
+    start = args.constant(1)
+    if len(args) < 3:
+        return sliced(args[0], min(max(start, 1), _LONGEST) - 1, _LONGEST)
+    count = max(args.constant(2), 0)
     # Positions before the first character count towards the length.
     length = count if start >= 1 else max(count + start, 1) - 1
-    return sliced(a[0], min(max(start, 1), _LONGEST) - 1, length)
+    return sliced(args[0], min(max(start, 1), _LONGEST) - 1, length)
 
 
 def _can_cut(call: Call) -> bool:
@@ -145,11 +145,11 @@ def _can_cut(call: Call) -> bool:
     return _is_text(call) and count is not None and count >= 0
 
 
-def _right(a: KernelArguments) -> pa.Array:
-    count = min(a.constant(1), _LONGEST)
+def _right(args: KernelArguments) -> pa.Array:
+    count = min(args.constant(1), _LONGEST)
     if not count:
-        return sliced(a[0], 0, 0)
-    return pc.utf8_slice_codeunits(characters(a[0]), -count)
+        return sliced(args[0], 0, 0)
+    return pc.utf8_slice_codeunits(characters(args[0]), -count)
 
 
 _SLICES = constants_from(with_options(_is_text, negative_start=("LEFT_OF_BEGINNING",)), 1)
@@ -160,9 +160,9 @@ def _ascii_only(call: Call) -> bool:
     return _ASCII(call) and option(call, "CHAR_SET") == "ASCII_ONLY"
 
 
-def _joined(a: KernelArguments) -> pa.Array:
-    parts = a.columns
-    if option(a.call, "NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
+def _joined(args: KernelArguments) -> pa.Array:
+    parts = args.columns
+    if option(args.call, "NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
         parts = tuple(pc.fill_null(part, "") for part in parts)
     return pc.binary_join_element_wise(*parts, pa.scalar(""))
 
@@ -172,9 +172,9 @@ def _can_replace(call: Call) -> bool:
 
 
 def _count(measure: Callable[[pa.Array], pa.Array], factor: int = 1) -> tuple[Kernel, ...]:
-    def compute(a: KernelArguments) -> pa.Array:
-        counts = pc.cast(measure(a[0]), pa.int64())
-        return pc.cast(pc.multiply_checked(counts, pa.scalar(factor, pa.int64())), a.result)
+    def compute(args: KernelArguments) -> pa.Array:
+        counts = pc.cast(measure(args[0]), pa.int64())
+        return pc.cast(pc.multiply_checked(counts, pa.scalar(factor, pa.int64())), args.result)
 
     return (Kernel(_is_text, compute),)
 
@@ -183,7 +183,7 @@ def _trimmed(trim: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
     def takes(call: Call) -> bool:
         return _is_text(call) and len(call.arguments) == 1
 
-    return (Kernel(takes, lambda a: trim(a[0], " ")),)
+    return (Kernel(takes, lambda args: trim(args[0], " ")),)
 
 
 TEXT: Kernels = {
@@ -192,13 +192,16 @@ TEXT: Kernels = {
     "ends_with": _search(pc.ends_with),
     "contains": _search(pc.match_substring),
     "substring": (Kernel(_SLICES, _substring),),
-    "left": (Kernel(_can_cut, lambda a: sliced(a[0], 0, a.constant(1))),),
+    "left": (Kernel(_can_cut, lambda args: sliced(args[0], 0, args.constant(1))),),
     "right": (Kernel(_can_cut, _right),),
-    "upper": (Kernel(_ascii_only, lambda a: pc.ascii_upper(a[0])),),
-    "lower": (Kernel(_ascii_only, lambda a: pc.ascii_lower(a[0])),),
+    "upper": (Kernel(_ascii_only, lambda args: pc.ascii_upper(args[0])),),
+    "lower": (Kernel(_ascii_only, lambda args: pc.ascii_lower(args[0])),),
     "concat": (Kernel(_all_texts, _joined),),
     "replace": (
-        Kernel(_can_replace, lambda a: pc.replace_substring(a[0], a.constant(1), a.constant(2))),
+        Kernel(
+            _can_replace,
+            lambda args: pc.replace_substring(args[0], args.constant(1), args.constant(2)),
+        ),
     ),
     "trim": _trimmed(pc.ascii_trim),
     "ltrim": _trimmed(pc.ascii_ltrim),

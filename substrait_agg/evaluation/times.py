@@ -156,21 +156,21 @@ def _can_extract(call: Call) -> bool:
     return call.arguments[0].type.kind in _POINTS and in_utc and has_component
 
 
-def _extract(a: KernelArguments) -> pa.Array:
-    component = _component(a.call)
-    component_values = COMPONENTS[component](*split(a[0]))
-    from_zero = any(word == "ZERO" for _, word in a.call.enums[1:])
+def _extract(args: KernelArguments) -> pa.Array:
+    component = _component(args.call)
+    component_values = COMPONENTS[component](*split(args[0]))
+    from_zero = any(word == "ZERO" for _, word in args.call.enums[1:])
     less = 1 if from_zero and component in _COUNTED else 0
-    return pc.cast(array(component_values - less, pa.int64(), valid(a[0])), a.result)
+    return pc.cast(array(component_values - less, pa.int64(), valid(args[0])), args.result)
 
 
 def _can_part(call: Call) -> bool:
     return call.arguments[1].type.kind in _POINTS and constant_of(call, 0) in PARTS
 
 
-def _date_part(a: KernelArguments) -> pa.Array:
-    part_values = PARTS[a.constant(0)](*split(a[1]))
-    return pc.cast(array(part_values, pa.int64(), valid(a[1])), a.result)
+def _date_part(args: KernelArguments) -> pa.Array:
+    part_values = PARTS[args.constant(0)](*split(args[1]))
+    return pc.cast(array(part_values, pa.int64(), valid(args[1])), args.result)
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -234,9 +234,9 @@ def _can_truncate(call: Call) -> bool:
     return call.arguments[1].type.kind == "date" and constant_of(call, 0) is not None
 
 
-def _date_trunc(a: KernelArguments) -> pa.Array:
-    first = _FIRST_DAYS.get(a.constant(0))
-    return a[1] if first is None else dates(first(split(a[1])[0]), a[1])
+def _date_trunc(args: KernelArguments) -> pa.Array:
+    first = _FIRST_DAYS.get(args.constant(0))
+    return args[1] if first is None else dates(first(split(args[1])[0]), args[1])
 
 
 def dates(days: Ints, *columns: pa.Array) -> pa.Array:
@@ -272,12 +272,12 @@ def _signed(interval: pa.Array, sign: int) -> pa.Array:
 
 
 def _moved_by_months(sign: int) -> Callable[[KernelArguments], pa.Array]:
-    def compute(a: KernelArguments) -> pa.Array:
-        days, micros = split(a[0])
-        moved = months_later(days, numbers(_signed(a[1], sign)).astype(np.int64))
-        if a.type(0).kind == "date":
-            return dates(moved, a[0], a[1])
-        return timestamps(moved, micros, a.result, a[0], a[1])
+    def compute(args: KernelArguments) -> pa.Array:
+        days, micros = split(args[0])
+        moved = months_later(days, numbers(_signed(args[1], sign)).astype(np.int64))
+        if args.type(0).kind == "date":
+            return dates(moved, args[0], args[1])
+        return timestamps(moved, micros, args.result, args[0], args[1])
 
     return compute
 
@@ -294,13 +294,13 @@ def as_dates(column: pa.Array) -> pa.Array:
 
 
 def _moved_by_days(sign: int) -> Callable[[KernelArguments], pa.Array]:
-    def compute(a: KernelArguments) -> pa.Array:
-        point = a[0]
-        if a.type(0).kind == "date":
+    def compute(args: KernelArguments) -> pa.Array:
+        point = args[0]
+        if args.type(0).kind == "date":
             point = as_timestamps(point, pa.timestamp("us"))
-        interval = _signed(a[1].view(pa.int64()), sign)
+        interval = _signed(args[1].view(pa.int64()), sign)
         ticks = pc.add_checked(point.view(pa.int64()), interval).view(point.type)
-        return as_dates(ticks) if a.call.type.kind == "date" else ticks.view(a.result)
+        return as_dates(ticks) if args.call.type.kind == "date" else ticks.view(args.result)
 
     return compute
 

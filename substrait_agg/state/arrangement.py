@@ -174,12 +174,12 @@ def _candidates(run: RunReader, hashes: Hashes) -> Iterator[_Candidates]:
     stop = int(np.searchsorted(hashes, np.uint64(run.file.high), "right"))
     if start == stop:
         return
-    for p in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
-        a = max(start, int(np.searchsorted(hashes, run.first[p], "left")))
-        b = min(stop, int(np.searchsorted(hashes, run.last[p], "right")))
-        low, lengths = hash_ranges(run.hashes[p], hashes[a:b])
+    for page in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
+        first = max(start, int(np.searchsorted(hashes, run.first[page], "left")))
+        end = min(stop, int(np.searchsorted(hashes, run.last[page], "right")))
+        low, lengths = hash_ranges(run.hashes[page], hashes[first:end])
         if lengths.any():
-            yield _Candidates(p, a, low, lengths)
+            yield _Candidates(page, first, low, lengths)
 
 
 def hash_ranges(stored: Hashes, hashes: Hashes) -> tuple[Indices, Indices]:

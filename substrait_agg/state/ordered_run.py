@@ -171,11 +171,11 @@ class OrderedRun:
             pages = np.searchsorted(self._last, hashes, "left")
         inside = np.flatnonzero((pages >= 0) & (pages < len(self._pages)))
         bounds = np.where(pages < 0, 0, self._starts[-1])
-        for p, which in self._by_page(pages[inside])[1]:
+        for page, which in self._by_page(pages[inside])[1]:
             at = inside[which]
-            stored = self._pages[p].entries.hashes
+            stored = self._pages[page].entries.hashes
             side: Any = "right" if right else "left"
-            bounds[at] = self._starts[p] + np.searchsorted(stored, hashes[at], side)
+            bounds[at] = self._starts[page] + np.searchsorted(stored, hashes[at], side)
         return bounds
 
     def _narrow_to_collision_ids(
@@ -204,11 +204,11 @@ class OrderedRun:
         result = low.copy()
         there = np.flatnonzero(low < high)
         pages = self._pages_of(low[there], high[there], keys, there, right=right)
-        for p, which in self._by_page(pages)[1]:
+        for page, which in self._by_page(pages)[1]:
             at = there[which]
-            start, stop = self._starts[p], self._starts[p + 1]
+            start, stop = self._starts[page], self._starts[page + 1]
             inside = _bounds_in_page(
-                self._pages[p].entries.keys,
+                self._pages[page].entries.keys,
                 np.maximum(low[at], start) - start,
                 np.minimum(high[at], stop) - start,
                 keys.take(at) if len(at) < len(keys) else keys,

@@ -190,11 +190,11 @@ class RunReader:
     def rows_between(self, low: int, high: int) -> pa.Table:
         """Return the rows with hashes from `low` to `high` (inclusive), without copying."""
         parts = []
-        for p in self.pages_between(low, high):
-            hashes = self.hashes[p]
+        for page in self.pages_between(low, high):
+            hashes = self.hashes[page]
             start = int(np.searchsorted(hashes, np.uint64(low), "left"))
             stop = int(np.searchsorted(hashes, np.uint64(high), "right"))
-            parts.append(self.pages[p].slice(start, stop - start))
+            parts.append(self.pages[page].slice(start, stop - start))
         return pa.Table.from_batches(parts, self.schema)
 
 

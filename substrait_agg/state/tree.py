@@ -133,17 +133,17 @@ class KeyedTree:
         if start == stop:
             return
         self.run_probes += stop - start
-        for p in run.pages_between(int(sought[start]), int(sought[stop - 1])):
-            a = max(start, int(np.searchsorted(sought, run.first[p], "left")))
-            b = min(stop, int(np.searchsorted(sought, run.last[p], "right")))
-            if a >= b:
+        for page in run.pages_between(int(sought[start]), int(sought[stop - 1])):
+            first = max(start, int(np.searchsorted(sought, run.first[page], "left")))
+            end = min(stop, int(np.searchsorted(sought, run.last[page], "right")))
+            if first >= end:
                 continue
             self.page_reads += 1
             matched, at, others = self._lookup_page(
-                run.pages[p], run.hashes[p], sought[a:b], keys, probes[a:b]
+                run.pages[page], run.hashes[page], sought[first:end], keys, probes[first:end]
             )
             if len(matched) or len(others):
-                yield matched + a, run.pages[p].take(pa.array(at)), others + a
+                yield matched + first, run.pages[page].take(pa.array(at)), others + first
 
     def _lookup_page(
         self,
@@ -266,13 +266,13 @@ def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator
     stop = int(np.searchsorted(hashes, np.uint64(run.file.high), "right"))
     if start == stop:
         return
-    for p in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
-        low = np.searchsorted(run.hashes[p], hashes[start:stop], "left")
-        lengths = np.searchsorted(run.hashes[p], hashes[start:stop], "right") - low
+    for page in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
+        low = np.searchsorted(run.hashes[page], hashes[start:stop], "left")
+        lengths = np.searchsorted(run.hashes[page], hashes[start:stop], "right") - low
         ends = np.cumsum(lengths)
         if ends[-1]:
             at = np.repeat(low - ends + lengths, lengths) + np.arange(ends[-1])
-            yield run.pages[p].select(list(columns)).take(pa.array(at))
+            yield run.pages[page].select(list(columns)).take(pa.array(at))
 
 
 def _lookup_collisions(

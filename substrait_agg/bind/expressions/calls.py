@@ -483,7 +483,9 @@ def report_faults(
         context: collects the problem.
     """
     type_texts, takes = texts
-    forms = [p for o in row.overloads if (p := expanded(o, len(arguments))) is not None]
+    forms = [
+        parameters for o in row.overloads if (parameters := expanded(o, len(arguments))) is not None
+    ]
     if not forms:
         context.report(
             "ARGUMENT_COUNT", f"{call.path}.scalar_function.arguments", function=row.name,

@@ -32,9 +32,9 @@ class Buckets:
         """Add rows; missing columns are null."""
         hashes = table.column("hash").to_numpy()
         bucket = (hashes - np.uint64(self._low)) // np.uint64(self._width)
-        for b in np.unique(bucket):
-            rows = table.filter(pa.array(bucket == b)).combine_chunks()
-            self._writer(int(b), table.schema).write_table(rows)
+        for number in np.unique(bucket):
+            rows = table.filter(pa.array(bucket == number)).combine_chunks()
+            self._writer(int(number), table.schema).write_table(rows)
 
     def _writer(self, bucket: int, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
         if (bucket, schema) not in self._writers:

@@ -65,13 +65,13 @@ def _mode(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 def _nth_value(segments: Segments, measure: MeasureSpec) -> pa.Array:
     contributors = Contributors.of(segments, measure, nulls=True)
-    n = measure.constants[0]
+    position = measure.constants[0]
     valid = np.zeros(len(contributors), np.bool_)
     entries = np.zeros(len(contributors), np.int64)
-    if n is not None and 1 <= n < 1 << 63:
-        valid = contributors.totals >= n
+    if position is not None and 1 <= position < 1 << 63:
+        valid = contributors.totals >= position
         groups = np.flatnonzero(valid)
-        entries[groups] = contributors.at(groups, np.full(len(groups), n - 1, np.int64))
+        entries[groups] = contributors.at(groups, np.full(len(groups), position - 1, np.int64))
     return chosen(contributors, entries, valid)
 
 

@@ -116,15 +116,15 @@ def quantile(segments: Segments, measure: MeasureSpec) -> pa.Array:
     standard.
     """
     contributors = Contributors.of(segments, measure, nulls=True)
-    n = measure.constants[0]
+    bins = measure.constants[0]
     totals, element = contributors.totals, measure.type.children[0]
-    if n is None or n < 1:
+    if bins is None or bins < 1:
         none = np.zeros(len(totals), np.int64)
         return lists(measure, none, contributors.values.slice(0, 0), none > 0)
     first, after = _BOUNDARIES[measure.option("BOUNDARIES", "NEITHER")]
     valid = (totals > 0) & ~_with_nulls(contributors)
     # If no group has a list, the number of boundaries is not limited.
-    steps = n + after - first + 1 if valid.any() else 0
+    steps = bins + after - first + 1 if valid.any() else 0
     require_room(measure, float(valid.sum()) * steps, "values")
     groups = np.repeat(np.flatnonzero(valid), steps)
     if not len(groups):
@@ -133,9 +133,9 @@ def quantile(segments: Segments, measure: MeasureSpec) -> pa.Array:
         )
     step = np.tile(np.arange(first, first + steps), int(valid.sum()))
     # step * (total - 1) / n, in parts that stay in 63 bits
-    whole, rest = np.divmod(totals[groups] - 1, n)
-    rank, part = np.divmod(step * rest, n)
-    points = _points(contributors, groups, step * whole + rank, part, n, totals)
+    whole, rest = np.divmod(totals[groups] - 1, bins)
+    rank, part = np.divmod(step * rest, bins)
+    points = _points(contributors, groups, step * whole + rank, part, bins, totals)
     return lists(measure, np.where(valid, steps, 0), _between(contributors, points, element), valid)
 
 

@@ -291,10 +291,12 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
         type_ = SparkType("boolean", value.type.nullable)
         return scope.call("comparison", "is_nan", (value,), type_)
 
-    def greater(a: Typed, b: Typed) -> Typed:
-        plain = scope.call("comparison", "gt", (a, b), type_)
-        no_nan = scope.call("boolean", "not", (is_nan(b),), SparkType("boolean", b.type.nullable))
-        return logic("or", plain, logic("and", is_nan(a), no_nan))
+    def greater(left_: Typed, right_: Typed) -> Typed:
+        plain = scope.call("comparison", "gt", (left_, right_), type_)
+        no_nan = scope.call(
+            "boolean", "not", (is_nan(right_),), SparkType("boolean", right_.type.nullable)
+        )
+        return logic("or", plain, logic("and", is_nan(left_), no_nan))
 
     if name == "is_not_distinct_from":
         same = _float_comparison(scope, tree, "equal", left, right)

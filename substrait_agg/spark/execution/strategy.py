@@ -244,8 +244,8 @@ def expected_groups(rows: int, drawn: int, distinct: int) -> int:
     if not drawn:
         return 0
 
-    def distinct_in(keys: float, n: int) -> float:
-        return -keys * math.expm1(-n / keys)
+    def distinct_in(keys: float, sampled: int) -> float:
+        return -keys * math.expm1(-sampled / keys)
 
     # With more keys than the upper bound, the sample would contain no repetition.
     low, high = float(distinct), float(max(distinct, 1)) * drawn

@@ -42,16 +42,16 @@ def _halves(x: Column) -> Column:
     # For a negative number, split the complement, which stays within the range of the type.
     size = F.when(minus, F.lit("-1").cast(_WHOLE) - x).otherwise(x).cast(_WHOLE)
 
-    def split(v: Column) -> Column:
-        low = (v["size"] % _number(2**64)).cast(_HALF)
-        high = ((v["size"] - low) / _number(2**64)).cast("bigint")
-        return F.struct(v["minus"], high.alias("high"), low.alias("low"))
+    def split(values: Column) -> Column:
+        low = (values["size"] % _number(2**64)).cast(_HALF)
+        high = ((values["size"] - low) / _number(2**64)).cast("bigint")
+        return F.struct(values["minus"], high.alias("high"), low.alias("low"))
 
-    def complemented(v: Column) -> Column:
-        halves = {"high": v["high"], "low": _signed(v["low"])}
+    def complemented(values: Column) -> Column:
+        halves = {"high": values["high"], "low": _signed(values["low"])}
         return F.struct(
             *(
-                F.when(v["minus"], F.bitwise_not(half)).otherwise(half).alias(name)
+                F.when(values["minus"], F.bitwise_not(half)).otherwise(half).alias(name)
                 for name, half in halves.items()
             )
         )
@@ -63,10 +63,11 @@ def _halves(x: Column) -> Column:
 def _joined(high: Column, low: Column) -> Column:
     """Return the decimal(38,0) of two halves; fail if it has more digits."""
 
-    def join(v: Column) -> Column:
-        minus = v["high"] < 0
+    def join(values: Column) -> Column:
+        minus = values["high"] < 0
         upper, lower = (
-            F.when(minus, F.bitwise_not(v[name])).otherwise(v[name]) for name in ("high", "low")
+            F.when(minus, F.bitwise_not(values[name])).otherwise(values[name])
+            for name in ("high", "low")
         )
         size = (upper.cast(_HALF) * _number(2**64) + _unsigned(lower)).cast(_WHOLE)
         return F.when(minus, (F.lit("-1").cast(_WHOLE) - size).cast(_WHOLE)).otherwise(size)
@@ -75,13 +76,13 @@ def _joined(high: Column, low: Column) -> Column:
 
 
 def _bitwise(operate: Operation) -> Builder:
-    def build(a: Arguments) -> Column:
-        if a.type(0).kind != "decimal":
-            return operate(a[0], a[1])
-        left, right = (_halves(c.cast(_WHOLE)) for c in a.columns)
+    def build(args: Arguments) -> Column:
+        if args.type(0).kind != "decimal":
+            return operate(args[0], args[1])
+        left, right = (_halves(c.cast(_WHOLE)) for c in args.columns)
 
-        def both(v: Column) -> Column:
-            x, y = v["x"], v["y"]
+        def both(values: Column) -> Column:
+            x, y = values["x"], values["y"]
             return _joined(operate(x["high"], y["high"]), operate(x["low"], y["low"]))
 
         return decimals.let(F.struct(left.alias("x"), right.alias("y")), both)
@@ -105,16 +106,16 @@ def _unsigned_number(value: int) -> Column:
     return F.lit(str(value)).cast(_UNSIGNED_WHOLE)
 
 
-def _operands(a: Arguments) -> tuple[Column, Column]:
-    return a[0].cast(_OPERAND), a[1].cast(_OPERAND)
+def _operands(args: Arguments) -> tuple[Column, Column]:
+    return args[0].cast(_OPERAND), args[1].cast(_OPERAND)
 
 
-def _bounded(exact: Column, a: Arguments) -> Column:
+def _bounded(exact: Column, args: Arguments) -> Column:
     """Return an exact result bounded to its type by the option OVERFLOW."""
-    low, high = integer_range(a.call.type.kind)
-    overflow = a.option("OVERFLOW", "ERROR")
+    low, high = integer_range(args.call.type.kind)
+    overflow = args.option("OVERFLOW", "ERROR")
     if overflow == "ERROR":
-        return in_range(exact, a.call.type, f"a result of {a.call.function}")
+        return in_range(exact, args.call.type, f"a result of {args.call.function}")
     if overflow == "SATURATE":
         bounded = F.least(F.greatest(exact, _unsigned_number(low)), _unsigned_number(high))
     else:
@@ -123,26 +124,26 @@ def _bounded(exact: Column, a: Arguments) -> Column:
     return F.when(exact.isNotNull(), bounded)
 
 
-def _add(a: Arguments) -> Column:
-    x, y = _operands(a)
-    return _bounded((x + y).cast(_UNSIGNED_WHOLE), a)
+def _add(args: Arguments) -> Column:
+    x, y = _operands(args)
+    return _bounded((x + y).cast(_UNSIGNED_WHOLE), args)
 
 
-def _subtract(a: Arguments) -> Column:
-    x, y = _operands(a)
-    return _bounded((x - y).cast(_UNSIGNED_WHOLE), a)
+def _subtract(args: Arguments) -> Column:
+    x, y = _operands(args)
+    return _bounded((x - y).cast(_UNSIGNED_WHOLE), args)
 
 
-def _multiply(a: Arguments) -> Column:
-    x, y = _operands(a)
+def _multiply(args: Arguments) -> Column:
+    x, y = _operands(args)
     # A product of more than 38 digits is out of every range, like the greatest number of 38 digits.
     product = F.coalesce(F.try_multiply(x, y).cast(_UNSIGNED_WHOLE), _unsigned_number(10**38 - 1))
-    return _bounded(F.when(x.isNotNull() & y.isNotNull(), product), a)
+    return _bounded(F.when(x.isNotNull() & y.isNotNull(), product), args)
 
 
-def _divide(a: Arguments) -> Column:
-    x, y = _operands(a)
-    if a.option("ON_DIVISION_BY_ZERO") == "NULL":
+def _divide(args: Arguments) -> Column:
+    x, y = _operands(args)
+    if args.option("ON_DIVISION_BY_ZERO") == "NULL":
         y = F.when(y != _unsigned_number(0), y)
     # Subtracting the remainder first makes the quotient a whole number.
     return ((x - x % y) / y).cast(_OPERAND)

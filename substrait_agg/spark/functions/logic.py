@@ -21,10 +21,10 @@ from substrait_agg.spark.functions.parts import (
 
 
 def _fold(operator: str) -> Builder:
-    def build(a: Arguments) -> Column:
+    def build(args: Arguments) -> Column:
         if operator == "and":
-            return reduce(lambda x, y: x & y, a.columns)
-        return reduce(lambda x, y: x | y, a.columns)
+            return reduce(lambda x, y: x & y, args.columns)
+        return reduce(lambda x, y: x | y, args.columns)
 
     return build
 
@@ -35,9 +35,11 @@ def _truth(expected: bool | None, negated: bool) -> Builder:
     `negated` inverts the test.
     """
 
-    def build(a: Arguments) -> Column:
+    def build(args: Arguments) -> Column:
         matches = (
-            a[0].isNull() if expected is None else F.coalesce(a[0] == F.lit(expected), F.lit(False))
+            args[0].isNull()
+            if expected is None
+            else F.coalesce(args[0] == F.lit(expected), F.lit(False))
         )
         return ~matches if negated else matches
 
@@ -47,40 +49,40 @@ def _truth(expected: bool | None, negated: bool) -> Builder:
 def _extreme(name: str, *, skip_nulls: bool) -> Builder:
     pick = {"least": F.least, "greatest": F.greatest}[name]
 
-    def build(a: Arguments) -> Column:
-        if len(a) == 1:
-            return a[0]
-        extreme = pick(*a.columns)
-        return extreme if skip_nulls else F.when(~any_null(a.columns), extreme)
+    def build(args: Arguments) -> Column:
+        if len(args) == 1:
+            return args[0]
+        extreme = pick(*args.columns)
+        return extreme if skip_nulls else F.when(~any_null(args.columns), extreme)
 
     return build
 
 
-def _is_infinite(a: Arguments) -> Column:
-    return F.abs(double(a[0])) == constant_double("Infinity")
+def _is_infinite(args: Arguments) -> Column:
+    return F.abs(double(args[0])) == constant_double("Infinity")
 
 
-def _is_finite(a: Arguments) -> Column:
+def _is_finite(args: Arguments) -> Column:
     # In Spark, NaN is greater than infinity.
-    return F.abs(double(a[0])) < constant_double("Infinity")
+    return F.abs(double(args[0])) < constant_double("Infinity")
 
 
-def _is_nan(a: Arguments) -> Column:
-    return F.when(a[0].isNotNull(), F.isnan(a[0]))
+def _is_nan(args: Arguments) -> Column:
+    return F.when(args[0].isNotNull(), F.isnan(args[0]))
 
 
 LOGIC: dict[str, Builder] = {
-    "equal": lambda a: a[0] == a[1],
-    "not_equal": lambda a: a[0] != a[1],
-    "lt": lambda a: a[0] < a[1],
-    "lte": lambda a: a[0] <= a[1],
-    "gt": lambda a: a[0] > a[1],
-    "gte": lambda a: a[0] >= a[1],
-    "is_distinct_from": lambda a: ~a[0].eqNullSafe(a[1]),
-    "is_not_distinct_from": lambda a: a[0].eqNullSafe(a[1]),
-    "between": lambda a: (a[0] >= a[1]) & (a[0] <= a[2]),
-    "is_null": lambda a: a[0].isNull(),
-    "is_not_null": lambda a: a[0].isNotNull(),
+    "equal": lambda args: args[0] == args[1],
+    "not_equal": lambda args: args[0] != args[1],
+    "lt": lambda args: args[0] < args[1],
+    "lte": lambda args: args[0] <= args[1],
+    "gt": lambda args: args[0] > args[1],
+    "gte": lambda args: args[0] >= args[1],
+    "is_distinct_from": lambda args: ~args[0].eqNullSafe(args[1]),
+    "is_not_distinct_from": lambda args: args[0].eqNullSafe(args[1]),
+    "between": lambda args: (args[0] >= args[1]) & (args[0] <= args[2]),
+    "is_null": lambda args: args[0].isNull(),
+    "is_not_null": lambda args: args[0].isNotNull(),
     "is_true": _truth(expected=True, negated=False),
     "is_not_true": _truth(expected=True, negated=True),
     "is_false": _truth(expected=False, negated=False),
@@ -90,7 +92,7 @@ LOGIC: dict[str, Builder] = {
     "is_nan": _is_nan,
     "is_finite": _is_finite,
     "is_infinite": _is_infinite,
-    "nullif": lambda a: F.when(F.coalesce(a[0] != a[1], F.lit(True)), a[0]),
+    "nullif": lambda args: F.when(F.coalesce(args[0] != args[1], F.lit(True)), args[0]),
     "coalesce": plain(F.coalesce),
     "least": _extreme("least", skip_nulls=False),
     "greatest": _extreme("greatest", skip_nulls=False),
@@ -98,7 +100,7 @@ LOGIC: dict[str, Builder] = {
     "greatest_skip_null": _extreme("greatest", skip_nulls=True),
     "and": _fold("and"),
     "or": _fold("or"),
-    "not": lambda a: ~a[0],
-    "xor": lambda a: a[0] != a[1],
-    "and_not": lambda a: a[0] & ~a[1],
+    "not": lambda args: ~args[0],
+    "xor": lambda args: args[0] != args[1],
+    "and_not": lambda args: args[0] & ~args[1],
 }

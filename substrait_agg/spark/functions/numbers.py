@@ -37,9 +37,9 @@ _MOST_FACTORS = 64
 """With 64 or more factors, every product overflows an i64 unless the base is -1, 0 or 1."""
 
 
-def _outside(a: Arguments, bad: Column, otherwise: Column, what: str) -> Column:
+def _outside(args: Arguments, bad: Column, otherwise: Column, what: str) -> Column:
     """Return `otherwise`, and where `bad` is true the result that ON_DOMAIN_ERROR requests."""
-    option = a.option("ON_DOMAIN_ERROR", "NAN")
+    option = args.option("ON_DOMAIN_ERROR", "NAN")
     if option == "ERROR":
         answer = failure("DOMAIN_ERROR", what).cast("double")
     else:
@@ -55,36 +55,36 @@ def _partial(
     `bad` is not applied to NaN.
     """
 
-    def build(a: Arguments) -> Column:
-        x = double(a[0])
+    def build(args: Arguments) -> Column:
+        x = double(args[0])
         what = f"{name} of a number outside its domain is not defined"
         # In Spark, NaN is greater than every number.
-        return _outside(a, bad(x) & ~F.isnan(x), function(x), what)
+        return _outside(args, bad(x) & ~F.isnan(x), function(x), what)
 
     return build
 
 
-def _sqrt(a: Arguments) -> Column:
-    if a.type(0).kind != "decimal":
-        return _partial("sqrt", F.sqrt, lambda x: x < 0)(a)
+def _sqrt(args: Arguments) -> Column:
+    if args.type(0).kind != "decimal":
+        return _partial("sqrt", F.sqrt, lambda x: x < 0)(args)
     error = failure("DOMAIN_ERROR", "the square root of a negative decimal is not defined").cast(
         "double"
     )
-    negative = decimals.is_negative(a[0], decimals.params(a.type(0)))
-    return F.when(negative, error).otherwise(F.sqrt(double(a[0])))
+    negative = decimals.is_negative(args[0], decimals.params(args.type(0)))
+    return F.when(negative, error).otherwise(F.sqrt(double(args[0])))
 
 
-def _power(a: Arguments) -> Column:
-    if a.call.type.kind == "i64":
-        return _integer_power(a[0].cast("bigint"), a[1].cast("bigint"))
-    base, exponent = double(a[0]), double(a[1])
+def _power(args: Arguments) -> Column:
+    if args.call.type.kind == "i64":
+        return _integer_power(args[0].cast("bigint"), args[1].cast("bigint"))
+    base, exponent = double(args[0]), double(args[1])
     result = F.pow(base, exponent)
     infinity = constant_double("Infinity")
     finite = (F.abs(base) < infinity) & (F.abs(exponent) < infinity)
-    if a.option("COMPLEX_NUMBER_RESULT") == "ERROR":
+    if args.option("COMPLEX_NUMBER_RESULT") == "ERROR":
         error = failure("DOMAIN_ERROR", "a power is a complex number").cast("double")
         result = F.when(finite & F.isnan(result), error).otherwise(result)
-    if a.option("OVERFLOW") == "ERROR":
+    if args.option("OVERFLOW") == "ERROR":
         error = failure("OVERFLOW", "a power is greater than any fp64").cast("double")
         too_large = finite & (base != 0) & (F.abs(result) == infinity)
         result = F.when(too_large, error).otherwise(result)
@@ -110,22 +110,22 @@ def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.
     At and below `zero`, Spark gives null, and IEEE 754 gives minus infinity and NaN.
     """
 
-    def build(a: Arguments) -> Column:
-        x = double(a[0])
-        at_zero = _at_zero(a, name, zero)
+    def build(args: Arguments) -> Column:
+        x = double(args[0])
+        at_zero = _at_zero(args, name, zero)
         what = f"{name} of a number outside its domain is not defined"
         rest = F.when(x == zero, at_zero).otherwise(function(x))
-        return _outside(a, x < zero, rest, what)
+        return _outside(args, x < zero, rest, what)
 
     return build
 
 
-def _logb(a: Arguments) -> Column:
+def _logb(args: Arguments) -> Column:
     """Return the logarithm of the first argument to the base of the second.
 
     A whole result is exact.
     """
-    x, base = double(a[0]), double(a[1])
+    x, base = double(args[0]), double(args[1])
     quotient = F.ln(x) / F.ln(base)
     whole = F.rint(quotient)
     exact = F.when(F.pow(base, whole) == x, whole).otherwise(quotient)
@@ -133,21 +133,21 @@ def _logb(a: Arguments) -> Column:
     # The test by a power only applies to finite quotients, not to those of infinite arguments.
     finite = F.when(F.abs(quotient) < infinity, exact).otherwise(quotient)
     outside = (x < 0) | (base <= 0) | (base == 1.0)
-    at_zero = _at_zero(a, "logb")
+    at_zero = _at_zero(args, "logb")
     result = F.when(x == 0, at_zero).otherwise(finite)
     nan = F.isnan(x) | F.isnan(base)
     what = "logb of a number outside its domain is not defined"
-    answer = F.when(nan, constant_double("NaN")).otherwise(_outside(a, outside, result, what))
+    answer = F.when(nan, constant_double("NaN")).otherwise(_outside(args, outside, result, what))
     return F.when(x.isNotNull() & base.isNotNull(), answer)
 
 
-def _at_zero(a: Arguments, name: str, zero: float = 0.0) -> Column:
+def _at_zero(args: Arguments, name: str, zero: float = 0.0) -> Column:
     """Return the result at zero that the option ON_LOG_ZERO requests."""
     return {
         "NAN": constant_double("NaN"),
         "MINUS_INFINITY": constant_double("-Infinity"),
         "ERROR": failure("DOMAIN_ERROR", f"{name} of {zero} is not defined").cast("double"),
-    }[a.option("ON_LOG_ZERO", "MINUS_INFINITY")]
+    }[args.option("ON_LOG_ZERO", "MINUS_INFINITY")]
 
 
 def _asinh(x: Column) -> Column:
@@ -173,7 +173,7 @@ def _atanh(x: Column) -> Column:
 
 
 def _doubles(function: Callable[..., Column]) -> Builder:
-    return lambda a: function(*(double(c) for c in a.columns))
+    return lambda args: function(*(double(c) for c in args.columns))
 
 
 def _beyond_one(x: Column) -> Column:
@@ -217,12 +217,12 @@ _ALL_WHOLE_FROM = float(2**52)
 """From this magnitude on, every fp64 is a whole number."""
 
 
-def _is_integer(a: Arguments) -> bool:
-    return a.type(0).kind in INTEGER_BITS
+def _is_integer(args: Arguments) -> bool:
+    return args.type(0).kind in INTEGER_BITS
 
 
-def _is_decimal(a: Arguments) -> bool:
-    return a.type(0).kind == "decimal"
+def _is_decimal(args: Arguments) -> bool:
+    return args.type(0).kind == "decimal"
 
 
 def _number(value: int) -> Column:
@@ -238,12 +238,12 @@ def _bounded(exact: Column, kind: str, overflow: str) -> Column:
     return F.pmod((exact - _number(low)).cast(_WHOLE), span) + _number(low)
 
 
-def _integer(a: Arguments, operate: Callable[..., Column]) -> Column:
-    overflow = a.option("OVERFLOW", "ERROR")
+def _integer(args: Arguments, operate: Callable[..., Column]) -> Column:
+    overflow = args.option("OVERFLOW", "ERROR")
     if overflow == "ERROR":
-        return operate(*a.columns)
-    exact = operate(*(c.cast(_INT64) for c in a.columns)).cast(_WHOLE)
-    bounded = _bounded(exact, a.call.type.kind, overflow)
+        return operate(*args.columns)
+    exact = operate(*(c.cast(_INT64) for c in args.columns)).cast(_WHOLE)
+    bounded = _bounded(exact, args.call.type.kind, overflow)
     # Spark's least and greatest skip nulls.
     return F.when(exact.isNotNull(), bounded)
 
@@ -257,35 +257,35 @@ _EXACT: dict[str, Callable[..., Column]] = {
 }
 
 
-def _decimal(name: str, a: Arguments, right: Column | None = None) -> Column:
-    types = (decimals.params(t) for t in (a.type(0), a.type(1), a.call.type))
-    return _EXACT[name](a[0], a[1] if right is None else right, *types)
+def _decimal(name: str, args: Arguments, right: Column | None = None) -> Column:
+    types = (decimals.params(t) for t in (args.type(0), args.type(1), args.call.type))
+    return _EXACT[name](args[0], args[1] if right is None else right, *types)
 
 
 def _arithmetic(name: str, operate: Callable[..., Column]) -> Builder:
-    def build(a: Arguments) -> Column:
-        if _is_decimal(a):
-            return _decimal(name, a)
-        return _integer(a, operate) if _is_integer(a) else operate(*a.columns)
+    def build(args: Arguments) -> Column:
+        if _is_decimal(args):
+            return _decimal(name, args)
+        return _integer(args, operate) if _is_integer(args) else operate(*args.columns)
 
     return build
 
 
 def _signed(operate: Callable[[Column], Column], exact: Callable[..., Column]) -> Builder:
-    def build(a: Arguments) -> Column:
-        if _is_decimal(a):
-            return exact(a[0], decimals.params(a.type(0)))
-        return _integer(a, operate) if _is_integer(a) else operate(a[0])
+    def build(args: Arguments) -> Column:
+        if _is_decimal(args):
+            return exact(args[0], decimals.params(args.type(0)))
+        return _integer(args, operate) if _is_integer(args) else operate(args[0])
 
     return build
 
 
-def _not_zero(a: Arguments, *options: str) -> Column:
+def _not_zero(args: Arguments, *options: str) -> Column:
     """Return the divisor, with null instead of zero if the value of an option is NULL."""
-    if any(a.option(o) == "NULL" for o in options):
-        zero = decimals.zero(decimals.params(a.type(1))) if _is_decimal(a) else F.lit(0)
-        return F.when(a[1] != zero, a[1])
-    return a[1]
+    if any(args.option(o) == "NULL" for o in options):
+        zero = decimals.zero(decimals.params(args.type(1))) if _is_decimal(args) else F.lit(0)
+        return F.when(args[1] != zero, args[1])
+    return args[1]
 
 
 def _quotient(x: Column, y: Column) -> Column:
@@ -293,43 +293,45 @@ def _quotient(x: Column, y: Column) -> Column:
     return F.when(y == _number(-1), _number(0) - x).otherwise(F.call_function("div", x, y))
 
 
-def _divide(a: Arguments) -> Column:
-    if _is_integer(a):
-        by = _not_zero(a, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR")
-        if a.option("OVERFLOW", "ERROR") == "ERROR":
-            return F.call_function("div", a[0], by)
-        return _integer(a, lambda x, _y: _quotient(x, by.cast(_INT64)))
-    if _is_decimal(a):
-        return _decimal("divide", a, _not_zero(a, "ON_DIVISION_BY_ZERO"))
+def _divide(args: Arguments) -> Column:
+    if _is_integer(args):
+        by = _not_zero(args, "ON_DIVISION_BY_ZERO", "ON_DOMAIN_ERROR")
+        if args.option("OVERFLOW", "ERROR") == "ERROR":
+            return F.call_function("div", args[0], by)
+        return _integer(args, lambda x, _y: _quotient(x, by.cast(_INT64)))
+    if _is_decimal(args):
+        return _decimal("divide", args, _not_zero(args, "ON_DIVISION_BY_ZERO"))
     # Spark's division of floats by zero fails or gives null, instead of following IEEE 754.
-    quotient = F.try_divide(double(a[0]), double(a[1]))
-    if a.option("ON_DIVISION_BY_ZERO") == "NULL":
+    quotient = F.try_divide(double(args[0]), double(args[1]))
+    if args.option("ON_DIVISION_BY_ZERO") == "NULL":
         return quotient
     # The reciprocal of the zero is an infinity with the sign of the zero.
-    return F.when(a[1] == 0, double(a[0]) * F.pow(double(a[1]), F.lit(-1.0))).otherwise(quotient)
+    return F.when(args[1] == 0, double(args[0]) * F.pow(double(args[1]), F.lit(-1.0))).otherwise(
+        quotient
+    )
 
 
-def _modulus(a: Arguments) -> Column:
-    if not (_is_integer(a) or _is_decimal(a)):
-        rest = F.call_function("try_mod", a[0], a[1])
-        return F.when((a[1] == 0) & a[0].isNotNull(), constant_double("NaN")).otherwise(rest)
-    by = _not_zero(a, "ON_DOMAIN_ERROR")
-    if _is_decimal(a):
-        return _decimal("modulus", a, by)
-    rest = a[0] % by
-    if a.option("DIVISION_TYPE", "TRUNCATE") == "FLOOR":
+def _modulus(args: Arguments) -> Column:
+    if not (_is_integer(args) or _is_decimal(args)):
+        rest = F.call_function("try_mod", args[0], args[1])
+        return F.when((args[1] == 0) & args[0].isNotNull(), constant_double("NaN")).otherwise(rest)
+    by = _not_zero(args, "ON_DOMAIN_ERROR")
+    if _is_decimal(args):
+        return _decimal("modulus", args, by)
+    rest = args[0] % by
+    if args.option("DIVISION_TYPE", "TRUNCATE") == "FLOOR":
         return F.when((rest != 0) & ((rest < 0) != (by < 0)), rest + by).otherwise(rest)
     return rest
 
 
-def _factorial(a: Arguments) -> Column:
+def _factorial(args: Arguments) -> Column:
     """Return n!; fail for a negative n, and if the result does not fit its type."""
-    most = 33 if _is_decimal(a) else 20
+    most = 33 if _is_decimal(args) else 20
     error = failure("DOMAIN_ERROR", "the factorial of a negative number is not defined").cast(
         _WHOLE
     )
     large = failure("OVERFLOW", f"the factorial of a number above {most}").cast(_WHOLE)
-    n = a[0].cast(_WHOLE)
+    n = args[0].cast(_WHOLE)
     values = F.array(*(F.lit(str(factorial(i))).cast(_WHOLE) for i in range(most + 1)))
     result = F.when(n < _number(0), error).when(n > _number(most), large)
     return result.otherwise(F.get(values, n.cast("int")))
@@ -341,30 +343,30 @@ def _shift(name: str, *, unsigned: bool = False) -> Builder:
     The count is taken modulo the number of bits, as in Java.
     """
 
-    def build(a: Arguments) -> Column:
-        bits = INTEGER_BITS[a.type(0).kind]
-        count = F.pmod(a[1].cast("bigint"), F.lit(bits).cast("bigint")).cast("int")
-        if a.type(0).kind.startswith("u"):
-            shifted = F.call_function(name, a[0].cast("bigint"), count)
+    def build(args: Arguments) -> Column:
+        bits = INTEGER_BITS[args.type(0).kind]
+        count = F.pmod(args[1].cast("bigint"), F.lit(bits).cast("bigint")).cast("int")
+        if args.type(0).kind.startswith("u"):
+            shifted = F.call_function(name, args[0].cast("bigint"), count)
             return shifted.bitwiseAND(F.lit(2**bits - 1).cast("bigint"))
         if bits >= 32:
-            return F.call_function(name, a[0], count)
-        value = a[0].cast("int")
+            return F.call_function(name, args[0], count)
+        value = args[0].cast("int")
         if unsigned:
             value = value.bitwiseAND(F.lit(2**bits - 1))
         shifted = F.call_function(name, value, count).cast(_WHOLE)
-        return _bounded(shifted, a.type(0).kind, "SILENT")
+        return _bounded(shifted, args.type(0).kind, "SILENT")
 
     return build
 
 
 def _whole(function: Callable[[Column], Column]) -> Builder:
-    def build(a: Arguments) -> Column:
-        if _is_integer(a):
-            return a[0]
-        if _is_decimal(a):
-            return function(a[0])
-        x = double(a[0])
+    def build(args: Arguments) -> Column:
+        if _is_integer(args):
+            return args[0]
+        if _is_decimal(args):
+            return function(args[0])
+        x = double(args[0])
         # Spark's result is a bigint. Greater floats are whole numbers, infinite or NaN already.
         return F.when(F.abs(x) < _ALL_WHOLE_FROM, double(function(x))).otherwise(x)
 

@@ -56,7 +56,7 @@ Builder = Callable[[Arguments], Column]
 
 def plain(function: Callable[..., Column]) -> Builder:
     """Return a builder that passes all arguments to a Spark function."""
-    return lambda a: function(*a.columns)
+    return lambda args: function(*args.columns)
 
 
 def double(column: Column) -> Column:

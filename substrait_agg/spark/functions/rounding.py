@@ -60,9 +60,9 @@ def _upwards(mode: str, minus: Column, even: Column) -> tuple[Column, Column, Co
 def _multiple(mode: str) -> Callable[[Column], Column]:
     """Return a function that rounds `number` to a multiple of 10^`drop`, which fits a decimal."""
 
-    def build(v: Column) -> Column:
-        number = v["number"]
-        unit = F.get(F.array(*(_number("1" + "0" * n) for n in range(_POWERS))), v["drop"])
+    def build(values: Column) -> Column:
+        number = values["number"]
+        unit = F.get(F.array(*(_number("1" + "0" * n) for n in range(_POWERS))), values["drop"])
         rest = F.pmod(number, unit).cast(_WHOLE)
         even = F.pmod(number, (unit + unit).cast(_WHOLE)) < unit
         below = (number - rest).cast(_WHOLE)
@@ -81,13 +81,13 @@ def _beyond(mode: str) -> Callable[[Column], Column]:
     The result is zero. The batch fails if the result would be another multiple.
     """
 
-    def build(v: Column) -> Column:
-        number, zero = v["number"], _number("0")
+    def build(values: Column) -> Column:
+        number, zero = values["number"], _number("0")
         minus = number < zero
         half = _number("5" + "0" * (_POWERS - 1))
         size = decimals.absolute(number, (38, 0))
-        at_half = (v["drop"] == _POWERS) & (size == half)
-        above_half = (v["drop"] == _POWERS) & (size > half)
+        at_half = (values["drop"] == _POWERS) & (size == half)
+        above_half = (values["drop"] == _POWERS) & (size > half)
         lower, tie, upper = _upwards(mode, minus, ~minus)
         near_upper = F.when(minus, ~above_half).otherwise(above_half)
         up = F.when(at_half, tie).when(near_upper, upper).otherwise(lower)
@@ -100,9 +100,11 @@ def _beyond(mode: str) -> Callable[[Column], Column]:
 def _rounded(number: Column, drop: Column, mode: str) -> Column:
     """Round a decimal(38,0) to a multiple of 10^`drop`."""
 
-    def body(v: Column) -> Column:
-        rounded = F.when(v["drop"] < _POWERS, _multiple(mode)(v)).otherwise(_beyond(mode)(v))
-        return F.when(v["drop"] <= 0, v["number"]).otherwise(rounded)
+    def body(values: Column) -> Column:
+        rounded = F.when(values["drop"] < _POWERS, _multiple(mode)(values)).otherwise(
+            _beyond(mode)(values)
+        )
+        return F.when(values["drop"] <= 0, values["number"]).otherwise(rounded)
 
     parts = F.struct(number.cast(_WHOLE).alias("number"), drop.cast("int").alias("drop"))
     return F.when(number.isNotNull() & drop.isNotNull(), decimals.let(parts, body))
@@ -115,14 +117,14 @@ def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
     mantissa, exponent = F.get(written, F.lit(0)), F.coalesce(F.get(written, F.lit(1)), F.lit("0"))
     behind = F.char_length(F.substring_index(mantissa, ".", -1))
 
-    def body(v: Column) -> Column:
-        drop = -v["digits"] - v["exponent"]
+    def body(values: Column) -> Column:
+        drop = -values["digits"] - values["exponent"]
         digits_text = F.concat(
-            _rounded(v["number"], drop, mode).cast("string"),
+            _rounded(values["number"], drop, mode).cast("string"),
             F.lit("E"),
-            v["exponent"].cast("string"),
+            values["exponent"].cast("string"),
         )
-        return F.when(drop <= 0, v["x"]).otherwise(digits_text.cast(type_))
+        return F.when(drop <= 0, values["x"]).otherwise(digits_text.cast(type_))
 
     parts = F.struct(
         x.alias("x"),
@@ -134,30 +136,30 @@ def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
     return F.when(digits.isNotNull(), F.when(finite, decimals.let(parts, body)).otherwise(x))
 
 
-def _constant_digits(a: Arguments, mode: str) -> int | None:
+def _constant_digits(args: Arguments, mode: str) -> int | None:
     """Return the constant number of digits if Spark's own function can round to it, else None."""
-    fast = mode in _NEAREST and a.type(0).kind != "fp32"
-    digits = 0 if len(a) == 1 else getattr(a.call.arguments[1], "value", None)
+    fast = mode in _NEAREST and args.type(0).kind != "fp32"
+    digits = 0 if len(args) == 1 else getattr(args.call.arguments[1], "value", None)
     if not fast or digits is None:
         return None
     return max(-_MOST_DIGITS, min(_MOST_DIGITS, int(str(digits))))
 
 
-def rounded(a: Arguments) -> Column:
+def rounded(args: Arguments) -> Column:
     """Return the first argument rounded to a number of fraction digits, the second argument."""
-    mode, kind = a.option("ROUNDING", "TIE_AWAY_FROM_ZERO"), a.type(0).kind
-    constant = _constant_digits(a, mode)
+    mode, kind = args.option("ROUNDING", "TIE_AWAY_FROM_ZERO"), args.type(0).kind
+    constant = _constant_digits(args, mode)
     if constant is not None:
-        return (F.bround if mode == "TIE_TO_EVEN" else F.round)(a[0], constant)
+        return (F.bround if mode == "TIE_TO_EVEN" else F.round)(args[0], constant)
     most = F.lit(_MOST_DIGITS)
-    wide = a[1].cast("bigint") if len(a) > 1 else F.lit(0)
+    wide = args[1].cast("bigint") if len(args) > 1 else F.lit(0)
     # Spark's least and greatest skip nulls.
     digits = F.when(wide.isNotNull(), F.least(F.greatest(wide, -most), most)).cast("int")
     if kind in INTEGER_BITS:
-        return _rounded(a[0], -digits, mode)
+        return _rounded(args[0], -digits, mode)
     if kind != "decimal":
-        return _float(a[0], digits, mode, kind)
-    scale = a.type(0).params[1]
-    unscaled = F.replace(a[0].cast("string"), F.lit("."), F.lit("")).cast(_WHOLE)
+        return _float(args[0], digits, mode, kind)
+    scale = args.type(0).params[1]
+    unscaled = F.replace(args[0].cast("string"), F.lit("."), F.lit("")).cast(_WHOLE)
     result = _rounded(unscaled, F.lit(scale) - digits, mode)
     return decimals.scaled(result, scale)

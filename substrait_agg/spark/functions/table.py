@@ -28,13 +28,13 @@ def _by_first_type(name: str) -> Builder:
     Unsigned integers, intervals and other numbers share names such as `add`.
     """
 
-    def build(a: Arguments) -> Column:
-        kind = a.type(0).kind
+    def build(args: Arguments) -> Column:
+        kind = args.type(0).kind
         if kind in _UNSIGNED_KINDS:
-            return UNSIGNED[name](a)
-        if a.type(1).kind in _INTERVALS:
-            return MOVES[name](a)
-        return NUMBERS[name](a)
+            return UNSIGNED[name](args)
+        if args.type(1).kind in _INTERVALS:
+            return MOVES[name](args)
+        return NUMBERS[name](args)
 
     return build
 

@@ -12,34 +12,34 @@ from substrait_agg.spark.functions.parts import Arguments, Builder, plain
 from substrait_agg.spark.functions.regex import any_case, literal_replacement, quoted
 
 
-def _sort(a: Arguments) -> Column:
+def _sort(args: Arguments) -> Column:
     """Sort elements in Spark's order: NaN is the greatest float, text is ordered by UTF-8 bytes."""
-    direction = a.option("DIRECTION", "ASC_NULLS_LAST")
+    direction = args.option("DIRECTION", "ASC_NULLS_LAST")
     if direction == "ASC_NULLS_FIRST":
-        return F.sort_array(a[0], asc=True)
+        return F.sort_array(args[0], asc=True)
     if direction == "DESC_NULLS_LAST":
-        return F.sort_array(a[0], asc=False)
-    ascending = F.array_sort(a[0])
+        return F.sort_array(args[0], asc=False)
+    ascending = F.array_sort(args[0])
     return F.reverse(ascending) if direction == "DESC_NULLS_FIRST" else ascending
 
 
-def _string_split(a: Arguments) -> Column:
+def _string_split(args: Arguments) -> Column:
     """Split a text at a separator; if the separator is null or empty, the text is the only part."""
-    parts = F.split(a[0], quoted(a[1]), -1)
-    whole = F.array(a[0])
-    return F.when(a[0].isNotNull(), F.when(F.length(a[1]) > 0, parts).otherwise(whole))
+    parts = F.split(args[0], quoted(args[1]), -1)
+    whole = F.array(args[0])
+    return F.when(args[0].isNotNull(), F.when(F.length(args[1]) > 0, parts).otherwise(whole))
 
 
-def _index_in(a: Arguments) -> Column:
+def _index_in(args: Arguments) -> Column:
     """Return the index of the first equal element, from 0; null if there is none.
 
     NaN equals NaN, unless the option NAN_EQUALITY is NAN_IS_NOT_NAN; -0.0 equals 0.0.
     """
-    place = F.array_position(a[1], a[0])
+    place = F.array_position(args[1], args[0])
     index = F.when(place > 0, place - 1)
-    floats = a.type(0).kind in ("fp32", "fp64")
-    if floats and a.option("NAN_EQUALITY") == "NAN_IS_NOT_NAN":
-        return F.when(~F.isnan(a[0]), index)
+    floats = args.type(0).kind in ("fp32", "fp64")
+    if floats and args.option("NAN_EQUALITY") == "NAN_IS_NOT_NAN":
+        return F.when(~F.isnan(args[0]), index)
     return index
 
 
@@ -64,15 +64,15 @@ def _count(column: Column) -> Column:
     return F.when(wide.isNotNull(), cut).cast("int")
 
 
-def _substring(a: Arguments) -> Column:
-    start = a[1].cast("bigint")
-    length = a[2].cast("bigint") if len(a) > 2 else F.when(start.isNotNull(), F.lit(_LONGEST))
-    if a.option("NEGATIVE_START", "LEFT_OF_BEGINNING") == "WRAP_FROM_END":
-        return F.substr(a[0], _count(start), _count(length))
+def _substring(args: Arguments) -> Column:
+    start = args[1].cast("bigint")
+    length = args[2].cast("bigint") if len(args) > 2 else F.when(start.isNotNull(), F.lit(_LONGEST))
+    if args.option("NEGATIVE_START", "LEFT_OF_BEGINNING") == "WRAP_FROM_END":
+        return F.substr(args[0], _count(start), _count(length))
     first = F.greatest(start, F.lit(1))
     # Positions before the first character count towards the length, if there is a length.
-    remaining = _left_over(start, length) if len(a) > 2 else length
-    part = F.substr(a[0], _count(first), _count(remaining))
+    remaining = _left_over(start, length) if len(args) > 2 else length
+    part = F.substr(args[0], _count(first), _count(remaining))
     return F.when(start.isNotNull() & length.isNotNull(), part)
 
 
@@ -83,24 +83,24 @@ def _left_over(start: Column, length: Column) -> Column:
     return F.when(start >= 1, positive_length).otherwise(used)
 
 
-def _part(a: Arguments, *, left: bool) -> Column:
+def _part(args: Arguments, *, left: bool) -> Column:
     """Return the first or last characters.
 
     A negative count removes that many characters at the other end, as in PostgreSQL.
     """
-    count = _count(a[1])
+    count = _count(args[1])
     if left:
-        rest = F.left(a[0], F.greatest(F.char_length(a[0]) + count, F.lit(0)))
-        return F.when(count < 0, rest).otherwise(F.left(a[0], count))
-    rest = F.substr(a[0], _count(F.lit(1) - F.least(count.cast("bigint"), F.lit(0))))
-    return F.when(count < 0, rest).otherwise(F.right(a[0], count))
+        rest = F.left(args[0], F.greatest(F.char_length(args[0]) + count, F.lit(0)))
+        return F.when(count < 0, rest).otherwise(F.left(args[0], count))
+    rest = F.substr(args[0], _count(F.lit(1) - F.least(count.cast("bigint"), F.lit(0))))
+    return F.when(count < 0, rest).otherwise(F.right(args[0], count))
 
 
 _SMALL, _LARGE = ascii_lowercase, ascii_uppercase
 
 
-def _ascii_only(a: Arguments) -> bool:
-    return a.option("CHAR_SET") == "ASCII_ONLY"
+def _ascii_only(args: Arguments) -> bool:
+    return args.option("CHAR_SET") == "ASCII_ONLY"
 
 
 def ascii_lower(column: Column) -> Column:
@@ -108,91 +108,95 @@ def ascii_lower(column: Column) -> Column:
     return F.translate(column, _LARGE, _SMALL)
 
 
-def _upper(a: Arguments, column: Column) -> Column:
-    return F.translate(column, _SMALL, _LARGE) if _ascii_only(a) else F.upper(column)
+def _upper(args: Arguments, column: Column) -> Column:
+    return F.translate(column, _SMALL, _LARGE) if _ascii_only(args) else F.upper(column)
 
 
-def _lower(a: Arguments, column: Column) -> Column:
-    return ascii_lower(column) if _ascii_only(a) else F.lower(column)
+def _lower(args: Arguments, column: Column) -> Column:
+    return ascii_lower(column) if _ascii_only(args) else F.lower(column)
 
 
-def _first_upper(a: Arguments, column: Column) -> Column:
-    return F.concat(_upper(a, F.left(column, F.lit(1))), F.substr(column, F.lit(2)))
+def _first_upper(args: Arguments, column: Column) -> Column:
+    return F.concat(_upper(args, F.left(column, F.lit(1))), F.substr(column, F.lit(2)))
 
 
-def _initcap(a: Arguments) -> Column:
+def _initcap(args: Arguments) -> Column:
     """Capitalise words, which are runs of letters and digits.
 
     Spark's own function separates words at blanks only.
     """
     # Each piece ends with a separator: "it's a" gives "it'", "s " and "a".
-    pieces = F.split(_lower(a, a[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
-    return F.array_join(F.transform(pieces, lambda p: _first_upper(a, p)), "")
+    pieces = F.split(_lower(args, args[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
+    return F.array_join(F.transform(pieces, lambda p: _first_upper(args, p)), "")
 
 
-def _capitalize(a: Arguments) -> Column:
+def _capitalize(args: Arguments) -> Column:
     """Convert the first character to upper case; the others stay."""
-    return _first_upper(a, a[0])
+    return _first_upper(args, args[0])
 
 
-def _swapcase(a: Arguments) -> Column:
+def _swapcase(args: Arguments) -> Column:
     """Swap the case of each letter; characters without case stay."""
-    if _ascii_only(a):
-        return F.translate(a[0], _SMALL + _LARGE, _LARGE + _SMALL)
-    characters = F.regexp_extract_all(a[0], F.lit("(?s)(.)"), F.lit(1))
+    if _ascii_only(args):
+        return F.translate(args[0], _SMALL + _LARGE, _LARGE + _SMALL)
+    characters = F.regexp_extract_all(args[0], F.lit("(?s)(.)"), F.lit(1))
 
-    def swapped(c: Column) -> Column:
-        small = F.when(F.rlike(c, F.lit(r"\p{IsLowercase}")), F.upper(c)).otherwise(c)
-        return F.when(F.rlike(c, F.lit(r"\p{IsUppercase}")), F.lower(c)).otherwise(small)
+    def swapped(character: Column) -> Column:
+        small = F.when(F.rlike(character, F.lit(r"\p{IsLowercase}")), F.upper(character)).otherwise(
+            character
+        )
+        return F.when(F.rlike(character, F.lit(r"\p{IsUppercase}")), F.lower(character)).otherwise(
+            small
+        )
 
     return F.array_join(F.transform(characters, swapped), "")
 
 
-def _count_substring(a: Arguments) -> Column:
+def _count_substring(args: Arguments) -> Column:
     """Count occurrences that do not overlap, from the left.
 
     An empty text occurs before and after each character.
     """
-    text, part = _comparable(a)
+    text, part = _comparable(args)
     rest = F.replace(text, part, F.lit(""))
     removed_bytes = F.octet_length(text) - F.octet_length(rest)
     count = F.call_function("div", removed_bytes, F.greatest(F.octet_length(part), F.lit(1)))
     return F.when(F.octet_length(part) == 0, F.char_length(text) + 1).otherwise(count)
 
 
-def _replace_slice(a: Arguments) -> Column:
+def _replace_slice(args: Arguments) -> Column:
     """Replace a slice of a text; null if the slice starts outside or has a negative length."""
-    start, length = a[1].cast("bigint"), a[2].cast("bigint")
-    inside = (start >= 1) & (start <= F.char_length(a[0])) & (length >= 0)
+    start, length = args[1].cast("bigint"), args[2].cast("bigint")
+    inside = (start >= 1) & (start <= F.char_length(args[0])) & (length >= 0)
     # The limit prevents an overflow of the sum. A slice beyond the end stops at the end.
     after = start + F.least(length, F.lit(_LONGEST).cast("bigint"))
-    head = F.left(a[0], _count(start - 1))
-    return F.when(inside, F.concat(head, a[3], F.substr(a[0], _count(after))))
+    head = F.left(args[0], _count(start - 1))
+    return F.when(inside, F.concat(head, args[3], F.substr(args[0], _count(after))))
 
 
-def _center(a: Arguments) -> Column:
-    missing = F.greatest(_count(a[1]) - F.char_length(a[0]), F.lit(0))
+def _center(args: Arguments) -> Column:
+    missing = F.greatest(_count(args[1]) - F.char_length(args[0]), F.lit(0))
     # Spark's greatest skips nulls.
-    missing = F.when(a[0].isNotNull() & a[1].isNotNull(), missing)
+    missing = F.when(args[0].isNotNull() & args[1].isNotNull(), missing)
     smaller = F.call_function("div", missing, F.lit(2)).cast("int")
-    left = smaller if a.option("PADDING", "RIGHT") == "RIGHT" else missing - smaller
-    return F.concat(F.repeat(a[2], left), a[0], F.repeat(a[2], missing - left))
+    left = smaller if args.option("PADDING", "RIGHT") == "RIGHT" else missing - smaller
+    return F.concat(F.repeat(args[2], left), args[0], F.repeat(args[2], missing - left))
 
 
-def _like(a: Arguments) -> Column:
-    ignore = a.call.function == "ilike" or a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE"
+def _like(args: Arguments) -> Column:
+    ignore = args.call.function == "ilike" or args.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE"
     match = F.ilike if ignore else F.like
-    if len(a) == 2:
-        text, like_pattern = (a[0], a[1]) if ignore else _comparable(a)
+    if len(args) == 2:
+        text, like_pattern = (args[0], args[1]) if ignore else _comparable(args)
         return match(text, like_pattern, F.lit(NO_ESCAPE))
-    escape = str(a.constant(2))
-    like_pattern = _escaped_fully(a[1], escape)
-    if a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
+    escape = str(args.constant(2))
+    like_pattern = _escaped_fully(args[1], escape)
+    if args.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII":
         # The escape character may be a letter, so another one replaces it before the case changes.
         pairs = F.regexp_replace(like_pattern, f"(?s)\\x{{{ord(escape):x}}}(.)", NO_ESCAPE + "$1")
         plain = F.call_function("replace", pairs, F.lit(NO_ESCAPE + escape), F.lit(escape))
-        return match(ascii_lower(a[0]), ascii_lower(plain), F.lit(NO_ESCAPE))
-    return match(a[0], like_pattern, F.lit(escape))
+        return match(ascii_lower(args[0]), ascii_lower(plain), F.lit(NO_ESCAPE))
+    return match(args[0], like_pattern, F.lit(escape))
 
 
 def _escaped_fully(pattern: Column, escape: str) -> Column:
@@ -207,63 +211,67 @@ def _escaped_fully(pattern: Column, escape: str) -> Column:
     return F.regexp_replace(ended, f"({mark}[%_{mark}])|{mark}", "$1")
 
 
-def _comparable(a: Arguments) -> tuple[Column, Column]:
+def _comparable(args: Arguments) -> tuple[Column, Column]:
     """Return the first two arguments, in lower case if the option ignores case."""
     change = {"CASE_INSENSITIVE": F.lower, "CASE_INSENSITIVE_ASCII": ascii_lower}.get(
-        a.option("CASE_SENSITIVITY")
+        args.option("CASE_SENSITIVITY")
     )
-    return (a[0], a[1]) if change is None else (change(a[0]), change(a[1]))
+    return (args[0], args[1]) if change is None else (change(args[0]), change(args[1]))
 
 
 def _search(function: Callable[[Column, Column], Column]) -> Builder:
-    return lambda a: function(*_comparable(a))
+    return lambda args: function(*_comparable(args))
 
 
-def _strpos(a: Arguments) -> Column:
-    if a.option("CASE_SENSITIVITY") != "CASE_INSENSITIVE":
-        text, part = _comparable(a)
+def _strpos(args: Arguments) -> Column:
+    if args.option("CASE_SENSITIVITY") != "CASE_INSENSITIVE":
+        text, part = _comparable(args)
         return F.call_function("position", part, text)
     # Lower case can change the number of characters, so count the original ones before the match.
-    expression = any_case(a[1])
+    expression = any_case(args[1])
     before = F.call_function(
-        "regexp_extract", a[0], F.concat(F.lit("(?s)^(.*?)"), expression), F.lit(1)
+        "regexp_extract", args[0], F.concat(F.lit("(?s)^(.*?)"), expression), F.lit(1)
     )
-    return F.when(F.rlike(a[0], expression), F.char_length(before) + 1).otherwise(
-        F.when(a[0].isNotNull() & a[1].isNotNull(), F.lit(0))
+    return F.when(F.rlike(args[0], expression), F.char_length(before) + 1).otherwise(
+        F.when(args[0].isNotNull() & args[1].isNotNull(), F.lit(0))
     )
 
 
-def _replace(a: Arguments) -> Column:
-    if a.option("CASE_SENSITIVITY", "CASE_SENSITIVE") == "CASE_SENSITIVE":
-        return F.call_function("replace", *a.columns)
-    expression = any_case(a[1], ascii_only=a.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII")
-    replaced = F.regexp_replace(a[0], expression, literal_replacement(a[2]))
+def _replace(args: Arguments) -> Column:
+    if args.option("CASE_SENSITIVITY", "CASE_SENSITIVE") == "CASE_SENSITIVE":
+        return F.call_function("replace", *args.columns)
+    expression = any_case(
+        args[1], ascii_only=args.option("CASE_SENSITIVITY") == "CASE_INSENSITIVE_ASCII"
+    )
+    replaced = F.regexp_replace(args[0], expression, literal_replacement(args[2]))
     # An empty search text replaces nothing.
-    return F.when(F.octet_length(a[1]) == 0, F.when(a[2].isNotNull(), a[0])).otherwise(replaced)
+    return F.when(F.octet_length(args[1]) == 0, F.when(args[2].isNotNull(), args[0])).otherwise(
+        replaced
+    )
 
 
 def _padded(name: str) -> Builder:
-    def build(a: Arguments) -> Column:
-        filler = a[2] if len(a) > 2 else F.lit(" ")
-        return F.call_function(name, a[0], _count(a[1]), filler)
+    def build(args: Arguments) -> Column:
+        filler = args[2] if len(args) > 2 else F.lit(" ")
+        return F.call_function(name, args[0], _count(args[1]), filler)
 
     return build
 
 
-def _concat(a: Arguments) -> Column:
-    if a.option("NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
-        return F.concat(*(F.coalesce(c, F.lit("")) for c in a.columns))
-    return F.concat(*a.columns)
+def _concat(args: Arguments) -> Column:
+    if args.option("NULL_HANDLING", "ACCEPT_NULLS") == "IGNORE_NULLS":
+        return F.concat(*(F.coalesce(c, F.lit("")) for c in args.columns))
+    return F.concat(*args.columns)
 
 
 TEXT: dict[str, Builder] = {
-    "upper": lambda a: _upper(a, a[0]),
-    "lower": lambda a: _lower(a, a[0]),
+    "upper": lambda args: _upper(args, args[0]),
+    "lower": lambda args: _lower(args, args[0]),
     "initcap": _initcap,
     "reverse": plain(F.reverse),
     "substring": _substring,
-    "left": lambda a: _part(a, left=True),
-    "right": lambda a: _part(a, left=False),
+    "left": lambda args: _part(args, left=True),
+    "right": lambda args: _part(args, left=False),
     "like": _like,
     "ilike": _like,
     "starts_with": _search(F.startswith),
@@ -276,12 +284,12 @@ TEXT: dict[str, Builder] = {
     "lpad": _padded("lpad"),
     "rpad": _padded("rpad"),
     "replace": _replace,
-    "repeat": lambda a: F.repeat(a[0], _count(a[1])),
+    "repeat": lambda args: F.repeat(args[0], _count(args[1])),
     "char_length": plain(F.char_length),
     "octet_length": plain(F.octet_length),
     "bit_length": plain(F.bit_length),
     "concat": _concat,
-    "concat_ws": lambda a: F.call_function("concat_ws", *a.columns),
+    "concat_ws": lambda args: F.call_function("concat_ws", *args.columns),
     "swapcase": _swapcase,
     "capitalize": _capitalize,
     "count_substring": _count_substring,

@@ -138,14 +138,14 @@ def _whole_day(part: str, column: Column, type_: Type) -> Column:
     return column.cast("timestamp_ntz") if wants_time else column
 
 
-def _extract(a: Arguments) -> Column:
-    words = [word for _, word in a.call.enums]
+def _extract(args: Arguments) -> Column:
+    words = [word for _, word in args.call.enums]
     component, from_zero = words[0], "ZERO" in words[1:]
-    point, type_ = a[0], a.type(0)
+    point, type_ = args[0], args.type(0)
     if component == "UNIX_TIME":
         return _unix_time(point, type_)
     if type_.kind == "precision_timestamp_tz":
-        zone = a[1] if len(a) > 1 else F.lit(UTC)
+        zone = args[1] if len(args) > 1 else F.lit(UTC)
         if component == "TIMEZONE_OFFSET":
             return offset_seconds(point, zone)
         point = local_time(point, zone)
@@ -161,32 +161,32 @@ def _unix_time(point: Column, type_: Type) -> Column:
     return F.call_function("div", micros - F.pmod(micros, F.lit(1_000_000)), F.lit(1_000_000))
 
 
-def _extract_boolean(a: Arguments) -> Column:
+def _extract_boolean(args: Arguments) -> Column:
     """Return whether the year is a leap year; this is the only component of the function."""
-    zoned = a.type(0).kind == "precision_timestamp_tz"
-    year = F.year(local_time(a[0], a[1]) if zoned else a[0])
+    zoned = args.type(0).kind == "precision_timestamp_tz"
+    year = F.year(local_time(args[0], args[1]) if zoned else args[0])
     return (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
 
 
-def _assume_timezone(a: Arguments) -> Column:
+def _assume_timezone(args: Arguments) -> Column:
     """Convert a zoneless time to an instant.
 
     A time in a gap of the zone moves forward by the length of the gap. For a time that occurs
     twice, the result is the first instant.
     """
-    return instant(a[0].cast("timestamp_ntz"), a[1])
+    return instant(args[0].cast("timestamp_ntz"), args[1])
 
 
-def _date_part(a: Arguments) -> Column:
-    word, point, type_ = str(a.constant(0)), a[1], a.type(1)
+def _date_part(args: Arguments) -> Column:
+    word, point, type_ = str(args.constant(0)), args[1], args.type(1)
     if type_.kind == "precision_timestamp_tz":
         point = local_time(point, F.lit(UTC))
     return PARTS[word](_whole_day(word, point, type_))
 
 
-def _date_trunc(a: Arguments) -> Column:
-    word, point = str(a.constant(0)), a[1]
-    if a.type(1).kind == "date":
+def _date_trunc(args: Arguments) -> Column:
+    word, point = str(args.constant(0)), args[1]
+    if args.type(1).kind == "date":
         return point if word.upper() in _SUB_DAY | {"DAY"} else F.trunc(point, word)
     return F.date_trunc(word, point)
 
@@ -194,24 +194,24 @@ def _date_trunc(a: Arguments) -> Column:
 # --- points in time plus or minus intervals ------------------------------------------------------
 
 
-def _plus_months(point: Column, months: Column, a: Arguments) -> Column:
-    kind = a.type(0).kind
+def _plus_months(point: Column, months: Column, args: Arguments) -> Column:
+    kind = args.type(0).kind
     if kind == "date":
         return F.add_months(point, months)
     interval = F.make_ym_interval(F.lit(0), months)
-    if kind == "precision_timestamp_tz" and len(a) > 2:
-        return instant(local_time(point, a[2]) + interval, a[2])
+    if kind == "precision_timestamp_tz" and len(args) > 2:
+        return instant(local_time(point, args[2]) + interval, args[2])
     return point + interval
 
 
-def _plus_compound(point: Column, parts: tuple[Column, Column, Column], a: Arguments) -> Column:
+def _plus_compound(point: Column, parts: tuple[Column, Column, Column], args: Arguments) -> Column:
     months, days, micros = parts
-    moved = _plus_months(point, months, a)
+    moved = _plus_months(point, months, args)
     seconds = (micros.cast("decimal(20,0)") * F.lit("0.000001").cast("decimal(6,6)")).cast(
         "decimal(18,6)"
     )
     interval = F.make_dt_interval(days, F.lit(0), F.lit(0), seconds)
-    if a.type(0).kind == "date":
+    if args.type(0).kind == "date":
         moved = moved.cast("timestamp_ntz")
     return moved + interval
 
@@ -220,15 +220,15 @@ def _shift_by_interval(sign: int) -> Builder:
     def signed(column: Column) -> Column:
         return column if sign > 0 else -column
 
-    def build(a: Arguments) -> Column:
-        point, kind = a[0], a.type(1).kind
+    def build(args: Arguments) -> Column:
+        point, kind = args[0], args.type(1).kind
         if kind == "interval_year":
-            return _plus_months(point, signed(a[1]), a)
+            return _plus_months(point, signed(args[1]), args)
         if kind == "interval_compound":
-            parts = tuple(signed(a[1][name]) for name in ("months", "days", "micros"))
-            return _plus_compound(point, (parts[0], parts[1], parts[2]), a)
-        start = point.cast("timestamp_ntz") if a.type(0).kind == "date" else point
-        return start + signed(a[1])
+            parts = tuple(signed(args[1][name]) for name in ("months", "days", "micros"))
+            return _plus_compound(point, (parts[0], parts[1], parts[2]), args)
+        start = point.cast("timestamp_ntz") if args.type(0).kind == "date" else point
+        return start + signed(args[1])
 
     return build
 
@@ -237,7 +237,7 @@ MOVES: dict[str, Builder] = {
     "add": _shift_by_interval(1),
     "subtract": _shift_by_interval(-1),
     # Integer times interval; a product out of the range of intervals fails.
-    "multiply": lambda a: a[1] * a[0],
+    "multiply": lambda args: args[1] * args[0],
 }
 
 TIME: dict[str, Builder] = {
@@ -246,6 +246,6 @@ TIME: dict[str, Builder] = {
     "date_trunc": _date_trunc,
     "extract_boolean": _extract_boolean,
     "assume_timezone": _assume_timezone,
-    "local_timestamp": lambda a: local_time(a[0], a[1]),
-    "add_intervals": lambda a: a[0] + a[1],
+    "local_timestamp": lambda args: local_time(args[0], args[1]),
+    "add_intervals": lambda args: args[0] + args[1],
 }

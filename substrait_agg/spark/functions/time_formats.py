@@ -114,20 +114,20 @@ def _offset(seconds: Column) -> Column:
     return F.concat(sign, _padded(hours), _padded(minutes))
 
 
-def _strftime(a: Arguments) -> Column:
-    format, kind = a.constant(1), a.type(0).kind
+def _strftime(args: Arguments) -> Column:
+    format, kind = args.constant(1), args.type(0).kind
     if format is None:
         return F.lit(None).cast("string")
-    point = a[0].cast("timestamp_ntz") if kind == "date" else a[0]
+    point = args[0].cast("timestamp_ntz") if kind == "date" else args[0]
     if kind == "precision_timestamp_tz":
-        point = local_time(a[0], a[2])
+        point = local_time(args[0], args[2])
     written = _written()
     parts: list[Column] = []
     for piece in writing(str(format), kind):
         if piece.conversion == "s":
-            parts.append(F.unix_seconds(a[0]).cast("string"))
+            parts.append(F.unix_seconds(args[0]).cast("string"))
         elif piece.conversion == "z":
-            parts.append(_offset(offset_seconds(a[0], a[2])))
+            parts.append(_offset(offset_seconds(args[0], args[2])))
         elif piece.conversion:
             parts.append(written[piece.conversion](point))
         else:
@@ -215,26 +215,26 @@ class _Fields:
         return F.when(F.startswith(written, F.lit("-")), -minutes).otherwise(minutes) * 60
 
 
-def _fields(a: Arguments, kind: str, *, zoned: bool = False) -> _Fields | None:
-    format = a.constant(1)
-    return None if format is None else _Fields(a[0], reading(str(format), kind, zoned=zoned))
+def _fields(args: Arguments, kind: str, *, zoned: bool = False) -> _Fields | None:
+    format = args.constant(1)
+    return None if format is None else _Fields(args[0], reading(str(format), kind, zoned=zoned))
 
 
-def _strptime_date(a: Arguments) -> Column:
-    fields = _fields(a, "date")
+def _strptime_date(args: Arguments) -> Column:
+    fields = _fields(args, "date")
     return F.lit(None) if fields is None else fields.date()
 
 
-def _strptime_time(a: Arguments) -> Column:
-    fields = _fields(a, "precision_time")
+def _strptime_time(args: Arguments) -> Column:
+    fields = _fields(args, "precision_time")
     if fields is None:
         return F.lit(None)
-    return F.when(a[0].isNotNull(), F.call_function("make_time", *fields.time()))
+    return F.when(args[0].isNotNull(), F.call_function("make_time", *fields.time()))
 
 
-def _strptime_timestamp(a: Arguments) -> Column:
-    zoned = len(a) > 3
-    fields = _fields(a, "precision_timestamp_tz", zoned=zoned)
+def _strptime_timestamp(args: Arguments) -> Column:
+    zoned = len(args) > 3
+    fields = _fields(args, "precision_timestamp_tz", zoned=zoned)
     if fields is None:
         return F.lit(None)
     day = fields.date()
@@ -243,7 +243,7 @@ def _strptime_timestamp(a: Arguments) -> Column:
     ahead = fields.ahead()
     if ahead is not None:
         local = F.timestamp_add("SECOND", -ahead, local)
-    return instant(local, a[2] if zoned else F.lit(UTC))
+    return instant(local, args[2] if zoned else F.lit(UTC))
 
 
 FORMATS: dict[str, Builder] = {

@@ -44,13 +44,13 @@ def _chosen(x: Column, below: Column, above: Column, rounding: str) -> Column:
 def _by_length(x: Column, origin: Column, step: Column, rounding: str) -> Column:
     """Round microseconds. Decimals of 38 digits prevent overflows in intermediate results."""
 
-    def body(v: Column) -> Column:
-        rest = F.pmod((v["x"] - v["origin"]).cast(_WIDE), v["step"])
-        below = (v["x"] - rest).cast(_WIDE)
+    def body(values: Column) -> Column:
+        rest = F.pmod((values["x"] - values["origin"]).cast(_WIDE), values["step"])
+        below = (values["x"] - rest).cast(_WIDE)
         above = F.when(rest == F.lit(0).cast(_WIDE), below).otherwise(
-            (below + v["step"]).cast(_WIDE)
+            (below + values["step"]).cast(_WIDE)
         )
-        return _chosen(v["x"], below, above, rounding).cast("bigint")
+        return _chosen(values["x"], below, above, rounding).cast("bigint")
 
     names = {"x": x, "origin": origin, "step": step}
     parts = F.struct(*(c.cast("decimal(30,0)").alias(n) for n, c in names.items()))
@@ -63,33 +63,37 @@ def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Colu
     A multiple on a day that its month does not have is the last day of the month.
     """
 
-    def at(v: Column, count: Column) -> Column:
-        return v["origin"] + F.make_ym_interval(F.lit(0), (count * v["months"]).cast("int"))
-
-    def body(v: Column) -> Column:
-        passed = (
-            (F.year(v["x"]) - F.year(v["origin"])) * 12 + F.month(v["x"]) - F.month(v["origin"])
+    def at(values: Column, count: Column) -> Column:
+        return values["origin"] + F.make_ym_interval(
+            F.lit(0), (count * values["months"]).cast("int")
         )
-        whole = F.call_function("div", passed - F.pmod(passed, v["months"]), v["months"])
+
+    def body(values: Column) -> Column:
+        passed = (
+            (F.year(values["x"]) - F.year(values["origin"])) * 12
+            + F.month(values["x"])
+            - F.month(values["origin"])
+        )
+        whole = F.call_function("div", passed - F.pmod(passed, values["months"]), values["months"])
         # If day and time are before those of the origin, the last month is not complete.
-        count = F.when(at(v, whole) > v["x"], whole - 1).otherwise(whole)
-        below = at(v, count)
-        above = F.when(below == v["x"], below).otherwise(at(v, count + 1))
-        now, before, after = map(since_epoch, (v["x"], below, above))
+        count = F.when(at(values, whole) > values["x"], whole - 1).otherwise(whole)
+        below = at(values, count)
+        above = F.when(below == values["x"], below).otherwise(at(values, count + 1))
+        now, before, after = map(since_epoch, (values["x"], below, above))
         return zoneless(_chosen(now, before, after, rounding))
 
     parts = F.struct(x.alias("x"), origin.alias("origin"), months.alias("months"))
     return F.when(x.isNotNull() & origin.isNotNull() & months.isNotNull(), let(parts, body))
 
 
-def _rounded(a: Arguments, origin: Column, multiple: Column, words: tuple[str, str]) -> Column:
+def _rounded(args: Arguments, origin: Column, multiple: Column, words: tuple[str, str]) -> Column:
     """Return the first argument rounded to multiples from an origin of the same type.
 
     `words` contains the rounding mode and the unit.
     """
     rounding, unit = words
-    x, count = a[0], _multiple(multiple)
-    if a.type(0).kind == "precision_time":
+    x, count = args[0], _multiple(multiple)
+    if args.type(0).kind == "precision_time":
         start = F.call_function("time_to_micros", origin)
         now = F.call_function("time_to_micros", x)
         micros = _by_length(now, start, count.cast("decimal(30,0)") * _MICROS[unit], rounding)
@@ -101,9 +105,9 @@ def _rounded(a: Arguments, origin: Column, multiple: Column, words: tuple[str, s
     return zoneless(_by_length(since_epoch(x), since_epoch(origin), step, rounding))
 
 
-def _round_temporal(a: Arguments) -> Column:
-    (_, rounding), (_, unit) = a.call.enums
-    return _rounded(a, a[2], a[1], (rounding, unit))
+def _round_temporal(args: Arguments) -> Column:
+    (_, rounding), (_, unit) = args.call.enums
+    return _rounded(args, args[2], args[1], (rounding, unit))
 
 
 _WEEKS = {"MONDAY_WEEK": 0, "ISO_WEEK": 0, "SUNDAY_WEEK": 1, "US_WEEK": 1}
@@ -118,14 +122,14 @@ def _origin(x: Column, word: str) -> Column:
     return F.date_trunc("WEEK", x + ahead) - ahead
 
 
-def _round_calendar(a: Arguments) -> Column:
-    (_, rounding), (_, unit), (_, origin) = a.call.enums
-    if a.type(0).kind != "precision_time":
-        point = a[0].cast("timestamp_ntz")
-        return _rounded(a, _origin(point, origin), a[1], (rounding, unit))
-    micros = F.call_function("time_to_micros", a[0])
+def _round_calendar(args: Arguments) -> Column:
+    (_, rounding), (_, unit), (_, origin) = args.call.enums
+    if args.type(0).kind != "precision_time":
+        point = args[0].cast("timestamp_ntz")
+        return _rounded(args, _origin(point, origin), args[1], (rounding, unit))
+    micros = F.call_function("time_to_micros", args[0])
     start = micros - F.pmod(micros, F.lit(_MICROS[origin]))
-    return _rounded(a, F.call_function("time_from_micros", start), a[1], (rounding, unit))
+    return _rounded(args, F.call_function("time_from_micros", start), args[1], (rounding, unit))
 
 
 TIME_ROUNDING: dict[str, Builder] = {

@@ -44,9 +44,9 @@ def last_start(micros: Column, slide: int, offset: int) -> Column:
     return micros - F.pmod(shifted, bigint(slide))
 
 
-def _tumbling(a: Arguments, edge: Callable[[Column, int, Type], Column]) -> Column:
-    time, type_ = a[0], a.type(0)
-    size, offset = (*call_durations(a.call.arguments), 0)[:2]
+def _tumbling(args: Arguments, edge: Callable[[Column, int, Type], Column]) -> Column:
+    time, type_ = args[0], args.type(0)
+    size, offset = (*call_durations(args.call.arguments), 0)[:2]
     start = last_start(time_micros(time, type_), size, offset)
     return F.when(time.isNotNull(), edge(start, size, type_))
 
@@ -80,18 +80,18 @@ def hopping(call: Call, arguments: Sequence[Column]) -> Column:
     return F.when(time.isNotNull(), windows).otherwise(none)
 
 
-def _grouping_only(a: Arguments) -> Column:
+def _grouping_only(args: Arguments) -> Column:
     raise UsageError(
         "FUNCTION_NOT_SUPPORTED",
-        f"{a.call.function} has no value for a single row",
+        f"{args.call.function} has no value for a single row",
         help="use it as a grouping expression",
     )
 
 
 WINDOWS: dict[str, Builder] = {
-    "tumble": lambda a: _tumbling(a, window),
-    "tumble_start": lambda a: _tumbling(a, _start),
-    "tumble_end": lambda a: _tumbling(a, _end),
+    "tumble": lambda args: _tumbling(args, window),
+    "tumble_start": lambda args: _tumbling(args, _start),
+    "tumble_end": lambda args: _tumbling(args, _end),
     "hop": _grouping_only,
     "session": _grouping_only,
 }

@@ -150,9 +150,9 @@ def _opened(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
     place = present.columns[1:]
     options = {"columnNameOfCorruptRecord": _CORRUPT}
     parsed = present.withColumn("e", F.from_json("t", _envelope(fields), options))
-    e = F.col("e")
-    inner = F.coalesce(e["payload"], F.struct(*(e[field.name] for field in fields)))
-    unwrapped = parsed.select("t", e[_CORRUPT].alias("corrupt"), inner.alias("e"), *place)
+    event = F.col("e")
+    inner = F.coalesce(event["payload"], F.struct(*(event[field.name] for field in fields)))
+    unwrapped = parsed.select("t", event[_CORRUPT].alias("corrupt"), inner.alias("e"), *place)
     return unwrapped.select("t", "corrupt", "e.*", *place)
 
 

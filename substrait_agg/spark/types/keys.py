@@ -105,8 +105,12 @@ def _rebuilt(column: Column, type_: st.DataType, rewrite: Rewrite) -> Column:
 
 
 def _by_key(left: Column, right: Column) -> Column:
-    a, b = left.getField("key"), right.getField("key")
-    return F.when(a < b, F.lit(-1)).when(a > b, F.lit(1)).otherwise(F.lit(0))
+    left_key, right_key = left.getField("key"), right.getField("key")
+    return (
+        F.when(left_key < right_key, F.lit(-1))
+        .when(left_key > right_key, F.lit(1))
+        .otherwise(F.lit(0))
+    )
 
 
 def _has_forms(type_: st.DataType) -> bool:

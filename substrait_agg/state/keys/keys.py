@@ -203,16 +203,16 @@ def before(
 
     With `or_equal`, the mask includes pairs of equal keys.
     """
-    a, b = left.words[0][left_at], right.words[0][right_at]
+    left_words, right_words = left.words[0][left_at], right.words[0][right_at]
     whole = len(left.words) == 1 and left.rest is None
     if whole:
-        return np.asarray(a <= b if or_equal else a < b)
-    result = np.asarray(a < b)
-    ties = np.flatnonzero(a == b)
-    for x, y in zip(left.words[1:], right.words[1:], strict=True):
-        a, b = x[left_at[ties]], y[right_at[ties]]
-        result[ties] = a < b
-        ties = ties[a == b]
+        return np.asarray(left_words <= right_words if or_equal else left_words < right_words)
+    result = np.asarray(left_words < right_words)
+    ties = np.flatnonzero(left_words == right_words)
+    for left_column, right_column in zip(left.words[1:], right.words[1:], strict=True):
+        left_words, right_words = left_column[left_at[ties]], right_column[right_at[ties]]
+        result[ties] = left_words < right_words
+        ties = ties[left_words == right_words]
     if left.rest is None or right.rest is None:
         result[ties] = or_equal
     elif len(ties):

@@ -52,8 +52,8 @@ def rows_equal(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int)
     All of them if there are no columns.
     """
     result = np.ones(length, np.bool_)
-    for a, b in zip(left, right, strict=True):
-        result &= equal(a, b)
+    for left_column, right_column in zip(left, right, strict=True):
+        result &= equal(left_column, right_column)
     return result
 
 
