@@ -14,19 +14,16 @@ from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.graph.upsert import Upsert
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
-from substrait_agg.operator.common.spec import (
-    group_spec,
-    multiset_spec,
-    session_spec,
-    upsert_spec,
-)
+from substrait_agg.operator.common.spec import group_spec, multiset_spec
 from substrait_agg.operator.join.spec import join_spec
 from substrait_agg.operator.join.step import JoinOperator
+from substrait_agg.operator.sessionize.spec import session_spec
 from substrait_agg.operator.sessionize.step import SessionOperator
 from substrait_agg.operator.set_operation.operator import SetOperator
 from substrait_agg.operator.set_operation.spec import set_operation_spec
 from substrait_agg.operator.top_k.spec import top_k_spec
 from substrait_agg.operator.top_k.step import TopKOperator
+from substrait_agg.operator.upsert.spec import upsert_spec
 from substrait_agg.operator.upsert.step import UpsertOperator
 
 OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {

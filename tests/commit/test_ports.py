@@ -16,7 +16,7 @@ from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import PORT, WEIGHT
 from substrait_agg.operator.common.protocol import OperatorResult, StatefulOperator, StateReader
-from substrait_agg.operator.common.spec import UpsertSpec
+from substrait_agg.operator.upsert.spec import UpsertSpec
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.run import HASH_MAX
 from substrait_agg.state.tree import KeyedLayout

@@ -14,7 +14,7 @@ from substrait_agg.flow.graph.upsert import Upsert
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.flow.passes.upserts import UpsertDeclaration, upserts_of
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
-from substrait_agg.operator.common.spec import upsert_spec
+from substrait_agg.operator.upsert.spec import upsert_spec
 from substrait_agg.plan.model import Relation, SetRel
 from substrait_agg.plan.types import FP64, I64, STRING
 from tests.bind.build import ROOT, aggregate, bound, col, measure, read

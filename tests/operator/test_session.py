@@ -26,7 +26,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.names import WEIGHT
-from substrait_agg.operator.common.spec import SessionSpec
+from substrait_agg.operator.sessionize.spec import SessionSpec
 from substrait_agg.operator.sessionize.step import SessionOperator, Spans, sessions
 from substrait_agg.state import ordered
 from substrait_agg.state.ordered import OrderedTree

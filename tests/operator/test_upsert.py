@@ -24,7 +24,7 @@ from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.names import GROUP, POSITION, WEIGHT
-from substrait_agg.operator.common.spec import THERE, UpsertSpec
+from substrait_agg.operator.upsert.spec import THERE, UpsertSpec
 from substrait_agg.operator.upsert.step import UpsertOperator
 from substrait_agg.state.keys.keys import Component
 from substrait_agg.state.tree import KeyedTree

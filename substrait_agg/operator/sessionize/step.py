@@ -42,8 +42,8 @@ from substrait_agg.operator.common.protocol import (
     Runs,
     StateReader,
 )
-from substrait_agg.operator.common.spec import SessionSpec
 from substrait_agg.operator.measures.row_partials import split_rows
+from substrait_agg.operator.sessionize.spec import SessionSpec
 from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys.keys import EncodedKeys, prefix_keys
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, as_mask, take

@@ -27,7 +27,7 @@ from substrait_agg.operator.common.protocol import (
     StatefulOperator,
     StateReader,
 )
-from substrait_agg.operator.common.spec import THERE, UpsertSpec
+from substrait_agg.operator.upsert.spec import THERE, UpsertSpec
 from substrait_agg.state.keys.keys import before, encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask, rows_equal, take, whole
 from substrait_agg.state.tree import KeyedLayout, LookupResult

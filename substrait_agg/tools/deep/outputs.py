@@ -20,9 +20,9 @@ from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.graph.upsert import Upsert
 from substrait_agg.operator.common.names import GROUP, WEIGHT, arrangement_tree, entries_tree
 from substrait_agg.operator.common.protocol import StatefulOperator
-from substrait_agg.operator.common.spec import THERE
 from substrait_agg.operator.join.spec import JoinSpec, join_spec
 from substrait_agg.operator.top_k.spec import LIVE, TopKSpec, top_k_spec
+from substrait_agg.operator.upsert.spec import THERE
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.keys import encode, sort_order
