@@ -44,6 +44,7 @@ from substrait_agg.operator.aggregate.step import added
 from substrait_agg.operator.aggregate.stored import stored_rows
 from substrait_agg.operator.aggregate.trees import (
     GroupExtremes,
+    GroupTrees,
     OpenTree,
     TreeDelta,
     counted,
@@ -496,11 +497,11 @@ class GroupRewriter:
             return self._read(ordinal, all_=False)
         columns: dict[str, object] = {f"x{a}": column for a, column in given.columns.items()}
         table = pa.table({**columns, WEIGHT: given.weights})
-        place = (self._hashes, self._chains, self._before.open_tree)
+        trees = GroupTrees(self._hashes, self._chains, self._before.open_tree)
         if spec.extremes_only:
             groups = RowGroups.of(given.groups, self._count)
-            return extremes_delta(ordinal, self._spec, table, groups, *place, version=_NO_BATCH)
-        return tree_delta(ordinal, spec, table, given.groups, *place)
+            return extremes_delta(ordinal, self._spec, table, groups, trees, version=_NO_BATCH)
+        return tree_delta(ordinal, spec, table, given.groups, trees)
 
     def _read(self, ordinal: int, *, all_: bool) -> TreeDelta:
         tree, layout = self._before.open_tree(ordinal, None), self._spec.trees[ordinal].layout

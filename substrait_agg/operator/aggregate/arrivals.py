@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from substrait_agg.operator.aggregate.groups import CollisionIds
-from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, contributing, delta_of
+from substrait_agg.operator.aggregate.trees import GroupTrees, TreeDelta, contributing, delta_of
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import TreeSpec
 from substrait_agg.state.entries import consolidate
 from substrait_agg.state.keys.keys import EncodedKeys, encode, sort_order
-from substrait_agg.state.keys.rows import Hashes, Indices
+from substrait_agg.state.keys.rows import Indices
+from substrait_agg.state.ordered import OrderedTree
 
 Int64s = npt.NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).min
@@ -51,62 +51,47 @@ class Arrivals:
         return [self.values, batch, position] if by_value else [batch, position, self.values]
 
 
-def arrivals_delta(
-    ordinal: int,
-    spec: TreeSpec,
-    moved: Arrivals,
-    hashes: Hashes,
-    chains: CollisionIds,
-    open_tree: OpenTree,
-) -> TreeDelta:
+def arrivals_delta(ordinal: int, spec: TreeSpec, moved: Arrivals, trees: GroupTrees) -> TreeDelta:
     """Apply changes of arrivals to one of the trees that store them."""
-    entries = consolidate(
-        spec.layout, hashes[moved.groups], chains[moved.groups], moved.columns(spec), moved.weights
-    )
-    return delta_of(ordinal, entries, hashes, chains, open_tree)
+    of = trees.hashes[moved.groups], trees.collision_ids[moved.groups]
+    entries = consolidate(spec.layout, *of, moved.columns(spec), moved.weights)
+    return delta_of(ordinal, entries, trees)
 
 
 def moved_arrivals(
-    base_spec: TreeSpec,
     base: TreeDelta,
+    arrived: Int64s,
     by_value: TreeSpec,
-    ordinal: int,
-    slice_: pa.Table,
-    of_row: Indices,
+    stored: OrderedTree,
     version: int,
-    open_tree: OpenTree,
 ) -> Arrivals:
     """Return the changes of arrivals that follow from the changes of the tree of values.
 
     Args:
-        base_spec: the tree of values.
-        base: the changes of that tree.
+        base: the changes of the tree of values.
+        arrived: per changed entry the position of the row that inserts it (`positions`).
         by_value: the tree of arrivals by value.
-        ordinal: ordinal of the tree of arrivals.
-        slice_: rows with ``__at``.
-        of_row: the group of each row.
+        stored: the stored entries of that tree.
         version: the version of the batch.
-        open_tree: opens a tree.
     """
     latest = by_value.follows is not None and by_value.follows.latest
     was, is_ = base.weights_before > 0, base.weights_after > 0
     gains = is_ & (base.entries.weights > 0) if latest else is_ & ~was
     leaves = was & (gains | ~is_)
     left_rows, come = np.flatnonzero(leaves), np.flatnonzero(gains)
-    old = _known(base, left_rows, by_value, ordinal, open_tree)
-    at = positions(base_spec, base, slice_, of_row, latest=latest)[come]
+    old = _known(base, left_rows, by_value, stored)
     values = base.entries.payload[0]
     return Arrivals(
         np.concatenate([base.groups[left_rows], base.groups[come]]),
         values.take(pa.array(np.concatenate([left_rows, come]))),
         np.concatenate([old[0], np.full(len(come), version, np.int64)]),
-        np.concatenate([old[1], at]),
+        np.concatenate([old[1], arrived[come]]),
         np.repeat(np.array([-1, 1], np.int64), [len(left_rows), len(come)]),
     )
 
 
 def _known(
-    base: TreeDelta, rows: Indices, by_value: TreeSpec, ordinal: int, open_tree: OpenTree
+    base: TreeDelta, rows: Indices, by_value: TreeSpec, stored: OrderedTree
 ) -> tuple[Int64s, Int64s]:
     """Return the stored arrivals of values that have one: batch and position."""
     if not len(rows):
@@ -115,7 +100,7 @@ def _known(
     values = base.entries.payload[0].take(pa.array(rows))
     after = encode([values, never, never], by_value.layout.components)
     hashes, chains = base.entries.hashes[rows], base.entries.collision_ids[rows]
-    _, arrivals = open_tree(ordinal, None).first_live(hashes, chains, after)
+    _, arrivals = stored.first_live(hashes, chains, after)
     return arrivals[1].to_numpy(zero_copy_only=False), arrivals[2].to_numpy(zero_copy_only=False)
 
 

@@ -22,15 +22,15 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.operator.aggregate.arrivals import matched_entries, positions
 from substrait_agg.operator.aggregate.groups import (
     BatchGroups,
-    CollisionIds,
     RowGroups,
     group_ordinals,
 )
-from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, contributing, tree_delta
+from substrait_agg.operator.aggregate.trees import GroupTrees, TreeDelta, contributing, tree_delta
 from substrait_agg.operator.common.names import LAST_POSITION, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.finalize import GroupState, row_counts
 from substrait_agg.operator.measures.row_partials import split_rows
+from substrait_agg.required import required
 from substrait_agg.state.entries import consolidate
 from substrait_agg.state.keys.keys import encode
 from substrait_agg.state.keys.rows import Indices, Mask, take, whole
@@ -60,11 +60,7 @@ class AcceptedRows:
 
 
 def hold_early_retractions(
-    spec: OperatorSpec,
-    slice_: pa.Table,
-    groups: BatchGroups,
-    chains: CollisionIds,
-    open_tree: OpenTree,
+    spec: OperatorSpec, slice_: pa.Table, groups: BatchGroups, trees: GroupTrees
 ) -> AcceptedRows:
     """Select the rows of a slice that count, by the operator's policy for early retractions.
 
@@ -74,10 +70,10 @@ def hold_early_retractions(
     if spec.guard is None:
         return AcceptedRows(slice_, groups.of_row, groups.rows)
     guard = spec.trees[spec.guard]
-    delta = tree_delta(spec.guard, guard, slice_, groups.of_row, groups.hashes, chains, open_tree)
+    delta = tree_delta(spec.guard, guard, slice_, groups.of_row, trees)
     weights = delta.entries.weights
     if spec.early == "refuse":
-        early = np.flatnonzero(_early(delta.entries.weights, delta.weights_after))
+        early = np.flatnonzero(_early(weights, delta.weights_after))
         _refuse(early, take(groups.keys, delta.groups[early[:1]]), delta.entries.payload)
         if spec.by_arrival:
             # All rows count, also those that cancel: the newest of them decides when a value arrived.
@@ -87,13 +83,37 @@ def hold_early_retractions(
         weights = np.maximum(delta.weights_after, 0) - np.maximum(delta.weights_before, 0)
     single = np.zeros(0, np.int64)
     if spec.by_arrival:
-        single = _rows_above_zero(spec.guard, guard, slice_, groups, chains, open_tree)
+        single = _rows_above_zero(spec.guard, guard, slice_, groups, trees)
         weights = np.where((delta.weights_before < 0) | (delta.weights_after < 0), weights, 0)
     moved = np.flatnonzero(weights)
     of_row = np.concatenate([groups.of_row[single], delta.groups[moved]])
-    columns = dict(
-        zip((f"x{a}" for a in guard.arguments), take(delta.entries.payload, moved), strict=True)
-    )
+    rows = _split(_counting_rows(spec, delta, weights, slice_, groups, single), spec)
+    waiting = _below(delta.weights_after) - _below(delta.weights_before)
+    aside = newly_below_zero(delta.weights_before, delta.weights_after)
+    return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
+
+
+def _counting_rows(
+    spec: OperatorSpec,
+    delta: TreeDelta,
+    weights: Int64s,
+    slice_: pa.Table,
+    groups: BatchGroups,
+    single: Indices,
+) -> pa.Table:
+    """Return the rows that count: those that count one by one, then one row per changed entry.
+
+    Args:
+        spec: the operator.
+        delta: the changes of the guard.
+        weights: how often each changed entry counts.
+        slice_: the rows.
+        groups: their groups.
+        single: the rows that count one by one.
+    """
+    guard, moved = spec.trees[required(spec.guard)], np.flatnonzero(weights)
+    names = [f"x{a}" for a in guard.arguments]
+    columns = dict(zip(names, take(delta.entries.payload, moved), strict=True))
     columns[WEIGHT] = pa.array(weights[moved])
     if spec.by_arrival:
         # Equal rows of one batch are one row from here on: store the first and last position.
@@ -101,14 +121,11 @@ def hold_early_retractions(
             at = positions(guard, delta, slice_, groups.of_row, latest=latest)
             columns[name] = pa.array(at[moved])
     together = pa.table(columns)
-    if len(single):
-        alone = _rows_of(slice_.take(pa.array(single)), guard)
-        alone = alone.append_column(LAST_POSITION, alone.column(POSITION))
-        together = pa.concat_tables([alone.select(together.column_names), together])
-    rows = _split(together, spec)
-    waiting = _below(delta.weights_after) - _below(delta.weights_before)
-    aside = newly_below_zero(delta.weights_before, delta.weights_after)
-    return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
+    if not len(single):
+        return together
+    alone = _rows_of(slice_.take(pa.array(single)), guard)
+    alone = alone.append_column(LAST_POSITION, alone.column(POSITION))
+    return pa.concat_tables([alone.select(together.column_names), together])
 
 
 def _rows_above_zero(
@@ -116,8 +133,7 @@ def _rows_above_zero(
     guard: TreeSpec,
     slice_: pa.Table,
     groups: BatchGroups,
-    chains: CollisionIds,
-    open_tree: OpenTree,
+    trees: GroupTrees,
 ) -> Indices:
     """Return the rows of a slice of which no equal row waits, before or after the slice.
 
@@ -129,8 +145,7 @@ def _rows_above_zero(
         guard: the tree of whole rows.
         slice_: the rows.
         groups: their groups.
-        chains: the collision ids of the groups.
-        open_tree: opens a tree.
+        trees: the groups and their stored entries.
     """
     rows = contributing(guard, slice_)
     of = groups.of_row[rows]
@@ -138,11 +153,13 @@ def _rows_above_zero(
     pairs = zip(guard.arguments, guard.layout.components, strict=True)
     columns = [whole(some, f"x{a}").cast(c.type) for a, c in pairs]
     weights = whole(some, WEIGHT).to_numpy()
-    place = groups.hashes[of], chains[of]
+    place = trees.hashes[of], trees.collision_ids[of]
     touched = consolidate(guard.layout, *place, columns, np.ones(len(rows), np.int64))
-    owners = group_ordinals(groups.hashes, chains, touched.hashes, touched.collision_ids)
+    owners = group_ordinals(
+        trees.hashes, trees.collision_ids, touched.hashes, touched.collision_ids
+    )
     entry = matched_entries(owners, touched.keys, of, encode(columns, guard.layout.components))
-    before = open_tree(ordinal, None).weights(touched)
+    before = trees.open(ordinal, None).weights(touched)
     after = before.copy()
     np.add.at(after, entry, weights)
     return np.asarray(rows[((before >= 0) & (after >= 0))[entry]])

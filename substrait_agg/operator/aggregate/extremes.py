@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.flow.graph.graph import ARRIVAL_BATCH, ARRIVAL_POSITION
-from substrait_agg.operator.aggregate.groups import CollisionIds, RowGroups
-from substrait_agg.operator.aggregate.trees import OpenTree, TreeDelta, contributing, typed
+from substrait_agg.operator.aggregate.groups import RowGroups
+from substrait_agg.operator.aggregate.trees import GroupTrees, TreeDelta, contributing, typed
 from substrait_agg.operator.common.names import END, POSITION
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.keys import EncodedKeys, compare, encode
-from substrait_agg.state.keys.rows import Hashes, Indices, take, whole
+from substrait_agg.state.keys.rows import Indices, take, whole
 
 _ARRIVAL = {ARRIVAL_BATCH: "", ARRIVAL_POSITION: POSITION}
 """Columns of the components of an arrival; the batch is the same for all rows of a slice."""
@@ -49,9 +49,7 @@ def extremes_delta(
     spec: OperatorSpec,
     slice_: pa.Table,
     groups: RowGroups,
-    hashes: Hashes,
-    chains: CollisionIds,
-    open_tree: OpenTree,
+    trees: GroupTrees,
     *,
     version: int,
 ) -> TreeDelta:
@@ -63,9 +61,7 @@ def extremes_delta(
         slice_: rows with ``x*``, or with ``lo*`` and ``hi*``, and ``__weight`` (null: the row adds
             nothing), all of them insertions.
         groups: the group of each row.
-        hashes: per group.
-        chains: collision id per group.
-        open_tree: opens the tree.
+        trees: the groups and their stored entries.
         version: the version of the batch.
     """
     tree = spec.trees[ordinal]
@@ -81,8 +77,9 @@ def extremes_delta(
     shown = tuple(map(canonical, extremes.columns))
     at = extremes.groups
     weights = np.ones(len(at), np.int64)
-    entries = Entries(hashes[at], chains[at], extremes.keys, shown, weights)
-    return TreeDelta(entries, at, np.zeros_like(weights), weights, open_tree(ordinal, entries))
+    of = trees.hashes[at], trees.collision_ids[at]
+    entries = Entries(*of, extremes.keys, shown, weights)
+    return TreeDelta(entries, at, np.zeros_like(weights), weights, trees.open(ordinal, entries))
 
 
 def _names(tree: TreeSpec, side: str, slice_: pa.Table) -> tuple[str, ...]:

@@ -16,7 +16,12 @@ import pyarrow.compute as pc
 from substrait_agg.errors import RunFailed
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
 from substrait_agg.functions.numbers import exact
-from substrait_agg.operator.aggregate.arrivals import Arrivals, arrivals_delta, moved_arrivals
+from substrait_agg.operator.aggregate.arrivals import (
+    Arrivals,
+    arrivals_delta,
+    moved_arrivals,
+    positions,
+)
 from substrait_agg.operator.aggregate.changelog import row_changes
 from substrait_agg.operator.aggregate.early_retractions import (
     AcceptedRows,
@@ -46,6 +51,7 @@ from substrait_agg.operator.aggregate.pending import PendingStatus, pending_rows
 from substrait_agg.operator.aggregate.stored import StoredGroups, restore, stored_rows
 from substrait_agg.operator.aggregate.trees import (
     GroupExtremes,
+    GroupTrees,
     TreeDelta,
     add_entries,
     moved_end,
@@ -241,11 +247,12 @@ def apply_batch(
     pending, out = evicted_groups(spec, groups, pending, time, emission)
     # The values that the view kept of a returning group do not hold for its new rows.
     stale = _waited(slice_, groups, pending) | back if spec.trees else back
-    rows_in = hold_early_retractions(spec, slice_, groups, chains, state.open_tree)
-    deltas = _tree_deltas(spec, rows_in, groups, chains, state)
+    trees = GroupTrees(groups.hashes, chains, state.open_tree)
+    rows_in = hold_early_retractions(spec, slice_, groups, trees)
+    deltas = _tree_deltas(spec, rows_in, trees, state.version)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
     now = added(spec, add_entries(spec, deltas, groups.count, sums), old.state)
-    ends = _extremes(spec, groups, chains, deltas, old, now)
+    ends = _extremes(spec, trees, deltas, old, now)
     aside = rows_in.quarantined
     if spec.groups_are_rows:
         counts = row_counts(spec, old.state), row_counts(spec, now)
@@ -257,11 +264,7 @@ def apply_batch(
 
 
 def _tree_deltas(
-    spec: OperatorSpec,
-    rows_in: AcceptedRows,
-    groups: BatchGroups,
-    chains: CollisionIds,
-    state: StateReader,
+    spec: OperatorSpec, rows_in: AcceptedRows, trees: GroupTrees, version: int
 ) -> list[TreeDelta]:
     """Return the changes of every tree.
 
@@ -269,23 +272,21 @@ def _tree_deltas(
     """
     deltas: list[TreeDelta] = []
     moved: dict[tuple[int, bool], Arrivals] = {}
-    place = (groups.hashes, chains, state.open_tree)
     for i, tree in enumerate(spec.trees):
         if tree.follows is not None:
             pair = tree.follows.tree, tree.follows.latest
             if tree.follows.by_value:
-                base = spec.trees[pair[0]], deltas[pair[0]]
-                moved[pair] = moved_arrivals(
-                    *base, tree, i, rows_in.rows, rows_in.of_row, state.version, state.open_tree
-                )
-            deltas.append(arrivals_delta(i, tree, moved[pair], *place))
+                base, rows = deltas[pair[0]], (rows_in.rows, rows_in.of_row)
+                arrived = positions(spec.trees[pair[0]], base, *rows, latest=tree.follows.latest)
+                moved[pair] = moved_arrivals(base, arrived, tree, trees.open(i, None), version)
+            deltas.append(arrivals_delta(i, tree, moved[pair], trees))
         elif i == spec.guard and rows_in.delta is not None:
             deltas.append(rows_in.delta)
         elif tree.extremes_only:
-            rows, of = rows_in.rows, rows_in.groups
-            deltas.append(extremes_delta(i, spec, rows, of, *place, version=state.version))
+            accepted = rows_in.rows, rows_in.groups
+            deltas.append(extremes_delta(i, spec, *accepted, trees, version=version))
         else:
-            deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, *place))
+            deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, trees))
     return deltas
 
 
@@ -320,8 +321,7 @@ def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
 
 def _extremes(
     spec: OperatorSpec,
-    groups: BatchGroups,
-    chains: CollisionIds,
+    trees: GroupTrees,
     deltas: Sequence[TreeDelta],
     old: StoredGroups,
     now: GroupState,
@@ -331,12 +331,8 @@ def _extremes(
         ordinal = spec.alive(tree)
         before = GroupExtremes(count_of(spec, old.state, ordinal) > 0, payload)
         live = count_of(spec, now, ordinal) > 0
-        ends.append(
-            moved_end(
-                spec.trees[tree].layout, deltas[tree], groups.hashes, chains, before, live,
-                last=side == "last",
-            )
-        )  # fmt: skip
+        layout, last = spec.trees[tree].layout, side == "last"
+        ends.append(moved_end(layout, deltas[tree], trees, before, live, last=last))
     return ends
 
 

@@ -31,6 +31,21 @@ OpenTree = Callable[[int, Entries | None], OrderedTree]
 
 
 @dataclass(frozen=True, slots=True)
+class GroupTrees:
+    """The groups of a slice, and the ordered trees that have their entries.
+
+    Attributes:
+        hashes: per group.
+        collision_ids: per group.
+        open: opens a tree.
+    """
+
+    hashes: Hashes
+    collision_ids: CollisionIds
+    open: OpenTree
+
+
+@dataclass(frozen=True, slots=True)
 class TreeDelta:
     """The changes of a tree by a slice.
 
@@ -55,13 +70,7 @@ class TreeDelta:
 
 
 def tree_delta(
-    ordinal: int,
-    spec: TreeSpec,
-    slice_: pa.Table,
-    of_row: Indices,
-    hashes: Hashes,
-    chains: CollisionIds,
-    open_tree: OpenTree,
+    ordinal: int, spec: TreeSpec, slice_: pa.Table, of_row: Indices, trees: GroupTrees
 ) -> TreeDelta:
     """Apply the rows of a slice to a tree.
 
@@ -70,15 +79,13 @@ def tree_delta(
         spec: the tree.
         slice_: rows with ``x*`` and ``__weight`` (null: the row adds nothing).
         of_row: the group of each row.
-        hashes: per group.
-        chains: collision id per group.
-        open_tree: opens the tree.
+        trees: the groups and their stored entries.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
-    entries = slice_entries(spec, slice_, of_row, hashes, chains)
-    return delta_of(ordinal, entries, hashes, chains, open_tree)
+    entries = slice_entries(spec, slice_, of_row, trees.hashes, trees.collision_ids)
+    return delta_of(ordinal, entries, trees)
 
 
 def slice_entries(
@@ -95,18 +102,18 @@ def slice_entries(
     return consolidate(spec.layout, hashes[of], chains[of], typed(spec, columns), weights, of)
 
 
-def delta_of(
-    ordinal: int, entries: Entries, hashes: Hashes, chains: CollisionIds, open_tree: OpenTree
-) -> TreeDelta:
+def delta_of(ordinal: int, entries: Entries, trees: GroupTrees) -> TreeDelta:
     """Return the changes of a tree by entries.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
-    old = open_tree(ordinal, None).weights(entries)
+    old = trees.open(ordinal, None).weights(entries)
     new = add_weights([old, entries.weights])
-    at = group_ordinals(hashes, chains, entries.hashes, entries.collision_ids)
-    return TreeDelta(entries, at, old, new, open_tree(ordinal, entries))
+    groups = group_ordinals(
+        trees.hashes, trees.collision_ids, entries.hashes, entries.collision_ids
+    )
+    return TreeDelta(entries, groups, old, new, trees.open(ordinal, entries))
 
 
 def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
@@ -180,8 +187,7 @@ class GroupExtremes:
 def moved_end(
     layout: TreeLayout,
     delta: TreeDelta,
-    hashes: Hashes,
-    chains: CollisionIds,
+    trees: GroupTrees,
     before: GroupExtremes,
     live: Mask,
     *,
@@ -195,13 +201,12 @@ def moved_end(
     Args:
         layout: layout of the tree.
         delta: the changes of the slice.
-        hashes: per group.
-        chains: collision id per group.
+        trees: the groups.
         before: the extreme before the slice.
         live: groups with live entries after it.
         last: the greatest entry instead of the least.
     """
-    count = len(hashes)
+    count = len(trees.hashes)
     risen, came = _newcomers(delta, count, last=last)
     remains = before.exists & ~_died(layout, delta, before)
     keep = remains.copy()
@@ -219,7 +224,8 @@ def moved_end(
     payload = _overlaid(payload, fresh, take(delta.entries.payload, risen[fresh]))
     if len(search):
         after = encode(take(before.payload, search), layout.components)
-        _, first = delta.tree.first_live(hashes[search], chains[search], after, last=last)
+        of = trees.hashes[search], trees.collision_ids[search]
+        _, first = delta.tree.first_live(*of, after, last=last)
         payload = _overlaid(payload, search, first)
     return GroupExtremes(live, payload)
 

@@ -36,6 +36,7 @@ from substrait_agg.operator.aggregate.operator import with_key_types
 from substrait_agg.operator.aggregate.step import added
 from substrait_agg.operator.aggregate.stored import StoredGroups, restore, stored_rows
 from substrait_agg.operator.aggregate.trees import (
+    GroupTrees,
     TreeDelta,
     add_entries,
     delta_of,
@@ -214,7 +215,8 @@ def _without_rows_behind(
         return live
     parts = [part for part in (live.entries, behind) if len(part)]
     entries = consolidate_sorted(parts)
-    return delta_of(LIVE, entries, ordered.hashes, ordered.collision_ids, state.open_tree)
+    trees = GroupTrees(ordered.hashes, ordered.collision_ids, state.open_tree)
+    return delta_of(LIVE, entries, trees)
 
 
 def _tree_rows(

@@ -117,9 +117,7 @@ def evolve_to(
     if evolution is None or last is None:
         return None
     store.add(document)
-    evolving = _Evolution(
-        executor, flow, store, store.document(), document, evolution, last, partitions
-    )
+    evolving = _Evolution(executor, flow, store, document, evolution, last, partitions)
     try:
         with writing(store.folder, f"version {last.version + 1}"):
             evolving.run()
@@ -142,7 +140,6 @@ class _Evolution(Generic[Rows]):
         executor: Executor[Rows],
         flow: Flow,
         store: Checkpoint,
-        there: PlanDocument,
         document: PlanDocument,
         evolution: Evolution,
         last: Snapshot,
@@ -154,6 +151,7 @@ class _Evolution(Generic[Rows]):
         self._version = last.version + 1
         self._states: list[OperatorState] = []
         self._given: list[list[ChangeFile]] = []
+        there = store.document()
         self._new = {
             view.name: view
             for view in flow.views
