@@ -66,7 +66,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def on_spark() -> None:
-    """For tests of what only Spark's tasks do: no batch is computed on the driver."""
+    """Compute no batch on the driver, for tests of Spark's tasks."""
 
 
 def _gateway() -> object:
@@ -77,7 +77,9 @@ def _gateway() -> object:
 
 @pytest.fixture(autouse=True)
 def sides(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Batches of tests are small: some are computed on the driver, some on Spark, so that both go on with what the other left."""
+    """Compute some small batches on the driver and some on Spark, so that both continue the state
+    of the other.
+    """
     if "spark" not in request.fixturenames:
         before = _gateway()
         yield

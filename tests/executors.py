@@ -43,7 +43,7 @@ class RandomDriver(Driver):
 
 
 class WatchedExecutor(SparkExecutor):
-    """Calls a function after every job.
+    """An executor that calls a function after every job.
 
     Args:
         session: the session of the run.

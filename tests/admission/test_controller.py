@@ -128,7 +128,9 @@ def test_a_load_step_is_followed_without_oscillation(
 
 @given(hs.integers(0, 1 << 32))
 def test_noise_is_smoothed(seed: int) -> None:
-    """Durations vary by 20 %: less than a third of the batches exceed the target, none by far, and the sizes stay alike."""
+    """With durations that vary by 20 %, fewer than a third of the batches exceed the target, none
+    by far, and batch sizes vary little.
+    """
     random = Random(seed)
     noisy: Cost = lambda size: (0.3 + 1e-7 * size) * random.lognormvariate(0.0, 0.2)  # noqa: E731
     batches = simulate(start(), [endless(100.0)], noisy, 300)[20:]
@@ -164,7 +166,7 @@ def test_files_that_are_all_too_large_come_one_by_one(times: float) -> None:
 
 @given(hs.lists(hs.floats(0.0, 1e5), min_size=1, max_size=30))
 def test_an_idle_stream_keeps_its_limit(trickle: list[float]) -> None:
-    """Batches that are small because little came do not change what a backlog may take."""
+    """Batches that are small because few rows arrived do not change the limit for a later backlog."""
     cost = linear(0.2, 1e-7)
     busy = simulate(start(), [endless(1e4)], cost, 40)
     quiet = busy
@@ -181,7 +183,9 @@ def test_an_idle_stream_keeps_its_limit(trickle: list[float]) -> None:
 
 @given(costs, hs.lists(hs.integers(0, 3), min_size=2, max_size=5))
 def test_sources_share_the_total(cost: tuple[float, float], loads: list[int]) -> None:
-    """Their limits add up to the total, and a backlog gets what the others leave."""
+    """The limits of the sources add up to the total, and a source with a backlog gets what the
+    other sources do not use.
+    """
     kinds = (
         lambda: Source(iter(())),
         lambda: endless(10.0),
@@ -225,7 +229,9 @@ def test_the_limit_of_the_user_holds(bound: float, other: float) -> None:
     hs.lists(hs.tuples(hs.floats(0.0, 1e6), hs.floats(0.0, 1e15)), max_size=60),
 )
 def test_limits_are_always_usable(target: float, loads: Iterable[tuple[float, float]]) -> None:
-    """Whatever was measured, a limit is a positive number, and one batch changes it by a bounded factor."""
+    """A limit is a positive number for every measurement, and one batch changes it by a bounded
+    factor.
+    """
     limits = first_limits(target, FIRST, (math.inf,))
     for seconds, taken in loads:
         following = limits_after(limits, BatchLoad(seconds, (taken,)))
@@ -239,7 +245,9 @@ def test_limits_are_always_usable(target: float, loads: Iterable[tuple[float, fl
     hs.lists(hs.one_of(hs.floats(0.0, 1e12), hs.just(math.inf)), min_size=1, max_size=8),
 )
 def test_shares_are_fair(total: float, wants: list[float]) -> None:
-    """They add up; nobody who wants more than an equal part gets less than that."""
+    """The shares add up to the total, and a source that wants more than an equal part gets at least
+    that part.
+    """
     shares = shared(total, wants)
     assert sum(shares) == pytest.approx(total, abs=1e-3)
     for share, want in zip(shares, wants, strict=True):

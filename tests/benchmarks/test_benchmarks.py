@@ -110,7 +110,9 @@ def test_every_plan_validates(name: str) -> None:
 
 @pytest.mark.parametrize("name", written())
 def test_plans_are_what_their_queries_say(name: str) -> None:
-    """DataFusion numbers functions as it likes, so the bytes differ; what is explained does not."""
+    """The stored plans and the plans of their queries have equal explanations; their bytes differ
+    because DataFusion numbers functions differently.
+    """
     kept, fresh = (sa.explain(p).split("\n", 1)[1] for p in (plan_of(name), plan(QUERIES[name])))
     assert kept == fresh, "write them again: python -m benchmarks.plans"
 
@@ -224,7 +226,7 @@ def test_a_missed_target_is_told() -> None:
 
 
 def test_targets_name_lanes_that_there_are() -> None:
-    """A target over a lane that nobody runs would never be measured."""
+    """Every target names an existing lane; otherwise it would never be measured."""
     lanes = {}
     for id, made in WORKLOADS.items():
         workload = made(Sizes())

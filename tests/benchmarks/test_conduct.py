@@ -1,4 +1,6 @@
-"""Engines run in separate processes and take turns. A failing engine is reported and stops no other."""
+"""Engines run in separate processes and take turns; a failing engine is reported and does not stop
+the others.
+"""
 
 from __future__ import annotations
 

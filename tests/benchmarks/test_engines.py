@@ -71,7 +71,9 @@ def _job(query: str, data: DataSet, folder: Path, *, spark: bool) -> EngineJob:
 def test_ours_is_right_and_its_phases_are_those_of_its_batches(
     spark: SparkSession, tmp_path: Path, query: str
 ) -> None:
-    """What is measured is also compared; every phase is there, and they add up."""
+    """The results of a measured run are compared with the expected rows, and its phases are
+    complete and add up.
+    """
     from benchmarks.engines.ours import Ours
 
     data = _data(query, tmp_path)

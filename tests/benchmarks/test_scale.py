@@ -28,7 +28,7 @@ COUNTED = {
 
 @dataclass
 class Counted:
-    """What a run counted in a batch."""
+    """The counters of one batch of a run."""
 
     counts: dict[str, int]
     runs: int

@@ -1,4 +1,6 @@
-"""Small plans as protobuf-JSON, spec-clean but for what a test changes; problems of them through the public API."""
+"""Small valid plans as protobuf-JSON for tests that change one part, and their problems by the
+public API.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def measure(
 
 
 def total(column: str = "l", **changes: Any) -> tuple[str, Json]:
-    """A sum of integers in which nothing is wrong."""
+    """A valid sum of integers."""
     return measure(
         "functions_arithmetic/sum:i64", value(col(column)), output=type_("i64"), **changes
     )

@@ -67,7 +67,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def value(expression: Expr, row: Row) -> Any:
-    """The value of an expression. All parts are computed, so that whatever can fail does."""
+    """The value of an expression. All parts are computed, so that every part that can fail does
+    fail.
+    """
     match expression:
         case Column(ordinal=ordinal):
             return row[ordinal]

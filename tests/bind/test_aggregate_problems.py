@@ -61,7 +61,9 @@ def test_neither_keys_nor_measures() -> None:
 
 
 def test_a_float_key_is_spoken_of_once_and_with_advice() -> None:
-    """DataFusion writes a key once per grouping set that has it: that is one column and no mistake."""
+    """A float key that DataFusion repeats in several grouping sets is one column and is reported
+    once, with advice.
+    """
     given = grouped([col("x"), col("s"), col("x")], sets([0, 1], [2], []))
     given["version"]["producer"] = "datafusion"
     given["relations"][0]["root"]["names"] = ["x", "s", "id", "n"]
@@ -73,7 +75,9 @@ def test_a_float_key_is_spoken_of_once_and_with_advice() -> None:
 
 
 def test_what_is_written_twice_is_not_merged() -> None:
-    """Duplicates are said, and computed as the specification has them: as columns and as rows of their own."""
+    """Duplicate keys and sets are reported and, as the specification demands, stay separate columns
+    and rows.
+    """
     report = sa.validate(json.dumps(grouped([col("s"), col("s")], sets([0, 1], [1, 0]))))
     assert {p.code for p in report.problems if p.level != "info"} == set()
     assert {p.code for p in report.problems} == {

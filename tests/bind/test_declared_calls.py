@@ -50,7 +50,7 @@ def parts(text: str) -> tuple[str, bool, list[str]]:
 
 
 def written(text: str, nullable: bool) -> Json:
-    """The type that an expression stands for, with a value for every parameter; ``any`` is i64."""
+    """The type for a type expression, with a value for every parameter; ``any`` becomes i64."""
     word, marked, inside = parts(text)
     body: Json = {"nullability": NULLABLE if nullable or marked else REQUIRED}
     if word.startswith("any"):
@@ -64,7 +64,7 @@ def written(text: str, nullable: bool) -> Json:
 
 
 def named(word: str) -> tuple[str, ...]:
-    """The fields of a type's message that hold its parameters."""
+    """The fields of a type's message that contain its parameters."""
     if word == "decimal":
         return "precision", "scale"
     if word.startswith("precision_") or word == "interval_day":
@@ -79,7 +79,7 @@ def numbers(word: str, inside: list[str]) -> list[int]:
 
 
 def result(signature: Signature, nulls: list[bool]) -> Json:
-    """The type that the declaration gives for arguments of which `nulls` says whether they are nullable."""
+    """The type that the declaration derives, given which arguments are nullable (`nulls`)."""
     text = "".join(signature.returns.split())
     made: Json
     if "integer_parameter" in text:

@@ -1,4 +1,5 @@
-"""Every field of every message of a plan makes a difference to what is bound or reported: decoding it is not enough.
+"""Every field of every message of a plan changes what is bound or reported; decoding a field is not
+enough.
 
 A field that is read into the decoded tree and never looked at again is lost as well: an output type, a phase, an option.
 """
@@ -162,7 +163,7 @@ BASES = (valid_plan(), plan_with_joins())
 
 
 def outcome(plan: Json) -> Any:
-    """The problems in strict mode, and what is bound."""
+    """The problems in strict mode, and the bound plan."""
     loaded = substrait_agg.Plan("", json.dumps(plan))
     problems = substrait_agg.validate(loaded, "strict").problems
     try:

@@ -127,7 +127,9 @@ def test_the_sort_below_a_fetch_stays_the_order_of_the_view() -> None:
 
 
 def test_a_sort_that_a_fetch_uses_has_an_effect() -> None:
-    """Whatever is above the fetch, without which the sort would change nothing."""
+    """A sort that a fetch reads has an effect, also below an aggregate; without the fetch it has
+    none.
+    """
     total = {"aggregate": {"input": fetch(SORTED, **TEN), "groupingExpressions": [at(1)],
                            "groupings": [{"expressionReferences": [0]}]}}  # fmt: skip
     assert found(plan(total, 1)) == []

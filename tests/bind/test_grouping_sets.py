@@ -59,7 +59,9 @@ def test_sets_without_keys_and_measures_leave_the_index() -> None:
 
 
 def test_every_set_is_checked() -> None:
-    """A reference out of range may be meant for an expression that is left over; for a second one it is not."""
+    """A reference out of range is reported in every set. It may be meant for an unused expression,
+    so a single unused expression is not reported, but two are.
+    """
     place = f"{ROOT}.aggregate.groupings[1].expression_references[1]"
     outside = ("GROUPING_REFERENCE_OUT_OF_RANGE", place)
     given = aggregate(read(), (NAME, MUST), (COUNT,), ((0,), (0, 7), ()))

@@ -55,14 +55,14 @@ PATHS = {name: f"{ROOT}.{message.form}" for name, message in MESSAGES.items()}
 
 
 class Mistake(NamedTuple):
-    """A change of some fields, and the problem that it makes.
+    """A change of some fields of a join, and the problem that it causes.
 
     Attributes:
-        field: the field that has the mistake.
-        what: in words.
+        field: the changed field.
+        what: the change in words.
         change: fields of the message with their new values; `GONE` leaves one out.
-        code: of the problem.
-        place: its path below the message.
+        code: code of the problem.
+        place: path of the problem below the message.
         lenient: its level in lenient mode; in strict mode it is an error.
     """
 

@@ -1,4 +1,4 @@
-"""Joins: their columns, keys and conditions, and what is refused."""
+"""Joins: output columns, keys, conditions and refused forms."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_residual_of_a_swapped_join_reads_the_same_columns() -> None:
 
 
 def test_a_condition_is_split_into_keys_and_the_residual() -> None:
-    """Equalities of both sides in either order are keys, whatever is nested in AND."""
+    """Equalities between both inputs become keys, in either order and at any depth of nested ANDs."""
     condition = call(
         "and",
         call("and", equal(3, 0), call("is_not_distinct_from", at(1), at(4))),

@@ -1,4 +1,4 @@
-"""Each mistake in a measure has one code, at the innermost field that is wrong, and no other problem with it."""
+"""Each mistake in a measure is reported once, with one code, at the innermost wrong field."""
 
 from __future__ import annotations
 
@@ -171,7 +171,9 @@ CLEAN: list[tuple[str, Json]] = [
 
 @pytest.mark.parametrize("given", CLEAN, ids=[c[0] for c in CLEAN])
 def test_what_is_right_is_free_of_problems_in_strict_mode_too(given: tuple[str, Json]) -> None:
-    """Words, options and their values count in any case; the first preference that is known holds."""
+    """Words, options and their values match in any case, and the first supported preference is
+    used.
+    """
     assert found(plan(given), "strict") == []
 
 
@@ -232,7 +234,9 @@ def test_a_function_that_is_not_declared_is_named_in_what_else_is_wrong() -> Non
 
 
 def test_equal_measures_are_said_to_be() -> None:
-    """Whatever they are called; other arguments, filters, options or types make them differ."""
+    """Measures with other names but the same computation are reported as equal; other arguments,
+    filters, options or types make them differ.
+    """
     silent = [{"name": "overflow", "preference": ["SILENT"]}]
     given = plan(
         total(), total("i"), total(filter=col("b")), total(options=silent), total(invocation=2),

@@ -1,4 +1,4 @@
-"""Measures of SQL that DataFusion plans: bound to what it means, with the types that it derives itself."""
+"""Measures that DataFusion plans from SQL are bound with DataFusion's meaning and derived types."""
 
 from __future__ import annotations
 

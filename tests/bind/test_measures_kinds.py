@@ -177,7 +177,9 @@ def test_a_product_has_the_options_of_its_argument() -> None:
 
 @pytest.mark.parametrize("name", ["variance", "stddev", "corr", "covar_pop"])
 def test_moments_are_of_floats(name: str) -> None:
-    """Integers and decimals, which only producers write here, are converted; floats stay what they are."""
+    """Integer and decimal arguments, which only hand-written plans have here, are converted to
+    floats; float types stay unchanged.
+    """
     pair = name in ("corr", "covar_pop")
     for column in ("big", "money"):
         made = bind_one(measure(name, *[col(column)] * (1 + pair)))
@@ -227,7 +229,9 @@ def test_counting_if_is_counting_with_a_filter() -> None:
 
 
 def test_any_value_may_ignore_nulls_or_not() -> None:
-    """Any of the values may be returned, so that both values of the option hold at once."""
+    """``any_value`` may return any of the values, so both values of its option are supported at
+    once.
+    """
     for value in ("TRUE", "FALSE"):
         given = measure("any_value", col("x"), options=(option("ignore_nulls", value),))
         assert bind_one(given).kind == "any_value"
@@ -247,7 +251,7 @@ def test_a_separator_that_is_left_out_is_told(name: str, mode: Mode, level: str)
 
 
 def test_what_else_may_be_left_out_changes_nothing() -> None:
-    """An accuracy only says how good an approximation has to be."""
+    """The accuracy option of an approximate function may be left out: it only bounds the error."""
     given = measure("approx_percentile_cont", col("x"), HALF, output=FP64)
     assert "ARGUMENT_ASSUMED" not in codes_of(aggregate(read(), (), (given,)), "m")
 
@@ -309,7 +313,9 @@ def test_arguments_that_do_not_fit_are_refused(given: MeasureCall, code: str) ->
 
 
 def test_values_without_an_order_cannot_be_kept() -> None:
-    """A compound interval can be counted, but not told apart from an equal one."""
+    """Values without an order or an equality, such as compound intervals, can be counted but not
+    stored in a tree.
+    """
     months = lit((1, 2, 3), Type("interval_compound", params=(6,)))
     assert bind_one(measure("count", months)).kind == "count"
     for name in ("array_agg", "any_value", "count_distinct", "first_value"):

@@ -257,7 +257,9 @@ def test_distinct_without_a_meaning_is_refused(given: MeasureCall) -> None:
 
 @pytest.mark.parametrize("name", ["array_agg", "collect_set", "first_value"])
 def test_distinct_values_are_ordered_by_arguments_only(name: str) -> None:
-    """Of equal values with different keys none stands for the others: the SQL rule."""
+    """A DISTINCT measure can be sorted only by its arguments, as in SQL: equal values may have
+    different other keys.
+    """
     inside = measure(name, col("x"), invocation="distinct", sorts=by(col("x")))
     assert bind_one(inside).order
     for place, keys in enumerate(((col("big"),), (col("x"), col("big")))):

@@ -448,7 +448,7 @@ CELLS = (None, 0, 1, 2)
 
 
 class RandomRelations:
-    """Random relations over the tables a, b and c, and rows of these tables.
+    """Random relations over the tables a, b and c, and random rows of these tables.
 
     With `risky`, expressions that can fail are among them. An equality that can fail is not, since
     it becomes a key where nothing else connects two inputs.
@@ -547,7 +547,7 @@ def integers(relation: BoundRelation) -> list[Column]:
 @pytest.mark.parametrize("risky", [False, True])
 @pytest.mark.parametrize("block", seeds(2, 10))
 def test_the_normal_form_has_the_same_rows(block: int, risky: bool) -> None:
-    """And it fails for no other rows: whatever is computed for a row was computed for it before."""
+    """The normal form gives the same rows and fails for no further rows."""
     tried = 0
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         chance = RandomRelations(seed, risky=risky)
@@ -608,7 +608,7 @@ def session() -> SessionContext:
 
 @pytest.mark.parametrize("query", ["q03", "q05", "q07", "q08", "q09", "q10", "q12", "q14", "q19"])
 def test_plans_that_nobody_optimised_have_keys_too(query: str, session: SessionContext) -> None:
-    """Tables in a row below one filter, as the text of the query says it."""
+    """Crosses of several tables below one filter, as in unoptimised plans, become joins with keys."""
     sql = (TPCH / "queries" / f"{query}.sql").read_text()
     written = Producer.to_substrait_plan(session.sql(sql).logical_plan(), session)
     plan = bound(bytes(written.encode()))

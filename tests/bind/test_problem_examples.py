@@ -176,7 +176,7 @@ def test_examples_are_told_apart_by_what_they_raise() -> None:
 
 
 def test_the_table_says_why() -> None:
-    """Every row has a reason of its own, in sentences, and whose rule it is."""
+    """Every problem kind has its own reason in whole sentences, with the source of the rule."""
     for kind in KINDS.values():
         assert kind.why.endswith("."), kind.code
         assert "{" not in kind.why, kind.code

@@ -198,7 +198,7 @@ def test_the_layout_of_grouping_sets_is_named() -> None:
 
 
 def duckdb_plan(name: str, uri: str, producer: str = "DuckDB") -> Json:
-    """A sum by a key in the way of DuckDB's plans; `name` is the declared function, `uri` its extension."""
+    """A sum by a key as DuckDB writes it; `name` is the declared function, `uri` its extension."""
     money = of("decimal", precision=15, scale=2)
     measure_ = {
         "function_reference": 1, "arguments": [{"value": at(1)}],
@@ -281,7 +281,9 @@ def test_duckdb_gives_a_comparison_the_type_of_its_column(kind: str) -> None:
 
 
 def test_a_bare_name_is_reported_once_where_it_is_declared() -> None:
-    """However often it is called: the declaration is what has to be corrected."""
+    """A function without an extension is reported once, at its declaration, however often it is
+    called.
+    """
     samples = [p for p in SAMPLES if p.stem == "tpch_q01"]
     assert samples
     for path in samples:

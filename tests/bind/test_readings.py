@@ -102,7 +102,9 @@ def test_an_old_duckdb_project_replaces_the_columns(minor: int) -> None:
     ("ordinal", "replaces"), [(2, False), (0, True)], ids=["appended", "replaced"]
 )
 def test_references_above_tell_which_is_meant(ordinal: int, replaces: bool) -> None:
-    """Column 2 is there only where the project appends; a boolean is no argument of a sum, so column 0 tells as well."""
+    """References above a project decide its meaning: column 2 exists only if the project appends,
+    and a sum of a boolean column 0 would be invalid.
+    """
     flagged = {"a": BOOL, "b": I64}
     given = aggregate(project(read(flagged), product(1, 1)), (), (total(ordinal),))
     made, said = read_plan(given, "s", producer="duckdb", minor=53)

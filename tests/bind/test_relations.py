@@ -248,7 +248,9 @@ def test_the_fingerprint_tells_plans_apart_by_what_they_compute() -> None:
 
 
 def test_shared_relations_are_bound_once() -> None:
-    """Plans share subtrees by reference; each aggregate of them is one operator."""
+    """A subtree that several relations share by reference is bound once, and each of its aggregates
+    is one operator.
+    """
     made = bound(SetRel((BY_NAME, BY_NAME), None, ROOT), "k", "n").root
     first, second = made.inputs  # type: ignore[union-attr]
     assert first is second

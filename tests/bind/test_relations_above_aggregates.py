@@ -281,7 +281,9 @@ JOINED = {
 
 
 def test_what_stands_inside_a_relation_that_is_not_run_is_checked_too() -> None:
-    """Otherwise a plan with a join would hide every mistake below it until the join is gone."""
+    """The inputs of an unsupported relation are checked as well, so that it does not hide their
+    problems.
+    """
     found = {(p.code, p.path) for p in problems(plan(summed(JOINED)))}
     assert found == {
         ("FILTER_NOT_BOOLEAN", f"{IN}.join.left.filter.condition"),

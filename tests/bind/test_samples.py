@@ -170,7 +170,7 @@ def test_every_plan_has_its_expectation() -> None:
     "name", sorted(str(p.relative_to(PLANS).with_suffix("")) for p in PLANS.glob("**/*.json"))
 )
 def test_json_and_binary_are_one_plan(name: str) -> None:
-    """The fingerprint is of what is computed, and problems name the same places."""
+    """A plan as JSON and as binary has the same fingerprint and the same paths of problems."""
     binary, first = bind_file(name, ".bin")
     text, second = bind_file(name, ".json")
     assert first.items == second.items

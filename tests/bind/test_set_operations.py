@@ -1,4 +1,4 @@
-"""Set operations: the types of the output by the specification's table, and what is refused."""
+"""Set operations: output types by the table of the specification, and refused forms."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def test_words_of_older_releases_and_long_ones_are_those_of_the_newest(
 
 
 def test_every_declaration_of_the_standard_takes_its_own_arguments() -> None:
-    """No false alarm: whatever the standard declares is found by its name, and fits itself."""
+    """Every declaration of the standard extensions is found by its name and accepts its own
+    signature.
+    """
     sections: tuple[tuple[Section, tuple[Signature, ...]], ...] = (
         ("aggregate_functions", signatures()),
         ("scalar_functions", scalar_signatures()),

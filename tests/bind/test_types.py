@@ -158,7 +158,9 @@ QUERIES = [
 
 @pytest.mark.parametrize(("sql", "types"), QUERIES, ids=[sql for sql, _ in QUERIES])
 def test_datafusion_plans_over_its_own_types(sql: str, types: list[str]) -> None:
-    """It writes unsigned columns as variations, and nanoseconds unless told otherwise."""
+    """DataFusion writes unsigned columns as type variations, and timestamps with nanoseconds by
+    default.
+    """
     session = SessionContext()
     session.register_record_batches("t", [[pa.RecordBatch.from_pylist([], schema=COLUMNS)]])
     problems = Problems()

@@ -1,4 +1,6 @@
-"""Window functions when a plan is bound: durations, names, and where hop and session may stand."""
+"""Window functions in the binder: durations, names, and the places where hop and session are
+allowed.
+"""
 
 from __future__ import annotations
 
@@ -209,7 +211,7 @@ def test_hopping_windows_stand_nowhere_else(where: str) -> None:
 
 
 def test_a_window_in_a_projection_below_is_moved_up() -> None:
-    """Through filters and other projections, if nothing else reads it."""
+    """A window moves up through filters and other projections if nothing else reads it."""
     windows = Windows()
     inner = projected(windows.read(), column(2), hop(windows), column(0))
     positive = {

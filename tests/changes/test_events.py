@@ -1,4 +1,4 @@
-"""Change events: which rows are one update, and what replaying them gives."""
+"""Change events: which rows form one update, and the result of replaying the events."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def test_an_event_says_where_and_when_it_comes_from() -> None:
 
 
 def test_rows_without_a_whole_key_are_never_joined() -> None:
-    """Two rows that look alike may be of different groups."""
+    """Without the whole key two equal rows may belong to different groups, so they never form one
+    update.
+    """
     found = events(changes(MIXED, None, k=pa.string(), n=pa.int64()))
     assert [e["op"] for e in found] == ["d", "d", "c", "c", "d", "c", "c"]
 

@@ -48,7 +48,7 @@ TOLD = Progress(input_rows=1_234_567, changes=9, rows_per_second=2_000.4, waterm
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -71,7 +71,7 @@ def test_every_version_is_shown_once_where_there_is_no_terminal(tmp_path: Path) 
 
 
 def test_what_is_there_is_shown_when_a_run_begins(tmp_path: Path) -> None:
-    """A run that goes on and waits for rows does not leave the screen empty."""
+    """A continued run shows the stored view at once, before new rows arrive."""
     stdout = io.StringIO()
     view: Any = Counted(2)
     delivery = Delivery(["live-csv"], checkpoint=tmp_path / "ckpt", since=2, stdout=stdout)
@@ -90,7 +90,7 @@ def test_a_file_has_the_newest_version_alone(tmp_path: Path) -> None:
 def test_a_terminal_is_drawn_on_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Drawn on a screen of its own; the last frame stays on the main one."""
+    """Frames are drawn on the alternate screen; the last frame is printed to the main screen."""
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("LINES", "10")
     monkeypatch.setenv("TERM", "xterm")
@@ -136,7 +136,9 @@ HOSTILE = pa.table(
 @pytest.mark.parametrize("cells", [1, 8, 20, 80, 200])
 @pytest.mark.parametrize("lines", [1, 2, 4, 40])
 def test_a_frame_fits_its_space(kind: str, cells: int, lines: int) -> None:
-    """Whatever the values: a line more and the terminal scrolls, a cell more and the line wraps."""
+    """No frame is larger than the terminal for any values: one line more would scroll, one cell
+    more would wrap.
+    """
     drawn, _ = lines_of(kind, HOSTILE, cells, lines)
     assert len(drawn) <= lines
     assert max(map(cell_len, drawn)) <= cells
@@ -166,7 +168,7 @@ def test_a_terminal_is_told_nothing_by_values(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_huge_views_are_drawn_quickly(kind: str) -> None:
-    """Only what is seen is looked at: the frame is drawn again and again."""
+    """Only the visible rows and cells of a view are formatted, because frames are drawn repeatedly."""
     wide = pa.table([pa.array([1])] * 3000, names=[f"c{i}" for i in range(3000)])
     long = pa.table({"text": ["x" * 2_000_000] * 3})
     before = time.process_time()
@@ -198,7 +200,7 @@ def test_a_frame_is_made_once_per_version_and_size(
 def test_a_terminal_that_cannot_be_drawn_on_gets_one_table_below_the_other(
     term: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has no cursor to move, or no sign for what is cut off."""
+    """A terminal without cursor control or without the ellipsis sign gets one table after another."""
     monkeypatch.setenv("TERM", term)
     stdout = Terminal()
     monkeypatch.setattr(Terminal, "encoding", encoding, raising=False)

@@ -240,7 +240,9 @@ def test_what_trying_again_cannot_mend_is_not_tried_again(
 
 
 def test_a_stop_does_not_wait_for_an_output_that_hangs(tmp_path: Path) -> None:
-    """Until it is done, no other run of the process may open the outputs; the next one delivers the rest."""
+    """A run stops although an output hangs; no other run of the process may open the outputs until
+    it returns, and the next run delivers the rest.
+    """
     gate = threading.Event()
     ended: list[bool] = []
     hanging = RecordingSink(before=lambda _version: ended.append(gate.wait(60)))
@@ -278,7 +280,7 @@ def test_an_output_goes_on_where_an_earlier_run_left_it(tmp_path: Path) -> None:
 def test_a_file_has_a_version_once_though_its_first_attempts_failed(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a failed attempt left in the file is cut off before the next."""
+    """What a failed attempt wrote to a file is cut off before the next attempt."""
     location = tmp_path / "out.jsonl"
     left = [3]
 

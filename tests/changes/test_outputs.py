@@ -59,7 +59,7 @@ def opened(version: int) -> Any:
 
 
 def deliver(tmp_path: Path, output: str | Sink, versions: list[int], **options: Any) -> str:
-    """One run that commits `versions` one after the other; returns what it wrote to stdout."""
+    """Commit `versions` in one run and return what it wrote to stdout."""
     stdout = io.StringIO()
     delivery = Delivery([output], checkpoint=tmp_path / "ckpt", stdout=stdout, **options)
     with closing(delivery):
@@ -156,7 +156,9 @@ KEEPERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
 def test_every_version_is_delivered_exactly_once_over_a_kill(
     kind: str, moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Version 2 is written; the run dies around the move of its record; the next run goes on to 5."""
+    """A run writes version 2 and dies around the move of its record; the next run continues up to
+    version 5 and delivers each version once.
+    """
     location = tmp_path / "out"
     write = Record.write
 

@@ -18,7 +18,7 @@ def test_format_location_and_options() -> None:
 
 
 def test_passwords_are_not_shown() -> None:
-    """In messages, metrics and the record alike the name of the output is this text."""
+    """The name of an output in messages, metrics and records contains no password."""
     spec = parse_output("spark=jdbc:t?url=jdbc%3Apg%3A//u:geheim@h/db&password=geheim&fetchsize=9")
     shown = f"{spec} {spec!r} {spec.target!r} {spec.target}"
     assert "geheim" not in shown

@@ -1,4 +1,4 @@
-"""Values as text: what is written reads back as the same value, for whole columns and for slices of them."""
+"""Values as text: every value, in whole columns and in slices, reads back as the same value."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def goals_batches() -> tuple[pa.Table, ...]:
 
 
 def run_goals(spark: SparkSession, folder: Path, batches: Sequence[pa.Table]) -> None:
-    """Run the plan over some batches, of which the checkpoint in `folder` knows none."""
+    """Run the plan over some batches that the checkpoint in `folder` does not contain yet."""
     import substrait_agg as sa
 
     source = folder / f"in-{len(list(folder.glob('in-*')))}"

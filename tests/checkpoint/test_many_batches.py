@@ -1,4 +1,4 @@
-"""Many small batches: what a checkpoint needs does not grow with the number of versions."""
+"""Many small batches: the size of a checkpoint does not grow with the number of versions."""
 
 from __future__ import annotations
 

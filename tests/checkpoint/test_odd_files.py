@@ -1,4 +1,6 @@
-"""Odd calls and odd folders: every one is answered rightly or refused with a code, and nobody waits for ever."""
+"""Unusual calls and folders: each is answered correctly or refused with a code, and no call waits
+forever.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from tests.checkpoint.local_checkpoint import filled
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that nobody changes."""
+    """An undamaged checkpoint, which no test changes."""
     return filled(tmp_path_factory.mktemp("whole") / "ckpt").folder
 
 
@@ -153,7 +155,9 @@ OURS = "group-0-000000000001-0123456789abcdef0123456789abcdef.arrow"
 
 @pytest.mark.parametrize("name", STRANGE)
 def test_copies_that_somebody_put_beside_our_files_stop_nothing(folder: Path, name: str) -> None:
-    """They are no files of a version, so they are neither deleted nor in the way of a sweep."""
+    """Foreign copies beside the files of a checkpoint are neither deleted nor do they disturb a
+    sweep.
+    """
     assert version_of(OURS) == 1
     assert version_of(name) is None
     for place in ("state", "changes"):
@@ -199,7 +203,9 @@ def _folder(path: Path) -> None:
 def test_nobody_waits_for_what_is_in_place_of_the_lock(
     folder: Path, put: Callable[[Path], None]
 ) -> None:
-    """Readers work without the lock. Commands that need it report what is wrong with it."""
+    """Readers need no lock, and commands that need it report what is wrong with the lock file
+    instead of waiting.
+    """
     put(folder / LOCK)
     with soon():
         assert not sa.open_state(folder).ls().in_use
@@ -261,7 +267,9 @@ def test_a_huge_file_is_not_read_as_a_whole(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/2"])
 def test_logs_of_spark_without_an_end_of_brackets_are_damage(folder: Path, name: str) -> None:
-    """The reader of JSON gives up with an error of its own."""
+    """A Spark log with deeply nested brackets is reported as damaged, although the JSON reader
+    raises an error of its own.
+    """
     (folder / "spark" / name).write_text("v1\n" + "[" * 200_000)
     assert not lists_files(folder / "spark" / name)
     with pytest.raises(StateRefused) as refused:

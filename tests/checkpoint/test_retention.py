@@ -233,7 +233,9 @@ def test_retention_that_means_nothing_is_refused(versions: int | None, age: str 
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    """Also with kill -9, and though the file stays; a child of the process does not hold it on."""
+    """A lock ends with its process, also after kill -9: the remaining file has no effect and no
+    child process inherits the lock.
+    """
     code = (
         "import sys, os, time, pathlib\n"
         "from substrait_agg.commit.log.locking import lock_for_run\n"

@@ -51,7 +51,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def seen_files(folder: Path, batch: int) -> list[str]:
-    """The files that Spark knows after a batch, read as Spark reads its log: the last compacted entry and those behind it."""
+    """The files that Spark has recorded up to a batch: those of the last compacted entry and of the
+    entries after it.
+    """
     log = folder / "spark" / "sources" / "0"
     names = {p.name for p in log.iterdir() if not p.name.startswith(".")}
     assert max(int(n.removesuffix(".compact")) for n in names) == batch
@@ -193,7 +195,7 @@ def _deliver(folder: Path, out: Path, called: list[int]) -> None:
 
 
 def test_outputs_that_are_ahead_are_named_and_refused(folder: Path, tmp_path: Path) -> None:
-    """All of them; nothing is changed."""
+    """A rollback names all outputs that are ahead, refuses, and changes nothing."""
     _deliver(folder, tmp_path / "out", [])
     before = contents(folder)
     with pytest.raises(StateRefused) as refused:
@@ -205,7 +207,7 @@ def test_outputs_that_are_ahead_are_named_and_refused(folder: Path, tmp_path: Pa
 
 
 def test_outputs_are_cut_back_exactly(folder: Path, whole: Path, tmp_path: Path) -> None:
-    """With force, files are what they were when the version was the newest; a callback is called again."""
+    """With --force, files become what they were at the version, and a callback is called again."""
     called: list[int] = []
     out = tmp_path / "out"
     _deliver(folder, out, called)
@@ -227,7 +229,9 @@ def test_outputs_are_cut_back_exactly(folder: Path, whole: Path, tmp_path: Path)
 def test_a_file_that_the_record_does_not_tell_of_is_no_stranger(
     folder: Path, tmp_path: Path
 ) -> None:
-    """A run was killed between file and record: what is made in place of that version must not find the file done already."""
+    """After a kill between file and record, a rollback deletes the unrecorded file, so that the new
+    version is written.
+    """
     out = tmp_path / "out" / "files"
     earlier = Path(shutil.copytree(folder, tmp_path / "earlier"))
     sa.open_state(earlier).rollback(20)
@@ -258,7 +262,9 @@ def test_a_file_that_the_record_does_not_tell_of_is_no_stranger(
 def test_a_table_that_may_have_had_the_next_version_is_given_it_under_another_name(
     folder: Path,
 ) -> None:
-    """Delta skips a known transaction; only the table knows whether it has the transaction after the record."""
+    """After a rollback a Delta table gets the next version with a new transaction id, because Delta
+    skips known ones.
+    """
     target = Record.of(folder, "spark=delta", Path("/t"))
     record = Record(target.path, "spark=delta:/t")
     name = folder / "outputs" / target.path.with_suffix(".id").name
@@ -277,7 +283,7 @@ def test_a_table_that_may_have_had_the_next_version_is_given_it_under_another_na
 
 
 def test_a_text_that_somebody_changed_is_not_cut(folder: Path, tmp_path: Path) -> None:
-    """Its end is not what was written to it."""
+    """A rollback refuses to cut a text file whose end is not what was written to it."""
     _deliver(folder, tmp_path / "out", [])
     lines = tmp_path / "out" / "lines.jsonl"
     lines.write_bytes(lines.read_bytes()[:-3] + b"xx\n")
@@ -287,7 +293,7 @@ def test_a_text_that_somebody_changed_is_not_cut(folder: Path, tmp_path: Path) -
 
 
 class Killed(BaseException):
-    """What a kill does to a process, as far as the files are concerned."""
+    """The effect of a kill on the files of a process."""
 
 
 def _killed_at(step: int) -> Any:

@@ -57,7 +57,9 @@ def _noting(folder: Path) -> None:
 
 @pytest.mark.parametrize("to", [11, 14, 19, 20, 22])
 def test_a_run_goes_on_where_spark_has_deleted_entries(folder: Path, to: int) -> None:
-    """The log is what the version notes of it, byte by byte, or the next run would call it damaged."""
+    """A rollback restores deleted log entries byte by byte as the version recorded them; otherwise
+    the next run would report damage.
+    """
     log = folder / "spark" / "sources" / "0"
     for number in range(10, 19):
         (log / str(number)).unlink()
@@ -69,7 +71,9 @@ def test_a_run_goes_on_where_spark_has_deleted_entries(folder: Path, to: int) ->
 
 
 def test_an_entry_that_is_not_what_the_version_notes_is_refused(folder: Path) -> None:
-    """Whether it is there or has to be made again; nothing is changed, because no run would go on from there."""
+    """A rollback refuses a log entry that differs from the record of the version, existing or
+    restored, and changes nothing.
+    """
     log = folder / "spark" / "sources" / "0"
     entry = log / "12"
     entry.write_text(entry.read_text().replace("12-0", "13-0"))

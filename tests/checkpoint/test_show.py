@@ -76,7 +76,7 @@ def test_totals_are_exact(tmp_path: Path) -> None:
 
 
 def test_a_group_is_found_by_its_key(tmp_path: Path) -> None:
-    """With everything there is of it, and as it was at an older version."""
+    """A key selects the rows of its group in every tree, also at an older version."""
     made = Made(tmp_path / "ckpt")
     first = row(k0=7, long=5, text="a")
     made.batch([first, row(k0=8, long=1)])

@@ -1,4 +1,6 @@
-"""Verifying: a whole checkpoint has no fault, and whatever is done to one of its files is named."""
+"""Verification: an undamaged checkpoint has no fault, and any change of one of its files is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ WEIGHTS: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that nobody changes."""
+    """An undamaged checkpoint, which no test changes."""
     return filled(tmp_path_factory.mktemp("whole") / "ckpt").folder
 
 
@@ -250,7 +252,7 @@ def test_a_view_that_is_not_the_sum_of_its_changes_is_found(folder: Path) -> Non
 
 
 def test_a_counter_that_is_wrong_is_found(folder: Path) -> None:
-    """More groups are said to wait than do."""
+    """A counter of pending groups that differs from the pending tree is reported."""
     rewritten(folder, 6, lambda s: replace(s, counters={**s.counters, "waiting": 3}))
     assert faults(folder)[f"snapshots/{snapshot_name(6)}"] == {"COUNTS_DIFFER"}
 
@@ -311,7 +313,7 @@ def shown(state: State) -> None:
 
 
 def test_readers_beside_a_run_find_no_fault(tmp_path: Path) -> None:
-    """While versions are made and swept, what is listed, shown and verified is whole."""
+    """Listing, showing and verifying find no fault while a run creates and sweeps versions."""
     made = filled(tmp_path / "ckpt", 3, retention=Retention(2))
     done, verified = threading.Event(), 0
 
@@ -397,7 +399,9 @@ def test_an_output_that_is_ahead_of_all_versions_is_named(folder: Path) -> None:
 def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
     folder: Path, name: str, way: str
 ) -> None:
-    """What a run would refuse to go on with."""
+    """Spark logs that differ from the record of the version, with which a run would not continue,
+    are reported.
+    """
 
     def noting(snapshot: Snapshot) -> Snapshot:
         return replace(snapshot, logs=recorded_logs(folder / "spark", snapshot.batch))
@@ -416,7 +420,7 @@ def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
 
 
 def test_entries_where_none_are_kept_are_a_fault(tmp_path: Path) -> None:
-    """A tree of which the ends alone are kept has no runs."""
+    """Runs of a tree of which only the extremes are kept are reported."""
     number = NumberColumns("whether it has had a value", "met", 2, tree=1)
     shape = OperatorColumns("aggregate", (), (), (number,))
     run = RunFile("tree1.arrow", 1, 1, 0, 0, 1, 2)

@@ -1,4 +1,6 @@
-"""Verifying deeply: right states have no fault, and damage that checksums do not show is found in every kind of operator."""
+"""Deep verification: correct states have no fault, and damage with correct checksums is found in
+every kind of operator.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,7 @@ def test_a_right_state_has_no_fault(query: str, early: str, tmp_path: Path) -> N
 def test_damage_with_right_checksums_is_found(
     query: str, operator: int, tree: str, column: str, tmp_path: Path
 ) -> None:
-    """Without --deep nothing of it is seen."""
+    """Only --deep finds damage in files with correct checksums."""
     folder = maintained(QUERIES[query], tmp_path)
     damage(folder, operator, tree, column, CHANGES.get(column, lambda value: value + 1))
     assert sa.open_state(folder).verify().ok

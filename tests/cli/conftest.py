@@ -20,7 +20,7 @@ def good_plan(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bad_plan(tmp_path: Path) -> Path:
-    """A plan with a function nobody knows."""
+    """A plan with an unknown function."""
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(counting("frobnicate")))
     return path

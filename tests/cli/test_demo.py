@@ -1,4 +1,4 @@
-"""The demo: small, from another folder; and its check, which has to be able to fail."""
+"""The demo: a small run from another folder, and a test that its check can fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.spark
 def test_the_demo_passes_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """It kills its run half way, so what Spark had in temporary folders has to be removed by the demo."""
+    """The demo kills its run halfway and removes the temporary folders that Spark left."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}",

@@ -1,4 +1,4 @@
-"""explain: its forms, where they go, and what the policy for early retractions changes."""
+"""The explain command: formats, output files, and the effect of the policy for early retractions."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ def committed(folder: Path) -> int:
 def test_a_reader_that_does_not_read_holds_up_neither_the_commits_nor_the_end(
     good_plan: Path, tmp_path: Path
 ) -> None:
-    """stdout is a pipe that is full: versions are committed, SIGTERM ends the run, and one whose reader is gone ends itself."""
+    """With a full pipe as stdout, versions are committed and SIGTERM ends the run; a closed reader
+    ends the run by itself.
+    """
     (tmp_path / "t").mkdir()
     for i in range(3):
         keys = pa.array(range(i * 20_000, (i + 1) * 20_000), pa.int64())
@@ -90,7 +92,7 @@ def test_a_reader_that_does_not_read_holds_up_neither_the_commits_nor_the_end(
 
 
 def stop(process: subprocess.Popen[str]) -> None:
-    """End a process whatever has become of it, with all that it started."""
+    """End a process and all processes that it started, in any state."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

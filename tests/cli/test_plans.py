@@ -91,7 +91,7 @@ def test_explain_describes_the_plan_on_stdout(good_plan: Path) -> None:
 
 
 def test_explain_and_run_count_warnings_where_there_are_several(good_plan: Path) -> None:
-    """Three measures without a phase are one line, which says where all of them are listed."""
+    """Three equal warnings are one line, which says where all of them are listed."""
     plan = json.loads(good_plan.read_text())
     root = plan["relations"][0]["root"]
     (measure,) = root["input"]["aggregate"]["measures"]

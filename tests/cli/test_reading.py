@@ -43,7 +43,7 @@ class FakeView:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint as far as the command can tell."""
+    """A folder that the command accepts as a checkpoint."""
     monkeypatch.setattr(substrait_agg, "open_view", lambda _folder, _name=None: FakeView())
     return tmp_path
 

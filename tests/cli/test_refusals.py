@@ -142,7 +142,9 @@ def test_the_checkpoint_of_another_plan_is_left_alone(
 def test_a_batch_that_fails_is_one_readable_line(
     value: str | None, code: str, text: str, good_plan: Path, rows: Path, tmp_path: Path
 ) -> None:
-    """Versions that are committed stay; corrected, the same command goes on."""
+    """A failed batch is reported in one line; committed versions remain, and the corrected command
+    continues.
+    """
     good_plan.write_text(good_plan.read_text().replace("NULLABLE", "REQUIRED"))
     assert run(good_plan, f"parquet:{rows}", tmp_path / "ck").exit_code == 0
     before = contents(tmp_path / "ck" / "snapshots")

@@ -48,7 +48,7 @@ class FakeRun:
 
 @dataclass
 class Engine:
-    """Stands in for `substrait_agg.spark` and notes how it is called."""
+    """A replacement of `substrait_agg.spark` that records its calls."""
 
     run: FakeRun = field(default_factory=FakeRun)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -166,7 +166,7 @@ def test_metrics_are_passed_on(good_plan: Path, engine: Engine) -> None:
 
 
 def test_warnings_of_a_run_are_lines_on_stderr(good_plan: Path, engine: Engine) -> None:
-    """In the form of errors, each on a line of its own, and no failure of the command."""
+    """Warnings of a run are lines on stderr in the form of errors, and do not fail the command."""
 
     def warned() -> None:
         notice("OUTPUT_FAILING", "output x failed", help="it is tried again", path="here")

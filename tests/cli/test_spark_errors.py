@@ -185,7 +185,9 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
     ],
 )  # fmt: skip
 def test_notes_that_spark_may_not_write_are_told_as_that(told: str, code: str) -> None:
-    """Not so a source that may not be read, and local folders of executors that are full."""
+    """A checkpoint that Spark may not write to has its own code, unlike an unreadable source or
+    full local folders of executors.
+    """
     from substrait_agg.spark.session.errors import batch_failed
 
     failed = batch_failed(Exception(f"[STREAM_FAILED] Query [id = 0, runId = 1] {told}"))

@@ -1,4 +1,4 @@
-"""The state commands: what they print, and how they end."""
+"""The state commands: their output and their exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.checkpoint.local_checkpoint import filled
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that nobody changes."""
+    """An undamaged checkpoint, which no test changes."""
     return filled(tmp_path_factory.mktemp("whole") / "ckpt", 5).folder
 
 
@@ -81,7 +81,7 @@ def test_verify(folder: Path) -> None:
 
 
 def test_rollback(folder: Path) -> None:
-    """Told before, then done."""
+    """A rollback first shows what it will do, then does it."""
     dry = run("rollback", folder, "--to", 3, "--dry-run")
     assert dry.stdout == "would roll back from version 5 to 3; Spark continues after batch 2\n"
     done = run("rollback", folder, "--to", 3, "--format", "json")
@@ -92,7 +92,7 @@ def test_rollback(folder: Path) -> None:
 
 
 def test_rescale_and_vacuum(folder: Path) -> None:
-    """The output states what was set and deleted."""
+    """The output names the new setting and the deleted files."""
     assert run("rescale", folder, "--partitions", 8).stdout == (
         "partitions of the next runs: 8 (before: one per core)\n"
     )
@@ -121,7 +121,7 @@ def test_what_changes_a_checkpoint_is_refused_beside_a_run(folder: Path) -> None
 
 @pytest.mark.parametrize("command", ["ls", "show", "verify", "rollback", "rescale", "vacuum"])
 def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path, command: str) -> None:
-    """By every command, and nothing is written into it."""
+    """Every command refuses a folder that is no checkpoint, and writes nothing to it."""
     more = {"rollback": ("--to", 1), "rescale": ("--partitions", 2)}.get(command, ())
     refused = run(command, tmp_path, *more)
     assert refused.exit_code == 2

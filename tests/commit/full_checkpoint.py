@@ -1,5 +1,8 @@
-"""A small checkpoint with all that one can hold: two operators, ordered trees, waiting and closed groups, rows kept aside,
-late rows, and an output's record. Made of real tasks, without Spark."""
+"""A small checkpoint with every kind of content: two operators, ordered trees, pending and closed
+groups, quarantined rows, late rows, and the record of an output.
+
+Real tasks write it, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ LISTS = (measure("list", "long"), measure("min", "day"), measure("count"))
 
 
 def b64(schema: pa.Schema) -> str:
-    """A schema as documents hold it."""
+    """A schema as documents contain it."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
@@ -68,7 +71,7 @@ class FullCheckpoint:
         return Checkpoint(self.folder)
 
     def load(self) -> Snapshot:
-        """Put both operators where the newest version says they are."""
+        """Load both operators from the state of the newest version."""
         snapshot = self.store.newest_snapshot()
         assert snapshot is not None
         for world, state in zip((self.lower, self.upper), snapshot.operators, strict=True):
@@ -128,7 +131,7 @@ class FullCheckpoint:
 
 
 def _ignored(changes: pa.Table) -> None:
-    """In the place of a world's own account of its changes: the checkpoint is what is looked at."""
+    """Replaces the bookkeeping of a world's changes: these tests read the checkpoint instead."""
 
 
 def _timed(random: Random, row: Row, number: int) -> Row:

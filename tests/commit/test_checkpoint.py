@@ -194,7 +194,9 @@ def test_sweeping_removes_changes_of_failed_attempts(tmp_path: Path) -> None:
 
 
 def test_rows_are_shown_in_the_order_of_the_plan() -> None:
-    """Nulls where each key says, NaN above all numbers, later keys among equals."""
+    """Rows are sorted by all keys of the plan, with nulls first or last per key, and NaN above all
+    numbers.
+    """
     nan = float("nan")
     rows = pa.table({"a": [1.0, nan, None, 1.0, -2.0], "b": [False, True, True, True, None]})
     up = ordered(rows, (ViewSort(0, False, True), ViewSort(1, True, False)))

@@ -1,4 +1,6 @@
-"""Changes of a version consolidated by row: on the driver, and exchanged between tasks, whatever the types and however they are cut."""
+"""Changes of a version are consolidated by row, on the driver and exchanged between tasks, for all
+types and any division into batches.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def of(folder: Path, *tables: pa.Table) -> Consolidation:
 
 
 def exchanged(work: Consolidation, partitions: int) -> Consolidated:
-    """What the tasks do together, without Spark."""
+    """The combined result of the tasks, without Spark."""
     streams: dict[int, list[bytes]] = {p: [] for p in range(partitions)}
     for file in work.changes:
         for partition, rows in consolidate.exchanged_rows(work, file, partitions):

@@ -22,7 +22,7 @@ def test_all_that_is_written_is_counted(tmp_path: Path) -> None:
 
 
 def test_merges_of_every_tree_are_counted(tmp_path: Path) -> None:
-    """Runs of one size become one, in the group tree and in the ordered tree alike."""
+    """Merges of runs of equal size are counted in the group tree and in ordered trees."""
     stream = BatchStream(
         tmp_path / "checkpoint", rows=100, keys=50, partitions=1, retention=Retention()
     )

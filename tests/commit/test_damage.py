@@ -1,4 +1,6 @@
-"""Damage: whatever happens to a file of a checkpoint, every question has the right answer, or a refusal that names the file."""
+"""Damage: after any change of a file of a checkpoint, every query returns the correct answer or an
+error that names the file.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def files_of(full: FullCheckpoint) -> list[Path]:
 
 @contextmanager
 def damaged(path: Path, content: bytes | None) -> Iterator[None]:
-    """The file with other content, or gone; put back afterwards."""
+    """Replace or delete a file, and restore it afterwards."""
     before = path.read_bytes()
     _put(path, content)
     try:
@@ -63,7 +65,7 @@ def _put(path: Path, content: bytes | None) -> None:
 
 
 def check(full: FullCheckpoint, right: dict[str, Any], names: tuple[str, ...], what: str) -> int:
-    """Ask everything; how many questions were refused. Each refusal has to name one of the files."""
+    """Run all queries and return how many were refused. Each error has to name one of the files."""
     refused = 0
     for name, ask in questions(full).items():
         try:
@@ -184,7 +186,9 @@ def test_the_first_version_missing_is_named_unless_it_was_let_go(full: FullCheck
 
 
 def test_a_newest_version_missing_is_found_where_an_output_has_had_it(full: FullCheckpoint) -> None:
-    """Without outputs and without Spark's logs a checkpoint without its newest version is one that was killed before it."""
+    """A missing newest version is detected by the record of an output; without outputs and Spark
+    logs it looks like a kill before the commit.
+    """
     newest = sorted((full.folder / "snapshots").iterdir())[-1]
     with damaged(newest, None), pytest.raises(StateRefused) as refused:
         full.record.read()

@@ -155,6 +155,6 @@ def test_what_another_plan_does_differently_is_told(
 
 
 def test_renamed_columns_are_told() -> None:
-    """They are what the view shows."""
+    """Renamed columns are reported as a difference: the view shows them."""
     other = replace(DOCUMENT, columns=(ViewColumn("k0", "k"), ViewColumn("v0", "total")))
     assert differences(DOCUMENT, other) == ["the columns were k, s and are k, total"]

@@ -31,7 +31,7 @@ FORGED: tuple[Any, ...] = (
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> FullCheckpoint:
-    """A checkpoint that nobody changes."""
+    """An undamaged checkpoint, which no test changes."""
     return made(tmp_path_factory.mktemp("forged") / "checkpoint")
 
 
@@ -42,7 +42,7 @@ def store(whole: FullCheckpoint, tmp_path: Path) -> Checkpoint:
 
 
 def body_of(content: bytes) -> dict[str, Any]:
-    """What is sealed."""
+    """The content of a sealed document."""
     body: dict[str, Any] = json.loads(content)
     for name in ("crc", "format", "checkpoint"):
         del body[name]

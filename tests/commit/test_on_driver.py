@@ -1,4 +1,4 @@
-"""Refused file operations of tasks are reported alike in this process and in a worker."""
+"""Failed file operations of a task are reported the same way in this process and in a worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FullDisk(FileSystem):
 
 
 def test_a_full_disk_under_a_batch_in_this_process(tmp_path: Path) -> None:
-    """Nothing is committed, and the code identifies the remedy."""
+    """A full disk fails the batch with a code that names the remedy, and nothing is committed."""
     with using(FullDisk()), pytest.raises(RunFailed) as refused:
         run(World(tmp_path, delivers=False, executor=lambda: LocalExecutor(PlainSteps())))
     assert refused.value.code == "CHECKPOINT_NOT_WRITTEN"

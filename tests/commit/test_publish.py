@@ -76,7 +76,7 @@ def test_another_content_is_anothers(tmp_path: Path) -> None:
 
 
 def test_an_error_before_the_link_is_told(tmp_path: Path) -> None:
-    """Nothing is there."""
+    """An error before the link says that nothing was written."""
     files = FolderFiles(tmp_path)
     with using(Linking(fails)), pytest.raises(OSError, match="planted"):
         files.publish("a", b"ours")
@@ -85,7 +85,9 @@ def test_an_error_before_the_link_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [fails, done_and_fails])
 def test_what_cannot_be_read_stays_unknown(tmp_path: Path, link: Link) -> None:
-    """Nothing is undone, because the file may exist."""
+    """If the file cannot be read back, the commit is unknown and nothing is undone, because the
+    file may exist.
+    """
     files = FolderFiles(tmp_path)
     with using(Linking(link, readable=False)), pytest.raises(OutcomeUnknown):
         files.publish("a", b"ours")
@@ -101,7 +103,7 @@ def test_two_drivers_with_the_same_version_are_told_apart(tmp_path: Path) -> Non
 
 
 def test_an_unknown_commit_has_a_code(tmp_path: Path) -> None:
-    """The run ends; the next one reads what is there."""
+    """An unknown commit ends the run with its own code; the next run reads what exists."""
     checkpoint = made(tmp_path)
     assert checkpoint.identity  # a run knows it long before
     with using(Linking(done_and_fails, readable=False)), pytest.raises(RunFailed) as failed:
@@ -185,7 +187,7 @@ def test_a_claim_waits_for_a_block_to_end_and_then_gives_up(
 
 
 def test_a_checkpoint_that_was_being_made_can_be_begun_again(tmp_path: Path) -> None:
-    """A kill left nothing but a draft."""
+    """A checkpoint can be created again after a kill that left only a draft."""
     (tmp_path / "draft-0123").write_bytes(b"{")
     Checkpoint(tmp_path).create(DOCUMENT)
 

@@ -9,7 +9,9 @@ from substrait_agg.commit.runtime.surrogates import Surrogates
 
 
 def test_no_two_tasks_of_a_version_give_the_same_key() -> None:
-    """Whether a pass is one task or several: the driver may compute the first, and Spark the second."""
+    """Surrogate keys are unique within a version, also if the driver computes one pass and Spark
+    the other.
+    """
     for first, second in ((1, 1), (1, 4), (4, 1), (4, 4), (2, 8)):
         given = [
             Surrogates(7, *partition_range(p, count), again=again)(1000)
@@ -22,5 +24,7 @@ def test_no_two_tasks_of_a_version_give_the_same_key() -> None:
 
 
 def test_a_task_without_a_range_can_be_made() -> None:
-    """An exchange with more partitions than there are tasks has some that no rows come to."""
+    """An exchange with more partitions than tasks has partitions without rows and without a hash
+    range.
+    """
     Surrogates(7, 1, 0)

@@ -71,7 +71,9 @@ def _parts(cases: Sequence[Case], valid: Sequence[int]) -> list[list[int]]:
 
 
 def _run(spark: SparkSession, cases: list[tuple[int, Case]], way: str, folder: Path) -> Details:
-    """What is wrong after a run of all the cases; where the run fails, it is repeated with halves of them."""
+    """What is wrong after a run of all cases. If the run fails, each half of the cases is run
+    again.
+    """
     plan = AggregatePlan(tuple(case for _, case in cases))
     must_fail = cases[0][1].expected.kind == "error"
     try:

@@ -1,4 +1,4 @@
-"""The rows of aggregate cases as batches of changes, in three ways that must come to the same."""
+"""The rows of aggregate cases as batches of changes, in three ways with the same result."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def row_by_row(plan: AggregatePlan) -> list[Batch]:
 
 
 def with_noise(plan: AggregatePlan) -> list[Batch]:
-    """Rows that do not belong there come in other batches and are retracted, before, with and after the true ones.
+    """Add rows in other batches and retract them before, with and after the true rows.
 
-    What stands beside the true rows is null or the zero of its type, so that no sum leaves its range on the way.
+    The added rows are null or zero, so that no sum leaves its range in between.
     """
     early, late = _noise(plan, _wild), _noise(plan, _tame)
     rows = [row for case in _rows(plan) for row in case]

@@ -56,7 +56,7 @@ def table_of(case: Case) -> Table:
 
 
 def slots_of(types: Sequence[Type]) -> tuple[Slot, ...]:
-    """The columns that hold values of these types in the shared table."""
+    """The columns for values of these types in the shared table."""
     return tuple((t, sum(t == u for u in types[:i])) for i, t in enumerate(types))
 
 
@@ -88,7 +88,7 @@ class AggregatePlan:
         return dict(zip((KEY, MARKER, *names), (*_KEYS, *(t for t, _ in self.slots)), strict=True))
 
     def positions(self, case: Case) -> tuple[int, ...]:
-        """Which of `slots` hold the columns of a case."""
+        """The ordinals in `slots` of the columns of a case."""
         return tuple(self.slots.index(s) for s in slots_of(measure_of(case).types))
 
     def text(self) -> str:

@@ -1,4 +1,6 @@
-"""Values of test cases as Arrow columns, and as what a view's table gives back for them."""
+"""Values of test cases as Arrow columns, and as the values that the table of a view returns for
+them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def column_of(values: Sequence[Any], type_: Type) -> pa.Array:
 
 
 def view_value(value: Any, type_: Type) -> Any:
-    """A plan value as it comes out of a view's table."""
+    """A plan value as the table of a view returns it."""
     return column_of([value], type_)[0].as_py()
 
 

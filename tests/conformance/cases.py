@@ -69,7 +69,9 @@ Argument = Literal | Enum | Parameter | ColumnRef | Call | Lambda
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a case must give: a value (or a call that gives it), an error, or anything but an error."""
+    """The expected result of a case: a value (or a call that returns it), an error, or anything but
+    an error.
+    """
 
     kind: OneOf["value", "error", "undefined"]
     value: Literal | Call | None = None
@@ -140,7 +142,7 @@ def read_file(name: str) -> TestFile:
     """The cases of a file.
 
     Raises:
-        ValueError: the file does not follow the grammar, or holds a form that is not read here.
+        ValueError: the file does not follow the grammar, or contains an unsupported form.
     """
     from tests.conformance.grammar import parse
 

@@ -1,4 +1,4 @@
-"""Values of many bound expressions in few Spark jobs; an expression that fails is found by halving."""
+"""Values of many bound expressions in few Spark jobs; a failing expression is found by bisection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals as the test files write them, as the values that decoded plans hold (`substrait_agg.plan.model.Literal`)."""
+"""Literals in the syntax of the test files, as values of `substrait_agg.plan.model.Literal`."""
 
 from __future__ import annotations
 

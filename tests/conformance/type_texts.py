@@ -25,10 +25,10 @@ _NESTED = ("list", "struct", "map", "func")
 
 @cache
 def type_of(text: str) -> Type:
-    """The type a text says; a function type has its result as first child, then its parameters.
+    """The type of a text; a function type has its result as first child, then its parameters.
 
     Raises:
-        ValueError: no type is written like that.
+        ValueError: the text is no type.
     """
     compact = "".join(text.split()).lower()
     head, _, inner = compact.partition("<")

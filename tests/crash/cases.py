@@ -37,7 +37,7 @@ MOST_RUNS = 4
 
 @dataclass(frozen=True)
 class Start:
-    """A recorded state from which a run goes on.
+    """A recorded state from which a run continues.
 
     Attributes:
         batches: how many batches were run before.
@@ -95,7 +95,7 @@ class Undisturbed:
 
     @property
     def points(self) -> set[tuple[str, str]]:
-        """Operations and what they are done to."""
+        """The operations and their targets."""
         seen = self.empty.seen + self.starts[0].seen
         return {(point.operation, point.what) for point in seen}
 
@@ -127,7 +127,9 @@ def undisturbed(
     bucket: str = "",
     executor: Callable[[], Executor[Any]] = local_executor,
 ) -> Undisturbed:
-    """Run a setting in a folder, its checkpoint in a bucket if there is one, and note every operation."""
+    """Run a setting in a folder, with its checkpoint in a bucket if there is one, and record every
+    operation.
+    """
     world = World(folder / "world", setting, bucket=bucket, executor=executor)
     world.folder.mkdir(parents=True)
     first, second = FaultyDisk(world.folder), FaultyDisk(world.folder)
@@ -168,7 +170,9 @@ def _recorded(
 
 
 def _count(whole: Undisturbed, start: Start) -> None:
-    """Note the operations of a run that goes on from a start; it has to end as the others."""
+    """Record the operations of a run that continues from a start; it has to end like the other
+    runs.
+    """
     world, faulty = whole.world(), FaultyDisk(whole.folder)
     start.restore(world)
     with using(faulty):
@@ -352,7 +356,9 @@ def _again_and_again(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
 
 
 def _asleep(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
-    """A run falls asleep, another one goes on, the sleeper wakes up in the middle of that, and ends in a conflict."""
+    """Suspend a run while another one continues, then resume it in the middle of that; it has to
+    end with a conflict.
+    """
     outcome: list[BaseException | None] = []
 
     def sleeper() -> None:

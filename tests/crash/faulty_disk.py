@@ -1,4 +1,4 @@
-"""A file system that fails, dies or sleeps at one chosen operation, and tells which operations there are."""
+"""A file system that fails, dies or sleeps at one chosen operation, and records all operations."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class FaultyDisk(FileSystem):
         self._known: dict[Location, str] = {}
 
     def watch_this_thread(self) -> None:
-        """From now on it is this thread that is meant."""
+        """Apply faults to operations of this thread from now on."""
         self._thread = threading.get_ident()
 
     def _mode(self, operation: str, path: Location) -> Mode | None:

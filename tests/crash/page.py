@@ -1,4 +1,6 @@
-"""The table of crash points in docs/crashes.md: read, and made from what the matrix finds."""
+"""The table of crash points in docs/crashes.md: read it, and write it from the results of the
+matrix.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole run on the local executor: the real batches, commits, sweeps and outputs.
+"""A whole run on the local executor, with real batches, commits, sweeps and outputs.
 
 What is run is a `Setting`. Spark's own logs are written as Spark would.
 """
@@ -327,7 +327,7 @@ def deliver(store: Checkpoint, delivery: Delivery, *, last: bool = False) -> Non
 
 @dataclass(frozen=True)
 class Ending:
-    """What a reader finds when all is done."""
+    """The results of all runs, as a reader sees them."""
 
     view: list[dict[str, Any]]
     changes: list[list[dict[str, Any]]]

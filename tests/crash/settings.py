@@ -1,4 +1,6 @@
-"""What the crash matrix runs: two plans with their rows, which between them use every kind of file."""
+"""The settings of the crash matrix: two plans with their rows, which together use every kind of
+file.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ class Setting:
     first: Rows | None = None
 
     def times(self, batch: int) -> BatchTimes[Rows] | None:
-        """What is known of the time of a batch."""
+        """The event times of a batch."""
         if not self.greatest:
             return None
         heard = EventTimeStats(self.batches[batch].num_rows, self.greatest[batch])
@@ -62,9 +64,10 @@ class Setting:
 
 @cache
 def chained() -> Setting:
-    """Two chained aggregates, by (k, g) and then by k over their rows.
+    """Two chained aggregates: by (k, g), then by k over the result.
 
-    The lower one adds up, keeps a tree that two measures share and one of its own; a group is emitted after some rows only.
+    The lower aggregate computes sums and keeps one shared tree and one tree of its own; it emits a
+    group only after some rows.
     """
     b = plans.Builder()
     table = plans.read("t", {"k": "i64", "g": "i64", "x": "i64", "y": "fp64"})

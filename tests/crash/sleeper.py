@@ -1,4 +1,6 @@
-"""The scenario as a process of its own: ``python -m tests.crash.sleeper FOLDER NAME PAUSE``; prints what it ended with."""
+"""The scenario as a separate process: ``python -m tests.crash.sleeper FOLDER NAME PAUSE`` prints
+how it ended.
+"""
 
 from __future__ import annotations
 

@@ -59,7 +59,9 @@ def one_of_each(both: Both, operation: str) -> Iterator[tuple[Undisturbed, Case]
 
 
 def every_caller(both: Both, operation: str) -> Iterator[tuple[Undisturbed, Case]]:
-    """The cases of every function; of the second setting those of what the first has not."""
+    """The cases of every function. The second setting adds the cases that the first one does not
+    have.
+    """
     for whole, but in zip(both, ((), both[0].points), strict=True):
         for case in cases(whole, operation, every_caller=True, but=but):
             yield whole, case
@@ -110,5 +112,5 @@ def test_every_function_whose_operation_goes_wrong_leaves_no_trace(
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o not in READS])
 def test_every_call_that_goes_wrong_leaves_no_trace(both: Both, operation: str) -> None:
-    """The same for each single call of what changes anything."""
+    """A failure of any single call that changes a file leaves no trace."""
     run_all(every_call(both, operation), check_codes)

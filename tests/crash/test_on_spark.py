@@ -79,7 +79,9 @@ def test_a_run_that_was_disturbed_ends_right(
     mode: Mode,
     code: str,
 ) -> None:
-    """It ends with the code that is documented, or goes on; the next run ends as an undisturbed one."""
+    """A disturbed run ends with the documented code or continues, and the next run ends like an
+    undisturbed one.
+    """
     folder, seen = filled(tmp_path), list[int]()
     strike = Strike(Point(operation, what, caller), ordinal, mode)
     faulty = FaultyDisk(folder, strike, own=False)

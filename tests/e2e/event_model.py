@@ -38,7 +38,8 @@ def instant(seconds: int) -> dt.datetime:
 
 @dataclass(frozen=True)
 class Rule:
-    """How a watermark follows from the rows: `behind` the greatest time, or by percentile where `events` is not 0.
+    """How a watermark follows from the rows: `behind` the greatest time, or by percentile if
+    `events` is not 0.
 
     Attributes:
         behind: seconds.
@@ -60,7 +61,7 @@ class Rule:
         return f"max-diff:{self.behind}s" + (",by:team" if self.by_team else "")
 
     def stands(self, rows: Sequence[Row]) -> int | None:
-        """The watermark after rows, in order of arrival; None where nothing is known."""
+        """The watermark after rows in order of arrival; None before the first event time."""
         timed = [(team, t) for team, t, _ in rows if t is not None]
         if not timed:
             return None
@@ -131,7 +132,7 @@ def drawn(
 
 
 def watermarks(tables: Sequence[Table]) -> list[int | None]:
-    """Where the watermark stands at every version, the one without rows first."""
+    """The watermark at every version, beginning with the version without rows."""
     reached: list[int | None] = [None]
     for version in range(1, _last(tables) + 1):
         known = [

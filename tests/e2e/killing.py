@@ -40,7 +40,7 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start in a session of its own, so that all of it can be found and killed."""
+        """Start the command in its own session, so that all its processes can be found and killed."""
         environment = {
             **os.environ,
             **self.environment,

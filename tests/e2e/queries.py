@@ -1,4 +1,6 @@
-"""Queries for DataFusion over one small table with a column of every type, and what is known to differ."""
+"""Queries for DataFusion over one small table with a column of every type, and the known
+differences.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Runs on the shared Spark that keep every version's view, and the check of all versions against what they must be."""
+"""Runs on the shared Spark that keep the view of every version, and the check of all versions
+against expected views.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def maintain(
 
 
 def check_versions(checkpoint: Path | str, views: Views, wanted: Sequence[Bag]) -> None:
-    """Every version of the view, and the sum of the changes up to it, is what is wanted of it."""
+    """Check that every version of the view, and the sum of the changes up to it, equals the
+    expected rows.
+    """
     view = sa.open_view(checkpoint)
     assert view.versions() == sorted(views) == list(range(len(wanted)))
     sums = running_sums(view.changes(), view.versions())

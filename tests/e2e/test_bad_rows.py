@@ -52,7 +52,7 @@ def sums(*tables: str, key: str = "k") -> str:
 
 
 class Stream:
-    """Files of CSV with good and bad rows, and what has to come of them."""
+    """CSV files with good and bad rows, and their expected result."""
 
     def __init__(self, seed: int, files: int) -> None:
         rng = random.Random(seed)
@@ -148,7 +148,7 @@ def test_the_view_is_that_of_the_good_rows_at_any_cut(
 def test_a_bad_row_fails_the_batch_unless_it_is_set_aside(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """After the failure the same checkpoint goes on with bad-rows=quarantine."""
+    """A bad row fails the batch, and the same checkpoint continues with bad-rows=quarantine."""
     stream = Stream(4, 3)
     source = f"csv:{stream.write(tmp_path / 'in')}?op=op&batch-files=1"
     checkpoint = tmp_path / "checkpoint"

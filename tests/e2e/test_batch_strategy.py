@@ -91,7 +91,9 @@ def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path
 
 
 def test_decimals_beyond_38_digits_are_summed_in_parts(spark: SparkSession, tmp_path: Path) -> None:
-    """A batch whose sum does not fit Spark's widest decimal, one that comes back below it, one with negative weights."""
+    """Sums of decimals are exact in batches whose sum exceeds Spark's widest decimal, returns below
+    it, or has negative weights.
+    """
     batches = [
         _rows(None, BIG),
         [*_rows(None, BIG), *_rows(None, LESS), *_rows(1e-300, LOW)],
@@ -137,7 +139,9 @@ def _summed(rows: Bag) -> Bag:
 
 
 def test_large_weights_are_multiplied_in_halves(spark: SparkSession, tmp_path: Path) -> None:
-    """Only batches with such weights are, whatever the values; the others cost what changes cost."""
+    """Only batches with large weights are summed in halves; all others cost the same as changes of
+    weight 1.
+    """
     plan, columns = _sums_plan()
     most, cents = 2**63 - 1, Decimal("9999999.99")
     rows = [
@@ -156,7 +160,9 @@ def test_large_weights_are_multiplied_in_halves(spark: SparkSession, tmp_path: P
 def test_sums_beyond_int64_are_computed_again_in_halves(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many rows of one group whose weights are small each: a smaller limit of rows stands for 2^25 of them."""
+    """Many rows of one group can overflow int64 although each weight is small; the test lowers the
+    limit of 2^25 rows.
+    """
     monkeypatch.setattr(partial_aggregation, "_SMALL_WEIGHT", 2**29)
     columns = {"k": "i64", "i": "i64"}
     builder = Builder()

@@ -189,7 +189,7 @@ def versions(
     """Run to the end.
 
     Returns:
-        What every version holds, and for every job over changes whether Spark read them.
+        The rows of every version, and per job over changes whether Spark read them.
     """
     from substrait_agg.spark.executors.operator_changes import OperatorChanges
     from substrait_agg.spark.executors.spark_executor import SparkExecutor
@@ -274,7 +274,7 @@ def test_event_times_of_upserts_come_along(spark: SparkSession, tmp_path: Path) 
 
 
 def failing(b: Builder) -> Json:
-    """A quotient between two aggregates, which fails where a number of rows is one."""
+    """A quotient between two aggregates, which fails if a number of rows is one."""
     less = b.call(
         "subtract:i64_i64", "functions_arithmetic", column(4), literal("i64", 1), output="i64"
     )

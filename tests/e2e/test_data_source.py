@@ -42,7 +42,7 @@ def test_a_view_is_read_by_name_and_in_sql(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_stream_follows_a_view(spark: SparkSession, tmp_path: Path) -> None:
-    """A query that is started again goes on after the version that it ended with."""
+    """A restarted query continues after the version at which it stopped."""
     made = filled(tmp_path / "ckpt", 3)
     folder, target = str(made.folder), tmp_path / "out"
 

@@ -152,7 +152,9 @@ def test_quarantine_across_restarts_and_rescaling(
     model: Callable[[Bag], Bag],
     tmp_path: Path,
 ) -> None:
-    """Every version shows, counts and lists what it must, with another number of partitions in each run."""
+    """View, counters and quarantined rows are correct at every version, with another number of
+    partitions in each run.
+    """
     rng = random.Random(f"{how} {plan.__name__}")
     batches = changes(rng, 7)
     feed = Feed("t", COLUMNS, how, batches)
@@ -205,7 +207,9 @@ def test_carry_never_shows_a_negative_count(tmp_path: Path) -> None:
 def test_a_refused_batch_runs_once_its_file_is_corrected(
     plan: Callable[[], str], tmp_path: Path
 ) -> None:
-    """Nothing of the batch is committed; the checkpoint continues after the file is replaced under its name."""
+    """Nothing of a refused batch is committed, and the checkpoint continues after its file is
+    replaced under the same name.
+    """
     row, other = (1, 4, 0.5), (2, 1, 8.0)
     batches = [[(row, 1), (other, 1)], [(other, 1), (row, -1), (row, -1)], [(other, -1)]]
     feed = Feed("t", COLUMNS, "op", batches)

@@ -198,7 +198,7 @@ def test_a_failure_of_the_alarm_ends_the_run_though_a_batch_has_come(
 
 
 def test_one_thread_waits_for_all_groups() -> None:
-    """A batch a second and a delay of an hour are one timer, and a delay of centuries is one too."""
+    """A batch per second and a delay of an hour, or of centuries, need one timer thread."""
     before = threading.active_count()
     rung: list[int] = []
     alarm = Timer(lambda: rung.append(1), lambda: 0)

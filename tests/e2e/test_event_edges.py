@@ -40,7 +40,7 @@ def by_team() -> str:
 
 
 def per_minute(condition: Any) -> str:
-    """Count per team and minute of the rows for which a condition holds."""
+    """Count the rows for which a condition is true, per team and minute."""
     windows = Windows()
     source = plans.filtered(windows.read(), condition)
     keys = [column(0), windows.call("tumble_end", interval(60))]
@@ -52,8 +52,11 @@ def files(folder: Path, *batches: list[Change]) -> dict[str, str]:
 
 
 def test_a_group_that_comes_and_is_forgotten_in_one_version_is_no_change(tmp_path: Path) -> None:
-    """A first batch over old files brings groups that the watermark of the same batch lets go of. They are not
-    retracted before they were ever emitted, and a group that was there is retracted as it was."""
+    """A group that one batch creates and evicts is no change.
+
+    The first batch reads old files, and its watermark evicts their groups. They are not retracted,
+    because they were never emitted; a stored group is retracted with the row that was emitted.
+    """
     sources = files(
         tmp_path,
         [(("a", 1, 1), 1), (("b", 3_000, 2), 1)],

@@ -55,7 +55,9 @@ MEASURES = (COUNT, SUM, MAX)
 def plan_of(
     name: str, *durations: Any, tables: Sequence[str] = ("goals",), numbers: Sequence[int] = ()
 ) -> str:
-    """Count, sum and maximum per team and window over one table, or over all rows of several, of those with some numbers."""
+    """Count, sum and maximum per team and window, over one table or over the filtered rows of
+    several tables.
+    """
     windows = Windows()
     reads = [windows.read(table) for table in tables]
     source = reads[0] if len(reads) == 1 else plans.union_all(*reads)
@@ -93,7 +95,7 @@ def maintained(folder: Path, plan: str, tables: Sequence[Table], **options: Any)
 
 
 def views(folder: Path) -> list[Bag]:
-    """The view of every version, as the sum of the changes; none may retract what is not there."""
+    """The view of every version, as the sum of the changes; no change may retract a missing row."""
     view = sa.open_view(folder / "checkpoint")
     sums = running_sums(view.changes(), view.versions())
     assert bag(view.to_arrow()) == sums[view.version]
@@ -127,7 +129,9 @@ def check_kept_aside(folder: Path, told: ModelResult) -> None:
 def check_every_batch(
     folder: Path, seen: Sequence[Progress], told: ModelResult, shown: Callable[[Window], Any]
 ) -> None:
-    """Emitted with every batch, each version is what the rows up to it make that were not late."""
+    """Check that with emission after every batch, each version is computed from all rows so far
+    that were not late.
+    """
     check_clock(seen, told)
     found = views(folder)
     assert len(found) == len(told.groups)
@@ -246,7 +250,7 @@ def test_an_aggregate_over_windows_closes_with_them(emit: str, tmp_path: Path) -
 
 
 def test_rows_that_do_not_stream_are_never_late(spark: SparkSession, tmp_path: Path) -> None:
-    """A DataFrame that is read once comes before any watermark, and does not hold it either."""
+    """A static DataFrame is read before there is a watermark, and does not hold the watermark back."""
     once = [(("a", 1, 5), 1), (("b", 70, 6), 1), (("b", None, 7), 1)]
     told = in_windows([DISORDERLY], tumbling(60, 7))
     frame = spark.createDataFrame(file_of(once).drop_columns(["op"]))
@@ -287,7 +291,7 @@ def test_dates_are_event_times(tmp_path: Path) -> None:
 
 
 def test_grouping_sets_close_together(tmp_path: Path) -> None:
-    """Per team and window, and per window: both sets have the key of event time, and a late row is one late row."""
+    """Sets per team and window and per window both close by event time, and a late row counts once."""
     windows = Windows()
     keys = [column(0), windows.call("tumble_end", interval(60), interval(7))]
     relation = aggregate(windows.read(), keys, MEASURES, sets=[[0, 1], [1]])
@@ -454,7 +458,9 @@ def test_a_stop_in_between_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_rows_behind_the_end_of_an_input_are_not_late(tmp_path: Path) -> None:
-    """The end emits everything, and shows the watermark at infinity; a run that continues begins where it really stood."""
+    """The end of the input emits everything with an infinite watermark; a continued run starts from
+    the real watermark.
+    """
     told = in_windows([DISORDERLY], tumbling(60, 7))
     DISORDERLY.write(tmp_path, last=3)
     first = start(tmp_path, TUMBLE, [DISORDERLY], emit="watermark")
@@ -471,7 +477,9 @@ def test_rows_behind_the_end_of_an_input_are_not_late(tmp_path: Path) -> None:
 
 
 def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
-    """Run the command over random rows of two tables, killed after some numbers of versions; check what is left at the end."""
+    """Run the command over random rows of two tables, kill it after some numbers of versions, and
+    check the final state.
+    """
     rng = random.Random(seed)
     batches = sum(kills) + 6
     tables = [
@@ -517,7 +525,7 @@ def test_a_kill_after_every_version(seed: int, tmp_path: Path) -> None:
 
 
 def test_a_source_that_falls_idle_holds_the_watermark_no_longer(tmp_path: Path) -> None:
-    """Its time passes though no rows come at all; when it comes back, its old rows are late."""
+    """An idle source does not hold the watermark back; when it resumes, its old rows are late."""
     goals = Table("goals", [[(("a", 10, 1), 1)], [(("a", 200, 1), 1)]], Rule(behind=0))
     more = Table("more", [[(("b", 20, 1), 1)], [(("b", 30, 1), 1), (("b", 250, 1), 1)]])
     rules = {"goals.t": "max-diff:0s", "more.t": "max-diff:0s,idle:3s"}

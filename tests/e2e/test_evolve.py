@@ -1,4 +1,6 @@
-"""A checkpoint goes on with another plan, on Spark: from then on every version is that of a run that had it from the beginning."""
+"""A checkpoint continues with another plan on Spark: every later version equals that of a run that
+had the plan from the beginning.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def grouped(b: plans.Builder, *measures: Make) -> dict[str, Any]:
 
 
 def plain(*measures: Make) -> str:
-    """A plan that is one aggregate."""
+    """A plan of one aggregate."""
     b = plans.Builder()
     return b.plan(grouped(b, *measures), "k", *(f"m{i}" for i in range(len(measures))))
 
@@ -164,7 +166,7 @@ def test_every_version_is_that_of_a_run_from_the_beginning(
 
 
 def replayed(path: Path) -> Counter[str]:
-    """What the lines of a file of changes add up to."""
+    """The rows that the lines of a file of changes add up to."""
     found: Counter[str] = Counter()
     for line in path.read_text().splitlines():
         change = json.loads(line)

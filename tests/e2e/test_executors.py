@@ -102,7 +102,7 @@ def over_rows(plan: str, **options: Any) -> Scenario:
 
 
 def evolving(before: str, after: str) -> Scenario:
-    """A run that goes on with another plan."""
+    """A run that continues with another plan."""
     feeds: dict[Path, evolve.Feed] = {}
 
     def write(folder: Path, _: int) -> dict[str, str]:

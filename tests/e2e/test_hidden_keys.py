@@ -32,13 +32,13 @@ TOTALS = {"count": ("i64!", "i64"), "sum": ("i64", "i64"), "sum0": ("i64!", "i64
 
 @dataclass(frozen=True)
 class HiddenKeys:
-    """Groups by some keys, in one or several sets, and which of the columns are shown.
+    """Groups by some keys, in one or several sets, of which the view shows only some columns.
 
     Attributes:
         keys: of the table's columns a, b.
         sets: ordinals of the keys of each grouping set.
-        measures: what is computed of x.
-        shown: ordinals of the aggregate's columns.
+        measures: measures over x.
+        shown: ordinals of the aggregate's columns in the view.
     """
 
     keys: tuple[str, ...]
@@ -101,7 +101,7 @@ def drawn(rng: random.Random) -> HiddenKeys:
 
 
 def check_consolidated(checkpoint: Path) -> None:
-    """No row is there twice in a version, in whatever output."""
+    """Check that no output has the same row twice in a version."""
     changes = sa.open_view(checkpoint).changes()
     rows = Counter(str(row) for row in changes.drop_columns(["__weight"]).to_pylist())
     assert not [row for row, times in rows.items() if times > 1]
@@ -233,7 +233,7 @@ def test_changes_are_consolidated_by_tasks(spark: SparkSession, tmp_path: Path, 
 
 
 def test_views_that_show_their_keys_pay_nothing(tmp_path: Path) -> None:
-    """Nothing is read again where equal rows are of one group."""
+    """A view that shows its keys needs no consolidation, so no change is read again."""
     from substrait_agg.spark.executors.spark_executor import SparkExecutor
     from tests.executors import executors
 

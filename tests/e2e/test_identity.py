@@ -36,7 +36,7 @@ def write_file(folder: Path, number: int) -> None:
 
 
 def run(spark: SparkSession, checkpoint: Path, data: Path, plan: Any = PLAN, **more: Any) -> None:
-    """Run to the end over the folder, a file per batch; options hold a secret."""
+    """Run to the end over the folder, one file per batch; the options contain a secret."""
     spec = f"parquet:{data}?batch-files=1&fs.s3a.secret.key={SECRET}"
     sa.run(plan, {"t": spec}, checkpoint=checkpoint, spark=spark, outputs=["none"], **more).wait()
 
@@ -58,7 +58,7 @@ def copied(place: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def refusal(spark: SparkSession, checkpoint: Path, data: Path, **more: Any) -> StateRefused:
-    """Why it does not go on. Nothing is written by then."""
+    """The error of a refused run; it writes nothing."""
     before = Counter(str(p) for p in checkpoint.rglob("*"))
     with pytest.raises(StateRefused) as refused:
         run(spark, checkpoint, data, **more)
@@ -99,7 +99,9 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], Any]]] = {
 def test_logs_of_spark_that_are_not_those_of_the_checkpoint(
     spark: SparkSession, place: Path, tmp_path: Path, what: str
 ) -> None:
-    """Spark would read files again, or leave some out, without a word."""
+    """Foreign Spark logs are refused: Spark would read files again or leave some out without an
+    error.
+    """
     code, damage = DAMAGE[what]
     with copied(place, tmp_path) as checkpoint:
         damage(checkpoint)
@@ -112,7 +114,9 @@ def test_logs_of_spark_that_are_not_those_of_the_checkpoint(
 def test_a_lost_note_that_a_batch_is_done_is_made_good(
     spark: SparkSession, place: Path, tmp_path: Path
 ) -> None:
-    """Spark repeats the batch, and its number says that it is committed."""
+    """If Spark's commit entry of a batch is lost, Spark repeats the batch, which is recognized as
+    committed by its number.
+    """
     with copied(place, tmp_path) as checkpoint:
         before = sa.open_view(checkpoint).to_arrow().sort_by("k")
         for path in (checkpoint / "spark" / "commits").glob("*2*"):
@@ -185,7 +189,7 @@ def test_the_checkpoint_is_for_its_owner_only_and_holds_no_secret(place: Path) -
 def test_a_source_that_cannot_be_opened_does_not_show_its_password(
     spark: SparkSession, tmp_path: Path, spec: str
 ) -> None:
-    """Neither in the error nor in the traceback of what led to it."""
+    """Neither the error nor its traceback contains the password of the source."""
     with pytest.raises(sa.SubstraitAggError) as refused:
         sa.run(PLAN, {"t": spec}, checkpoint=tmp_path / "checkpoint", spark=spark)
     told = "".join(traceback.format_exception(refused.value))

@@ -115,7 +115,9 @@ def _renamed(changes: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("forced", [True, False])
 def test_float_keys_are_counted_on_spark(spark: SparkSession, tmp_path: Path, forced: bool) -> None:
-    """NaN matches NaN and -0.0 matches 0.0, wherever keys are hashed; no column of the join is read."""
+    """NaN matches NaN and -0.0 matches 0.0 in every hash of keys, also if no column of the join is
+    read.
+    """
     columns = {"x": "fp64"}
     keys = [math.nan, 0.0, -0.0, None]
     feeds = [

@@ -1,4 +1,4 @@
-"""Runs with a target duration: which files Spark takes into a batch, and what a killed run leaves."""
+"""Runs with a target duration: the files that Spark takes into a batch, and the state after a kill."""
 
 from __future__ import annotations
 

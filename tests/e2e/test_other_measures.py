@@ -111,7 +111,9 @@ def _file(batch: list[tuple[Row, str]]) -> pa.Table:
 
 
 def test_every_version_is_as_worked_out_by_hand(tmp_path: Path) -> None:
-    """Deletions of the row that was first, of extremes, of a whole group; a group that comes back with nothing but nulls."""
+    """Versions equal rows computed by hand, after deletions of the first row, of extremes and of a
+    whole group, and with a returning group of nulls.
+    """
     write_in_order(tmp_path / "in", [_file(batch) for batch in BATCHES])
     views: dict[int, dict[str, dict[str, Any]]] = {}
 

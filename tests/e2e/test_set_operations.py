@@ -291,7 +291,9 @@ def test_rows_that_the_watermark_has_passed_are_closed(tmp_path: Path) -> None:
 
 
 def test_early_retractions_wait_per_input(tmp_path: Path) -> None:
-    """In quarantine a row of one input does not stand for that of the other."""
+    """In quarantine, an inserted row of one input does not cancel an early retraction of the other
+    input.
+    """
     row = ("p", 1)
     feeds = [
         Feed("t", COLUMNS, "op", [[(row, 1), (row, 1)], [(row, -1)]]),

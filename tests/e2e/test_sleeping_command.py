@@ -1,4 +1,6 @@
-"""The command falls asleep with all its processes, another one goes on, the first wakes up: a conflict, and no harm done."""
+"""A suspended command resumes after another one has continued its checkpoint: it ends with a
+conflict and causes no damage.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Undisturbed = Callable[[str, str], Finished]
 def test_a_command_that_slept_stops_and_harms_nothing(
     lineitem: Stream, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    """Asleep in a batch while the other run goes on for several versions and is still at it."""
+    """The command sleeps during a batch while another run commits several versions and is still
+    active.
+    """
     sleeper = command("datafusion-55", "q01", lineitem, tmp_path)
     other = Command(sleeper.arguments, sleeper.checkpoint, tmp_path / "other.log")
     first = sleeper.start()

@@ -1,4 +1,4 @@
-"""How often the rows of a small batch are read, wherever they come from."""
+"""How often the rows of a small batch are read, for every kind of source."""
 
 from __future__ import annotations
 

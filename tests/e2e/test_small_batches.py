@@ -1,4 +1,6 @@
-"""Batches of a few rows are computed on the driver, others on Spark; each goes on with the state that the other left."""
+"""Batches of a few rows are computed on the driver, others on Spark; each continues the state of
+the other.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def wanted(rows: Bag, *, keys: bool) -> Bag:
 
 
 def feed() -> Feed:
-    """Rows come, and half of those of the batch before go."""
+    """Batches that insert rows and delete half of the rows of the previous batch."""
     batches: list[list[tuple[tuple[Any, ...], int]]] = []
     for number in range(8):
         new = [((key % 13, key * 0.1 + number), 1) for key in range(number, 40)]
@@ -68,7 +70,9 @@ def feed() -> Feed:
 
 
 def taking_turns(pattern: list[str], *, collects: bool = True) -> Any:
-    """A driver that computes batches by a pattern; `collects` says whether Spark hands rows over."""
+    """A driver that computes batches by a pattern; `collects` decides whether Spark hands rows
+    over.
+    """
     from substrait_agg.spark.execution.driver import Driver
 
     turns, now = iter(pattern), [SPARK]
@@ -153,7 +157,7 @@ def test_a_setting_that_is_none_is_refused(
 
 
 def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> None:
-    """Also where Spark runs already, and not for what comes after it."""
+    """A setting applies to one run only, also in a running Spark."""
     from substrait_agg.spark.execution.driver import Driver
     from tests.executors import drivers
 

@@ -69,7 +69,7 @@ def wanted(folder: Path) -> Counter[tuple[Any, ...]]:
 
 
 def written(folder: Path, format: str) -> list[dict[str, Any]]:
-    """What is in a folder, read without Spark."""
+    """The rows in a folder, read without Spark."""
     if format == "json":
         lines = [line for p in folder.glob("*.json") for line in p.read_text().splitlines()]
         found = [json.loads(line) for line in lines]
@@ -196,7 +196,9 @@ def test_a_format_that_spark_does_not_have_is_refused_first(
 
 
 def test_two_outputs_of_one_name_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """They would share a position, and each would skip what the other has."""
+    """Two outputs with the same name are refused: they would share a position, and each would skip
+    versions of the other.
+    """
     sinks = [sa.SparkSink(lambda _frame, _version: None) for _ in range(2)]
     with pytest.raises(sa.UsageError) as refused:
         run(spark, tmp_path, 1, *sinks)
@@ -246,7 +248,9 @@ def test_values_are_the_same_in_a_frame_whatever_the_session(spark: SparkSession
 def test_an_output_that_never_works_leaves_everything_committed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The run goes on to its end; then the error names the output; the next run delivers it all."""
+    """The run continues to its end, then raises the error of the output; the next run delivers all
+    versions.
+    """
 
     def full(_changes: Any, _version: int) -> None:
         raise OSError("no space left")

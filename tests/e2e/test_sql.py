@@ -31,7 +31,9 @@ def rows(checkpoint: Path) -> list[tuple[Any, ...]]:
 
 
 def test_a_query_over_csv_and_json_follows_new_files(spark: Any, tmp_path: Path) -> None:
-    """Inferred dates and timestamps are read as the plan says, by Spark as well."""
+    """Dates and timestamps that are inferred from files have the same types in the plan and in
+    Spark.
+    """
     write(tmp_path / "sales", 1, "1,1.5,2026-01-01 10:00:00,2026-01-01", "2,2,2026-01-01 10:06:00,")
     (tmp_path / "customers.json").write_text(
         '{"id": 1, "city": "Rome"}\n{"id": 2, "city": "Oslo"}\n'

@@ -1,4 +1,6 @@
-"""Static tables on Spark: files and DataFrames, what they cost later, and what happens when they change."""
+"""Static tables on Spark: files and DataFrames, their cost in later batches, and the effect of
+changes.
+"""
 
 from __future__ import annotations
 

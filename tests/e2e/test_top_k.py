@@ -49,7 +49,7 @@ def _row(rng: random.Random) -> tuple[Any, ...]:
 
 
 def _changes(seed: int, batches: int = 6) -> list[list[Change]]:
-    """Batches of insertions, and of deletions of what is there."""
+    """Batches of insertions and of deletions of existing rows."""
     rng = random.Random(seed)
     there: list[tuple[Any, ...]] = []
     made: list[list[Change]] = []

@@ -84,7 +84,7 @@ class Memory:
             self.newest[key] = max(time, self.newest.get(key, time))
 
     def pass_to(self, now: int | None) -> None:
-        """Let time come to an instant, in steps of an eighth of the time to live."""
+        """Advance time to an instant, in steps of an eighth of the TTL."""
         if now is None:
             return
         step = self.after * SECOND // 8
@@ -119,7 +119,7 @@ def start(folder: Path, plan: str, spark: SparkSession | None = None, **options:
 
 
 def views(folder: Path) -> list[Bag]:
-    """The view of every version, as the sum of the changes; none may retract what is not there."""
+    """The view of every version, as the sum of the changes; no change may retract a missing row."""
     view = sa.open_view(folder / "checkpoint")
     sums = running_sums(view.changes(), view.versions())
     assert bag(view.to_arrow()) == sums[view.version]

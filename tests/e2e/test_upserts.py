@@ -300,7 +300,7 @@ def test_a_table_with_a_key_beside_one_of_changes(tmp_path: Path) -> None:
 
 
 def test_values_of_every_type_pass_through_unchanged(spark: SparkSession, tmp_path: Path) -> None:
-    """The rows are kept in Arrow and handed on in Parquet: no type is lost or rounded on the way."""
+    """Rows are stored in Arrow and written to Parquet without loss for every type."""
     types = {
         "i8": "i8", "i16": "i16", "i32": "i32", "fp32": "fp32", "fp64": "fp64", "bool": "bool", "date": "date",
         "money": "decimal<38,10>", "text": "string", "bytes": "binary",
@@ -370,7 +370,7 @@ def test_without_a_key_the_error_tells_of_it(spark: SparkSession, tmp_path: Path
 
 
 def goal(op: str, n: int, second: int, team: str = "a") -> dict[str, Any]:
-    """A change event of a goal; a deletion tells the key alone."""
+    """A change event of a goal; a deletion contains only the key."""
     row = {"team": team, "t": second * 1_000_000, "n": n}
     return {"op": op, "before": None, "after": row}
 

@@ -320,7 +320,9 @@ def fussy_plan() -> str:
 
 
 def test_what_a_measure_raises_ends_the_batch(spark: SparkSession, tmp_path: Path) -> None:
-    """With the class and the reason, from a worker of Spark; nothing of the batch is committed."""
+    """An exception of a user measure in a Spark worker fails the batch with its class and message;
+    nothing is committed.
+    """
     measure = Fussy()
     sa.register_measure(measure)
     batches = [[((1, 2.0), 1)], [((1, 13.0), 1), ((2, 1.0), 1)]]

@@ -60,7 +60,9 @@ def rows_of(changes: Sequence[Change], *, zone: str | None = None) -> pa.Table:
 
 
 def drawn(seed: int, batches: int = 6, rows: int = 40, spread: int = 400) -> list[list[Change]]:
-    """Batches of insertions, deletions of what is there, and some weights; times on both sides of 1970, some null."""
+    """Batches of insertions, deletions of existing rows and other weights; times before and after
+    1970, some null.
+    """
     pick = random.Random(seed)
     there: list[Row] = []
     made: list[list[Change]] = []
@@ -157,7 +159,9 @@ def run(
     *,
     zone: str | None = None,
 ) -> None:
-    """Every version of the view, and the sum of the changes, is what is wanted of the rows so far."""
+    """Check that every version of the view, and the sum of the changes, equals the expected result
+    of the rows so far.
+    """
     write_in_order(folder / "in", [rows_of(b, zone=zone) for b in batches])
     source = {"goals": f"parquet:{folder / 'in'}?weight=w&batch-files=1"}
     views = maintain(spark, plan, source, folder / "checkpoint", partitions=2)
@@ -219,7 +223,9 @@ def test_every_version_of_sessions(tmp_path: Path) -> None:
 
 
 def test_sessions_of_all_rows(tmp_path: Path) -> None:
-    """Without another grouping expression there is one group; the plan computes the session in a projection below."""
+    """Sessions without another grouping expression form one group; the plan computes the session in
+    a projection below.
+    """
     windows = Windows(time_type("precisionTimestampTz"))
     below = projected(windows.read(), column(2), windows.call("session", compound(5)))
     total = {**SUM, "measure": {**SUM["measure"], "arguments": [{"value": column(0)}]}}
@@ -247,7 +253,7 @@ def test_sessions_go_on_after_a_stop_with_other_partitions(tmp_path: Path) -> No
 
 
 def test_hopping_windows_in_grouping_sets(tmp_path: Path) -> None:
-    """In a set that leaves the window out a row counts once, whatever number of windows it is in."""
+    """In a grouping set without the window a row counts once, not once per window."""
     windows = Windows()
     hop = windows.call("hop", interval(60), interval(20))
     sets = [[0, 1], [1], [0], []]
@@ -306,7 +312,9 @@ def test_windows_of_coarse_and_zoned_times_are_those_of_utc(
 def test_a_plan_of_datafusion_with_a_function_of_its_own(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """DataFusion calls what is registered with it by a bare name, and writes durations as compound intervals."""
+    """DataFusion calls registered functions by a bare name, and writes durations as compound
+    intervals.
+    """
     import datafusion
     from datafusion.substrait import Serde
 
@@ -370,7 +378,7 @@ def test_early_retractions_of_sessions_wait_for_their_insertion(tmp_path: Path) 
 
 
 def test_early_retractions_under_hopping_windows_in_grouping_sets(tmp_path: Path) -> None:
-    """Rows with the same team and windows are one row in every set, because no other column is read."""
+    """Rows with the same team and windows are equal in every set, because no other column is read."""
     windows = Windows()
     hop = windows.call("hop", interval(60), interval(25))
     relation = aggregate(windows.read(), [column(0), hop], [COUNT], [[0, 1], [0]])

@@ -1,4 +1,6 @@
-"""An operator that goes on with other measures: the state of one plan made that of another, without Spark."""
+"""Operators that continue with other measures: the state of one plan converted to that of another,
+without Spark.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def document(node: Node) -> PlanDocument:
 def planned(
     world: World, node: Aggregate, *, waiting: int = 0
 ) -> tuple[Evolution | None, tuple[str, ...]]:
-    """How a world goes on as another operator, or why it cannot."""
+    """The migration of a world to another operator, or the reasons why there is none."""
     now = world.now
     last = Snapshot(now.number, "0" * 64, None, -1, (now.state,), (), {"quarantined": waiting})
     return evolution(document(world.node), document(node), last)
@@ -51,9 +53,9 @@ def planned(
 def evolve(
     world: World, node: Aggregate, partitions: int = 1, *, waiting: int = 0
 ) -> tuple[str, ...]:
-    """Go on as another operator; why it is refused, if it is.
+    """Continue a world with another operator; return why this is refused, if it is.
 
-    What was shown is taken back, and what is shown then is given, in full.
+    All shown rows are retracted, and the new rows are inserted in full.
     """
     found, reasons = planned(world, node, waiting=waiting)
     if found is None:

@@ -32,7 +32,7 @@ BEGUN = FIRST + 1
 
 @pytest.fixture(scope="module")
 def evolved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A world that has gone on, and may be copied."""
+    """A world after an evolution; it may be copied."""
     world = World(tmp_path_factory.mktemp("evolved"), evolving())
     with quick_batches(), patch.object(scenario, "KEPT", 20):
         run(world, FIRST, "first")
@@ -112,7 +112,7 @@ def test_an_output_that_has_had_nothing(copied: Path, tmp_path: Path) -> None:
 
 
 def faults(checkpoint: Path) -> set[str]:
-    """What is wrong with it; its logs of Spark are made up."""
+    """The faults that verification finds; the Spark logs are artificial."""
     found = sa.open_state(checkpoint).verify().errors
     return {finding.code for finding in found if not finding.path.startswith("spark")}
 

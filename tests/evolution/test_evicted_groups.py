@@ -1,4 +1,6 @@
-"""Groups that were finished, forgotten or wait when another plan begins: they keep what they show, without the measures that are dropped."""
+"""Closed, evicted and pending groups at an evolution: they keep the rows that they show, without
+the dropped measures.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def _drop_some(made: World, keys: tuple[str, ...], weight: WeightKind, random: R
 
 @pytest.mark.parametrize("forget", ["retract", "keep"])
 def test_idle_groups_are_forgotten_as_before(forget: Forget, tmp_path: Path) -> None:
-    """The newest time of a group is kept, and a group that comes back begins where the view shows it."""
+    """The newest event time of a group survives an evolution, and a returning group continues from
+    the row in the view.
+    """
     random = Random(forget)
     made = made_world(random, tmp_path, "changelog", ("k0",), forget)
     stream = Times(random, "changelog")

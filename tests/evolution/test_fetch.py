@@ -31,7 +31,7 @@ def document(
 
 
 def planned(before: PlanDocument, now: PlanDocument) -> tuple[Evolution | None, tuple[str, ...]]:
-    """How a checkpoint goes on with another plan, or why it cannot."""
+    """The migration of a checkpoint to another plan, or the reasons why there is none."""
     states = (OperatorState(), OperatorState())
     return evolution(before, now, Snapshot(1, "0" * 64, None, -1, states, (), {}))
 

@@ -21,7 +21,7 @@ from tests.sampling import seeds
 
 
 class Narrow(DrawnMeasures):
-    """Draws measures over few columns and filters, so that they share what they need."""
+    """Draws measures over few columns and filters, so that they share state."""
 
     def __init__(self, random: Random, path: str, chosen: tuple[str, ...]) -> None:
         super().__init__(random, path)

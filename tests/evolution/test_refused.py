@@ -187,7 +187,7 @@ def test_whole_rows_give_any_measure_over_what_was_read(tmp_path: Path) -> None:
 
 
 def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> None:
-    """What a table's rows are grouped by cannot change, nor how they are weighted."""
+    """Other grouping keys and other weights of a table are refused, and the message names them."""
     made = world(tmp_path, LEAST)
     made.batch([row(k0=1, long=3)])
     assert evolve(made, node_of(("k1",), (LEAST,), "changelog")) == (
@@ -198,7 +198,7 @@ def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> 
 
 
 def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
-    """Spark knows its sources by their place."""
+    """Tables in another order are refused, because Spark identifies its sources by position."""
     here = document(world(tmp_path, LEAST).node)
     other = replace(here, inputs=(InputSchema("a", ()), InputSchema("t", ())))
     last = Snapshot(1, "", None, -1, (OperatorState(),), ())

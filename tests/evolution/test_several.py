@@ -112,9 +112,10 @@ def test_going_back_keeps_the_document_of_the_plan_before(tmp_path: Path) -> Non
 def test_a_run_that_comes_second_does_not_go_on_with_the_state_of_another_plan(
     tmp_path: Path, mine: Flow
 ) -> None:
-    """Between its look at the checkpoint and its claim another run goes on with another plan, and ends.
+    """A run does not use the state of another plan if a second run evolves the checkpoint between
+    its check and its claim.
 
-    Whether it was to go on with the plan in force, or with a third.
+    This holds for a run with the old plan and for one with a third plan.
     """
     world, claim = world_of(tmp_path), Checkpoint.claim
     before: list[bool] = []
@@ -144,7 +145,9 @@ def test_a_run_that_comes_second_does_not_go_on_with_the_state_of_another_plan(
 
 
 def test_a_version_that_comes_between_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
-    """A run that has lost its claim may still be about to publish: nothing is made of its state with the ordinals of another."""
+    """An evolution ends in a conflict if another one commits after its check, and the checkpoint
+    stays valid.
+    """
     world = world_of(tmp_path)
     goes_on(world, LEAST, 1)
     goes_on(world, SUM, 2)

@@ -1,4 +1,6 @@
-"""Reads views through Spark Connect in a server of its own, and prints what it finds as JSON: CHECKPOINT FOLDER."""
+"""Read views over Spark Connect in a separate server and print the result as JSON: CHECKPOINT
+FOLDER.
+"""
 
 from __future__ import annotations
 

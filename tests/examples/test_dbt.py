@@ -1,4 +1,6 @@
-"""The dbt project of the examples: compiled by dbt in an environment of its own, kept up to date by ours."""
+"""The dbt project of the examples: dbt compiles it in its own environment, and a run maintains its
+views.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The projects of SQLMesh and Airflow, each run by its program in an environment of its own."""
+"""The SQLMesh and Airflow projects, each run by its program in its own environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views read over Spark Connect and by a declarative pipeline; each starts a JVM of its own."""
+"""Views read over Spark Connect and by a declarative pipeline; each test starts its own JVM."""
 
 from __future__ import annotations
 

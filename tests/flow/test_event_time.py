@@ -1,4 +1,6 @@
-"""Which keys tell event time, and below which bound they get no more rows: against all times that may still come."""
+"""Which keys follow event time, and the bound below which they get no more rows, compared with all
+later times.
+"""
 
 from __future__ import annotations
 
@@ -193,7 +195,9 @@ def test_an_aggregate_above_knows_the_time_of_the_groups_below() -> None:
 
 
 def test_a_measure_tells_nothing_of_event_time() -> None:
-    """The greatest time of a group may come back to an earlier one: that is a function of all its rows."""
+    """A measure is no event key: the greatest time of a group can decrease, because it depends on
+    all its rows.
+    """
     made = Windows()
     latest = aggregate(made.read(), [column(0)], [MAX])
     _, above = flow_of(aggregate(latest, [column(1)], [COUNT]), made).operators

@@ -1,4 +1,4 @@
-"""The explanation as a Mermaid flowchart: a small language of a few forms of lines, whatever the plan calls its columns."""
+"""The explanation as a Mermaid flowchart uses a few forms of lines, for any column names."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def test_every_line_has_a_form_and_every_edge_joins_two_nodes() -> None:
 
 
 def test_the_graph_leads_from_every_source_to_the_view() -> None:
-    """Along the arrows, each source, step and exchange comes to the view; what hangs on a group does not."""
+    """Each source, step and exchange leads to the view along the arrows; nodes that describe a
+    group do not.
+    """
     for name, plan in plans():
         lines = read(plan_mermaid(plan))
         arrows = {}

@@ -92,7 +92,7 @@ def plan(
 
 
 def step(of_operator: ExplainedOperator, name: str) -> str:
-    """What a step does; empty where there is none."""
+    """The effect of a step; empty if it has none."""
     return next((s.what for s in of_operator.steps if s.name == name), "")
 
 

@@ -29,7 +29,9 @@ def prints(columns: dict[str, Type], key: str, *summed: str, **more: Any) -> tup
 
 
 def test_other_columns_and_measures_do_not_matter() -> None:
-    """Columns are known by name: added, dropped and reordered ones leave a measure what it is."""
+    """Columns are identified by name, so added, dropped and reordered columns do not change the
+    identity of a measure.
+    """
     first = prints(COLUMNS, "a", "b", "c")
     assert prints(COLUMNS, "a", "c", "b") == first[::-1]
     assert prints(COLUMNS, "a", "b") == first[:1]
@@ -103,7 +105,9 @@ def test_a_projection_that_computes_nothing_does_not_matter() -> None:
 
 
 def test_an_expression_is_the_same_wherever_it_is_computed() -> None:
-    """One that is read twice is computed in a step of its own, one that is read once is not."""
+    """An expression has the same identity whether a step computes it for two readers or one reader
+    contains it.
+    """
     one = projected(FIRST, SECOND, call("add", SECOND, THIRD))
     two = projected(FIRST, THIRD, call("multiply", THIRD, SECOND))
     rows, (last,) = identity_of(one, two, summed=(2,))

@@ -128,7 +128,7 @@ def test_an_explanation_has_the_condition_on_pairs() -> None:
 
 
 def test_columns_that_are_read_of_a_join_do_not_identify_its_rows() -> None:
-    """Groups over it are the same, whatever else another measure reads."""
+    """Groups over a join keep their identity if a further measure reads other columns of the join."""
     few, more = (
         identities(flow_of(count(select(joined(), *map(col, columns)), 0)))
         for columns in ((1,), (1, 4, 5))

@@ -1,4 +1,6 @@
-"""Lowering: branches with only the columns that are read, accumulators shared, where the view's rows are kept."""
+"""Lowering: branches contain only the columns that are read, measures share accumulators, and the
+rows of a view have an operator.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,9 @@ def test_a_filter_has_accumulators_of_its_own() -> None:
 
 
 def test_sizes_of_accumulators() -> None:
-    """64 or 128 bits, 40 bits for the number of rows, and what the weights need."""
+    """Accumulators have 64 or 128 bits, plus 40 bits for the number of rows, plus the bits of the
+    weights.
+    """
     measures = (
         measure("sum", col("small")),
         measure("sum", col("money")),

@@ -1,4 +1,4 @@
-"""A table that several operators read is one source, with the columns of all of them."""
+"""A table that several operators read is one source with the columns of all of them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,9 @@ def test_upserts_never_retract_early(early: EarlyRetraction) -> None:
 
 
 def test_other_tables_of_the_plan_are_guarded_as_before() -> None:
-    """An operator over an upsert table and one with retractions still tells those that come early."""
+    """An operator over an upsert table and a table with retractions still detects early
+    retractions.
+    """
     both = SetRel((read(), read(table=("u",))), None, ROOT)
     plan = bound(aggregate(both, (col("name"),), (COUNT,)), "k", "n")
     flow = lower(plan, {("u",): "changelog"}, "quarantine", {TABLE: UpsertDeclaration(("must",))})
@@ -124,7 +126,9 @@ def test_other_tables_of_the_plan_are_guarded_as_before() -> None:
 
 
 def test_the_groups_that_a_view_shows_are_never_the_rows_of_a_table() -> None:
-    """A plan that only reads rows shows its own operator, which then waits as the emission says."""
+    """A plan that only reads an upsert table has its own operator for the view, which follows the
+    emission policy.
+    """
     assert shown_operators(flow_of(read(), *read().names, upsert=UpsertDeclaration(("must",)))) == {
         1
     }
@@ -164,7 +168,9 @@ def test_names_that_differ_by_case_alone_have_to_be_written_exactly() -> None:
 
 
 def test_a_table_that_is_declared_in_two_ways_is_refused() -> None:
-    """One row is kept for both reads, so its columns have one type."""
+    """Two reads of an upsert table with different column types are refused, because one row is
+    stored for both.
+    """
     one = aggregate(read({"id": I64, "x": I64}), (), (COUNT,))
     other = aggregate(read({"id": I64, "x": FP64, "y": STRING}), (), (COUNT,))
     with pytest.raises(InputRefused) as refused:

@@ -1,4 +1,6 @@
-"""Windows in the dataflow: the operator that tells sessions, how often a row counts, and how both are explained."""
+"""Windows in the dataflow: the operator of sessions, the number of rows per input row, and the
+explanation of both.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,7 @@ def test_the_explanation_says_how_rows_are_multiplied() -> None:
 
 
 def test_groups_over_sessions_are_not_bounded_by_what_tells_them_apart() -> None:
-    """The operator that tells sessions gives as many rows as it gets."""
+    """The session operator emits as many rows as it receives, so the groups above it have no bound."""
     windows = Windows()
     key = windows.call("session", interval(90))
     relation = aggregate(windows.read(), [key, {"literal": {"boolean": True}}], [COUNT])

@@ -69,9 +69,10 @@ def test_the_standard_declares_what_is_read() -> None:
 def test_every_standard_implementation_binds_in_strict_mode_without_a_word(
     signature: Signature,
 ) -> None:
-    """As declared, with the declared type: nothing to report, and the type is the declared one.
+    """Every standard implementation binds in strict mode with its declared type and without
+    problems.
 
-    But for what the declaration itself says: that it should not be written any more, that an order is missing.
+    Exceptions are notes that follow from the declaration: deprecation, and a missing order.
     """
     columns = {f"c{i}": typed(a.type) for i, a in enumerate(signature.arguments) if not a.words}
     arguments: list[Any] = []
@@ -114,7 +115,9 @@ def test_every_option_and_word_of_the_standard_is_decided(signature: Signature) 
 
 @pytest.mark.parametrize("signature", signatures(), ids=id_of)
 def test_declared_properties_agree_with_the_catalogue(signature: Signature) -> None:
-    """What the standard calls ordered obeys an order; constants are constants."""
+    """Functions that the standard declares as ordered accept an order, and its constant arguments
+    are constants here.
+    """
     row = AGGREGATES[signature.name]
     assert not signature.ordered or row.order_by.handling == "honoured"
     for argument in signature.arguments:

@@ -1,4 +1,4 @@
-"""Measures of an embedding program: registered under a URN of its own, found when a plan is bound."""
+"""Measures of an embedding program, registered under its own URN, are found when a plan is bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats of strftime and strptime: what is read of them, and which are refused."""
+"""Formats of strftime and strptime: supported conversions, and refused ones."""
 
 from __future__ import annotations
 

@@ -183,7 +183,9 @@ def relations_doubled() -> bytes:
 
 
 def aggregates_doubled() -> bytes:
-    """An aggregate is one operator, however often it is read, but its message is in place twice."""
+    """A chain of aggregates, each over the union of the one below with itself: few operators, but
+    exponentially many messages when written out.
+    """
     pairs = (
         aggregated(united(shared_relation(i), shared_relation(i)), [column(0)]) for i in range(40)
     )

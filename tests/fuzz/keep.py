@@ -22,7 +22,9 @@ WRITTEN = (2026, 1, 1, 0, 0, 0)
 
 
 def features(content: bytes) -> set[str]:
-    """What an input shows: codes with the last field of their paths, and lines of the explanation without numbers."""
+    """The features of an input: codes with the last field of their paths, and lines of the
+    explanation without numbers.
+    """
     plan = substrait_agg.Plan("", content)
     found = set()
     for mode in ("lenient", "strict"):

@@ -1,4 +1,4 @@
-"""Changes of plans by their descriptors: what a producer of another mind, or a broken one, could have written."""
+"""Random changes of plans by their descriptors, as a deviating or broken producer could write them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _choose_other(spot: Message, random: Random) -> None:
 
 
 def _nest(spot: Message, random: Random) -> None:
-    """Put a message inside another of its own kind, where a donor has a place for it."""
+    """Put a message into another one of its own type, at a place that a donor message has."""
     for at, (item, value) in enumerate(spot.fields):
         if item.kind == MESSAGE and random.random() < 0.5:
             around = copy.deepcopy(_donor(item.type, random))
@@ -133,7 +133,7 @@ def _donor(kind: str, random: Random) -> Message:
 
 
 def value_for(item: Field, random: Random) -> Any:
-    """Some value of a field: of a message, what a sample plan has in its place."""
+    """A random value of a field; for a message, the one that a sample plan has there."""
     if item.kind == MESSAGE:
         return copy.deepcopy(_donor(item.type, random))
     if item.kind == "enum":

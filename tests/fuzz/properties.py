@@ -100,9 +100,9 @@ def resolves(node: MessageNode, path: str) -> bool:
 
 
 def stricter(lenient: Found, strict: Found) -> None:
-    """A place that is at fault in lenient mode is at fault in strict mode too, at least as loudly.
+    """A problem in lenient mode is a problem of at least the same level in strict mode.
 
-    With another code, where lenient mode knows what the producer means.
+    Its code can differ if lenient mode assumes what the producer means.
     """
     if any(p.code == "TOO_MANY_PROBLEMS" for p in strict):
         return

@@ -1,4 +1,4 @@
-"""Real plans with fields, bytes and texts changed: every property of `properties.check` holds for them."""
+"""Valid plans with changed fields, bytes and texts: every property of `properties.check` holds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ WAYS = (fields, json_fields, raw_bytes, json_text)
 
 
 def test_the_samples_themselves() -> None:
-    """The properties hold for valid plans, and the samples include valid plans."""
+    """The properties hold for the unchanged samples, which include valid plans."""
     assert sum(check(content) for content in samples()) > 20
 
 

@@ -83,7 +83,9 @@ def test_pipes_without_an_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "html"])
 def test_every_form_of_report_of_broken_plans(form: str, tmp_path: Path) -> None:
-    """Deep, wide, cut off, no text, no plan: a report of each form says so."""
+    """Reports in every format state that a plan is too deep, too wide, truncated, or no plan at
+    all.
+    """
     contents = {
         name.replace(" ", "_"): bombs.NO_PLANS[name]
         for name in ("empty", "gzip", "zeros", "open braces", "UTF-8 that is none", "half a character",

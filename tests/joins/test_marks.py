@@ -48,7 +48,7 @@ def sides(seed: int) -> list[Feed]:
 
 
 def marks(condition: str) -> str:
-    """The left rows with their marks in SQL, by counting what the condition is."""
+    """The left rows with the marks of SQL, computed by counting true, false and null conditions."""
     counts = [f"count(*) FILTER (WHERE {c})" for c in (condition, f"({condition}) IS NULL")]
     mark = f"CASE WHEN {counts[0]} > 0 THEN true WHEN {counts[1]} > 0 THEN NULL ELSE false END"
     return f"SELECT l.*, (SELECT {mark} FROM r) AS mark FROM l"
@@ -81,7 +81,9 @@ def not_in(b: Builder, condition: Json) -> Json:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_not_in_is_a_filter_by_the_mark(tmp_path: Path, seed: int) -> None:
-    """A null in the list excludes every row, an empty list none; a null value is kept by an empty list alone."""
+    """NOT IN: a null in the list excludes every row, an empty list excludes none, and a null value
+    passes only an empty list.
+    """
     b = Builder()
     plan = b.plan(not_in(b, compare(b, EQUAL, 1, 4)), *LEFT, "mark")
     query = "SELECT *, false FROM l WHERE x NOT IN (SELECT y FROM r)"

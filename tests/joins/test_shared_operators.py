@@ -1,4 +1,6 @@
-"""Equal subqueries of one plan are one operator; a checkpoint that has one for each goes on with these."""
+"""Equal subqueries of one plan become one operator; a checkpoint with separate operators continues
+with them.
+"""
 
 from __future__ import annotations
 

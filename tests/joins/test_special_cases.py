@@ -200,7 +200,7 @@ def test_nan_and_negative_zero_are_keys_like_others(tmp_path: Path, kind: str) -
 
 
 def _net(batches: Sequence[Sequence[Change]]) -> Bag:
-    """Net rows: Python's NaN equals itself if it is one object."""
+    """Consolidate rows, with all NaN as one object, because Python's NaN equals only itself."""
     total = Bag()
     for batch in batches:
         for (x, v), weight in batch:
@@ -307,7 +307,7 @@ def test_a_table_at_two_depths(tmp_path: Path, kind: str) -> None:
 
 
 def test_an_aggregate_over_a_join_of_filters_of_one_table(tmp_path: Path) -> None:
-    """A column is read by the key alone; nothing but the number of pairs is left."""
+    """A join of which only the number of pairs is read, and a column that only the key reads."""
     feed = changing(11, "t", EDGES, NODES)
     b = Builder()
     t = read("t", EDGES)

@@ -1,4 +1,4 @@
-"""Runs over static tables: what they store, and what happens when such a table changes."""
+"""Runs over static tables: what they store, and the effect of a changed static table."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class World:
         return maintain(None, plan, self.sources, self.checkpoint, **options)
 
     def refused(self, plan: str, sources: Mapping[str, str] | None = None, **options: Any) -> Any:
-        """What a run is refused with; the checkpoint stays as it is."""
+        """The error that a run is refused with; the checkpoint stays unchanged."""
         before = sa.open_view(self.checkpoint).version
         with pytest.raises(StateRefused) as raised:
             maintain(None, plan, dict(sources or self.sources), self.checkpoint, **options)
@@ -220,7 +220,9 @@ def test_an_aggregate_cannot_take_in_the_changes_of_a_static_table(tmp_path: Pat
 def test_the_difference_of_a_changed_static_table_is_taken_in(
     tmp_path: Path, kind: str, static_left: bool
 ) -> None:
-    """A version of its own has it, where the rows of both sides are stored."""
+    """If the rows of both sides are stored, a separate version applies the difference of a changed
+    static table.
+    """
     world = World(tmp_path, batches=2)
     text = plan(kind, static_left=static_left)
     world.maintain(text, partitions=2)

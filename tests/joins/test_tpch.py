@@ -54,7 +54,7 @@ STATIC = ("nation", "region")
 def test_a_query_with_static_dimensions(
     query: int, generated: Mapping[str, pa.Table], tmp_path: Path
 ) -> None:
-    """Nations and regions are read once; what is joined with them alone is not stored."""
+    """Nation and region are read once, and rows that are joined only with them are not stored."""
     plan = sa.load(tpch.plan_bytes(query)).bound()
     static = {(name,) for name in STATIC}
     flow = lower(plan, weights={(name,): "weighted" for name in tpch.KEYS}, static=static)

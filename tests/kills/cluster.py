@@ -23,7 +23,7 @@ SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """The URL of a master that has two workers; all of their processes are gone when the block ends."""
+    """The URL of a master with two workers; all their processes end with the block."""
     folder.mkdir(parents=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

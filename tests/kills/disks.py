@@ -12,7 +12,7 @@ import pytest
 
 
 def mount(*words: str) -> str:
-    """Call ``mount``; returns what it complains about."""
+    """Call ``mount`` and return its error output."""
     done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stderr or str(done.returncode)
 

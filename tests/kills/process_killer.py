@@ -29,7 +29,7 @@ def members(session: int) -> dict[int, str]:
 
 
 def chosen(session: int, victims: Victims) -> list[int]:
-    """Numbers of the processes that a kill is for; this process comes last, if it is one of them."""
+    """The ids of the processes to kill; this process comes last, if it is one of them."""
     found = [pid for pid, line in members(session).items() if _is(victims, session, pid, line)]
     return sorted(found, key=lambda pid: (pid == os.getpid(), pid))
 

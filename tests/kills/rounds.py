@@ -91,7 +91,7 @@ def drawn(rng: random.Random) -> Kill:
 
 
 def one_round(place: Place, kill: Kill, tally: RoundCounts) -> None:
-    """Start the command, strike, and wait for it to end; what is committed then is right."""
+    """Start the command, kill, and wait for the end; the committed versions have to be correct."""
     mark = place.folder / "struck"
     mark.unlink(missing_ok=True)
     beginning = place.newest()

@@ -52,7 +52,7 @@ class Place:
 
     @property
     def log(self) -> Path:
-        """What the runs printed."""
+        """The output of the runs."""
         return (self.log_folder or self.folder) / "log"
 
     def start(self, kill: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:

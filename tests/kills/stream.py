@@ -70,7 +70,7 @@ class Stream:
         return len(self.views) - 1
 
     def changes(self, version: int) -> Bag:
-        """What a version must have changed: rows and weights."""
+        """The expected changes of a version: rows and weights."""
         before = self.views[version - 1] if version else Counter()
         changed = self.views[version].copy()
         changed.subtract(before)

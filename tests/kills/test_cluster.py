@@ -57,7 +57,7 @@ def test_executors_of_a_standalone_cluster_are_killed(
 def test_executors_of_a_local_cluster_are_killed(
     stream: Stream, whole: Place, tmp_path: Path
 ) -> None:
-    """Executors in processes of their own, started by the driver; their Python is one that was shipped to them."""
+    """Executors are separate processes of the driver and run a shipped Python."""
     archive = _shipped_python(tmp_path / "shipped")
     shipped = {"spark.archives": f"{archive}#shipped", "spark.pyspark.python": "./shipped/bin/python"}  # fmt: skip
     words = options("local-cluster[2,1,1024]", tmp_path / "told", more=shipped)

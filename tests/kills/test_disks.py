@@ -78,7 +78,9 @@ def test_a_full_disk_loses_nothing(stream: Stream, whole: Place, tmp_path: Path)
 
 @pytest.mark.soak
 def test_a_checkpoint_that_cannot_be_written(stream: Stream, whole: Place, tmp_path: Path) -> None:
-    """Read-only in the middle of a run, and at the start of the next; what is committed can be read; writable again, it ends right."""
+    """A checkpoint becomes read-only during a run and at the start of the next: committed versions
+    stay readable, and a later run ends correctly.
+    """
     place = Place(tmp_path / "run", stream, log_folder=tmp_path)
     process = place.start()
     try:

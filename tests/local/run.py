@@ -257,7 +257,7 @@ def _loaded(plan: Any) -> sa.Plan:
 
 
 def _together(tables: Iterable[pa.Table]) -> pa.Table:
-    """Concatenate the rows of all ports: each has only the columns of its own side of a join."""
+    """Concatenate the rows of all ports; each has only the columns of its own side of a join."""
     return pa.concat_tables(tables, promote_options="default")
 
 

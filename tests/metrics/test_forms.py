@@ -1,4 +1,4 @@
-"""Metrics as text and lines: what a hostile name, an unknown watermark or an unwritable file do to them."""
+"""Metrics as text and as lines, with hostile names, an unknown watermark and an unwritable file."""
 
 from __future__ import annotations
 

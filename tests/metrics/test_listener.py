@@ -1,4 +1,4 @@
-"""Listeners: in order, from one thread, and never in the way of the run."""
+"""Listeners are called in order, from one thread, and never block the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from substrait_agg.metrics.observers import Observers
 
 @dataclass
 class RecordingListener(sa.RunListener):
-    """Notes what it hears, and in which thread."""
+    """Records its calls, and the thread of each."""
 
     calls: list[str] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)

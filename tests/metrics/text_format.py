@@ -1,4 +1,4 @@
-"""A strict reader of Prometheus' text format: what the format's description does not allow is an error here."""
+"""A strict reader of Prometheus' text format: anything that the format does not allow is an error."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def world(
     spread: int = SPREAD,
     **sizes: int,
 ) -> World:
-    """An operator of these measures in a folder of its own."""
+    """An operator with these measures in its own folder."""
     return World(node_of(keys, measures, weight, sets), folder, spread, **sizes)
 
 

@@ -296,7 +296,9 @@ def _arrived(measure: BoundMeasure, rows: Sequence[Row]) -> Any:
 
 
 def _arrival(rows: Sequence[Row], *, last: bool) -> tuple[int, int] | None:
-    """When equal rows came to be there, or with `last` when one more of them came; None where they are gone."""
+    """When the first of some equal rows arrived, or with `last` the newest; None if all are
+    deleted.
+    """
     weight, arrival = 0, None
     for batch in sorted({r.batch for r in rows}):
         here = [r for r in rows if r.batch == batch]

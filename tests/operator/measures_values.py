@@ -185,7 +185,9 @@ def as_type(value: Fraction | None, type_: Type, overflow: str, mode: str = "") 
 
 
 def square_root(value: Fraction) -> Fraction:
-    """The root to 300 bits and more; halfway between two of those where it is not exact, so that it rounds as the root."""
+    """The root to at least 300 bits; an inexact root is halfway between two of those values, so
+    that it rounds correctly.
+    """
     shift = max(0, value.denominator.bit_length() - value.numerator.bit_length()) + 600
     shift += shift & 1
     scaled = value.numerator << shift

@@ -63,7 +63,7 @@ SPREAD = 2**32
 
 @dataclass(frozen=True)
 class Version:
-    """What a snapshot of the operator names."""
+    """The content of a snapshot of the operator."""
 
     number: int = 0
     state: OperatorState = field(default_factory=OperatorState)
@@ -260,7 +260,7 @@ class World:
         return [canonical(key) for key in self._keys(row)]
 
     def value(self, *key: Any) -> Values:
-        """What the group shows."""
+        """The value that the group shows."""
         return self.view()[canonical(key)]
 
     def groups_kept(self) -> int:

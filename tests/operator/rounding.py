@@ -1,4 +1,4 @@
-"""Rounding of fractions, plainly: what the columns must agree with."""
+"""A simple implementation of the rounding of fractions, as a reference for the columns."""
 
 from __future__ import annotations
 

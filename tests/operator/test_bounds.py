@@ -98,7 +98,9 @@ def test_groups_that_share_hashes_are_told_apart_all_at_once(tmp_path: Path) -> 
 
 
 def test_new_groups_of_a_hash_get_the_numbers_that_are_free(tmp_path: Path) -> None:
-    """Many groups of one hash come, go and come back, over merges that forget those that are gone."""
+    """New groups of a hash get free collision ids, while many groups are deleted and return, across
+    merges that drop dead groups.
+    """
     made = world(tmp_path, *EVERYTHING, spread=1, page_rows=2)
     random = Random(5)
     with measures_world.merging_soon(1, 1 << 20):
@@ -116,7 +118,9 @@ def test_new_groups_of_a_hash_get_the_numbers_that_are_free(tmp_path: Path) -> N
 
 
 def test_groups_that_are_read_whole_are_read_some_at_a_time(tmp_path: Path) -> None:
-    """A slice may touch many groups of many values: never more values than allowed are held, but for a larger group."""
+    """Groups that are read as a whole are read in parts: memory holds at most the allowed number of
+    values, or one larger group.
+    """
     held: list[int] = []
     live = OrderedTree.live
 
@@ -142,7 +146,9 @@ def test_groups_that_are_read_whole_are_read_some_at_a_time(tmp_path: Path) -> N
 
 
 def test_rows_that_are_long_are_set_aside_like_rows_that_are_many(tmp_path: Path) -> None:
-    """A slice is bounded in bytes: one column of text holds no more than 2 GiB."""
+    """A slice is bounded in bytes as well as in rows, because one column of text holds at most 2
+    GiB.
+    """
     made = world(tmp_path, *EVERYTHING, slice_bytes=10_000)
     rows = [row(k0=i, long=i, text=str(i) * 1000) for i in range(60)]
     with patch.object(spill.Buckets, "add", autospec=True, side_effect=spill.Buckets.add) as add:

@@ -82,7 +82,7 @@ class Run:
         self.batches.run(rows, QUERY, number, BatchTimes(self.now))
 
     def time_passes(self) -> None:
-        """What the run's alarm does when it rings."""
+        """Do what the timer of a run does when it fires."""
         self.batches.advance()
         self.batches.emit_waiting(all=False)
 
@@ -112,7 +112,7 @@ def test_groups_that_wait_for_a_delay_are_emitted(tmp_path: Path, back: int, aga
 
 
 def test_a_group_that_waits_is_not_emitted_early(tmp_path: Path) -> None:
-    """With a normal clock nothing is emitted before the delay is over."""
+    """With a normal clock a group is not emitted before its delay is over."""
     with quick_batches():
         run = Run(tmp_path, EmitPolicy(delay=5 * SECOND))
         run.batch(0)

@@ -38,7 +38,7 @@ NINES = Decimal("9" * 34 + ".9999")
 
 
 def value_of(kind: Any, name: str, type_: Type, value: Any, folder: Path) -> Any:
-    """What the measure makes of one value under a declared type."""
+    """The result of the measure for one value under a declared type."""
     made = world(folder, measure(kind, name, type_=type_, **CHOSEN[kind]))
     made.batch([row(k0=1, **{name: value})])
     return made.value(1)[0]

@@ -86,7 +86,7 @@ class Guard(World):
         return True
 
     def read(self, row: Row) -> Values:
-        """What the operator reads of a row besides the key."""
+        """The columns of a row that the operator reads besides the key."""
         return tuple(
             None
             if condition is not None and evaluate(condition, row.values) is not True
@@ -95,7 +95,9 @@ class Guard(World):
         )
 
     def balance(self, rows: list[Row]) -> dict[tuple[Values, ...], tuple[Row, int]]:
-        """Per key, all keys, and what is read besides: one of the rows, and the weight of all."""
+        """Per key and over all keys, the columns that are read besides the key, with their total
+        weight.
+        """
         found: dict[tuple[Values, ...], tuple[Row, int]] = {}
         for row in rows:
             whole = canonical(tuple(evaluate(k, row.values) for k in self.node.keys))
@@ -179,7 +181,9 @@ def test_quarantine_shows_nothing_of_a_row_until_its_insertion_comes(
 def test_refuse_accepts_exactly_the_batches_without_an_early_retraction(
     seed: int, weight: WeightKind, tmp_path: Path
 ) -> None:
-    """A batch whose rows go below zero is refused as a whole, and the next one finds what was there before."""
+    """A batch that takes rows below zero is refused as a whole, and the next batch finds the
+    previous state.
+    """
     random = Random(f"refuse {weight} {seed}")
     world = world_of(random, weight, "refuse", tmp_path)
     stream = Stream(random, weight, early=True)

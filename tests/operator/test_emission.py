@@ -1,4 +1,4 @@
-"""Emission: the groups that wait, until when; only the time of emission differs.
+"""Emission: which groups wait, and until when; emission changes only the time of a change.
 
 The model keeps, per group that waits, its rows and the instant of the last, in a dict. After every batch the groups
 that fire show what recomputation gives, and all others exactly what they showed before.
@@ -70,7 +70,7 @@ class Model:
 
 
 def fires(emission: Emission, rows: int, since: int) -> bool:
-    """The rules, one group at a time; only a row of its own can complete a group's count."""
+    """The rules for one group at a time; only its own rows can complete the count of a group."""
     late = emission.before is not None and since <= emission.before
     return emission.all or bool(emission.rows and rows >= emission.rows) or late
 
@@ -132,7 +132,7 @@ def test_a_row_puts_off_the_delay_of_its_group(tmp_path: Path) -> None:
 
 
 def test_one_rule_that_holds_resets_the_others(tmp_path: Path) -> None:
-    """Emitted by its count, a group neither counts what it had nor waits for its delay."""
+    """A group that is emitted by its count starts a new count and a new delay."""
     made = world(tmp_path, measure("count"))
     policy = EmitPolicy(rows=2, delay=5 * SECOND)
     made.batch([row(k0=1), row(k0=1)], emission=policy.at(0))
@@ -175,7 +175,7 @@ def test_many_groups_that_are_due_are_taken_up_some_at_a_time(
 
 
 def test_what_was_shown_is_retracted_as_it_was_shown(tmp_path: Path) -> None:
-    """However much changed in between: consumers know the row last emitted and no other."""
+    """The retraction contains the row last emitted, however often the group changed in between."""
     made = world(tmp_path, measure("max", "long"))
     made.batch([row(k0=1, long=5)])
     never = EmitPolicy().at(0)
@@ -221,7 +221,9 @@ def test_what_a_policy_says_of_every_batch(tmp_path: Path) -> None:
 
 
 def test_when_a_group_is_due(tmp_path: Path) -> None:
-    """By the rules alone; who waits longest without a row is found over all runs, and emitted groups do not count."""
+    """The due time follows from the rules; the longest wait without a row is found over all runs,
+    and emitted groups do not count.
+    """
     due = [EmitPolicy(batch=True, delay=5), EmitPolicy(rows=2, delay=5), EmitPolicy(rows=2)]
     assert [policy.due(7, 7) for policy in due] == [7, 12, None]
     made = world(tmp_path, measure("count"))

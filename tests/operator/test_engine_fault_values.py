@@ -111,7 +111,9 @@ def test_distinct_and_order_are_obeyed(tmp_path: Path) -> None:
 
 
 def test_min_by_compares_its_second_argument_by_that_one_s_type(tmp_path: Path) -> None:
-    """Numbers as numbers, although what is returned is a text; a null that wins is returned, a null y never wins."""
+    """min_by compares y by the type of y, although it returns x; a null x can be returned, a null y
+    never wins.
+    """
     made = world(tmp_path, measure("min_by", "text", "long"), measure("max_by", "text", "long"))
     made.batch(
         [row(k0=1, text="nine", long=9), row(k0=1, text="ten", long=10), row(k0=1, text="x")]
@@ -163,7 +165,7 @@ def test_an_early_retraction_loses_no_earlier_contribution(tmp_path: Path) -> No
 
 
 def test_a_group_of_weight_zero_keeps_the_rows_it_has(tmp_path: Path) -> None:
-    """One row there and one owed: the group is not shown, and comes back with everything."""
+    """A group with one row and one early retraction is not shown, and returns with all its values."""
     made = world(tmp_path, *EVERYTHING)
     made.batch([row(k0=1, long=5, text="a"), *gone(row(k0=1, long=7, text="b"))])
     assert made.view() == {}
@@ -220,7 +222,7 @@ def test_deleting_what_was_never_there_breaks_nothing(tmp_path: Path) -> None:
 
 
 def test_floats_leave_no_residue(tmp_path: Path) -> None:
-    """Large numbers, infinities and NaN are gone when their rows are."""
+    """Deleted rows with large numbers, infinities and NaN leave no trace in a sum."""
     made = world(
         tmp_path, measure("sum", "double"), measure("avg", "double"), measure("variance", "double")
     )
@@ -372,7 +374,9 @@ def test_values_take_the_declared_type(tmp_path: Path) -> None:
 
 
 def test_equal_values_are_shown_in_one_way(tmp_path: Path) -> None:
-    """Maps in order of their keys, one zero: what is shown and retracted depends on no row's spelling."""
+    """Maps are shown in the order of their keys, and zeros as 0.0, independently of how a row
+    writes them.
+    """
     made = world(tmp_path, *(measure("list", n, distinct=True) for n in ("map", "doubles", "pair")))
     one = row(k0=1, map=[("a", 1), ("b", 2)], doubles=[0.0, None], pair={"f0": 1, "f1": 0.0})
     other = row(k0=1, map=[("b", 2), ("a", 1)], doubles=[-0.0, None], pair={"f0": 1, "f1": -0.0})

@@ -37,7 +37,7 @@ from tests.operator.measures_world import World, merging_soon
 
 @pytest.mark.parametrize("kind", DRAWS)
 def test_every_measure_goes_on_from_the_committed_state(kind: MeasureKind, tmp_path: Path) -> None:
-    """A batch that was not committed leaves no trace in the state, whatever it wrote."""
+    """A batch that was not committed leaves no trace in the state, although it wrote files."""
     random = Random(kind)
     measures = tuple(DRAWS[kind](DrawnMeasures(random, f"m{i}")) for i in range(3))
     stream = Stream(random, "changelog", early=True)
@@ -111,7 +111,7 @@ def test_the_same_batch_on_the_same_version_does_the_same(tmp_path: Path) -> Non
 
 
 def test_computed_keys_are_found_again_after_a_restart(tmp_path: Path) -> None:
-    """A key that is an expression is kept as its value, not as a place in the input."""
+    """A key expression is stored as its value, so its group is found after a restart."""
     node = node_of(("flag",), (measure("sum", "long"),), "changelog")
     node = replace(node, inputs=(replace(node.inputs[0], keys=(OTHER,)),))
     made = World(node, tmp_path)
@@ -282,7 +282,7 @@ def test_groups_that_differ_in_the_second_key_only_stay_apart(spread: int, tmp_p
 
 @pytest.mark.parametrize("partitions", [1, 2, 4])
 def test_every_number_of_partitions_gives_the_same_view(partitions: int, tmp_path: Path) -> None:
-    """One code path whatever the parallelism, and state that any number of partitions can read."""
+    """The view is the same for every number of partitions, and any number can read the state."""
     made = world(tmp_path, *EVERYTHING, page_rows=2)
     stream = Stream(Random(11), "changelog", early=True)
     for batch in range(6):

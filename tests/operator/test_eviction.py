@@ -1,4 +1,5 @@
-"""Groups that leave: closed when the watermark has passed them, forgotten when they were idle; the view and the changes stay right.
+"""Eviction: groups are closed once the watermark has passed them, or evicted when idle; view and
+changes stay correct.
 
 The model keeps the rows that were not late and recomputes. What is closed must show what it showed, and nothing but its
 row may be left of it.
@@ -45,7 +46,7 @@ def second_of(one: Row) -> int | None:
 
 
 class Times(Stream):
-    """Random changes of rows whose event time goes on with the batches, in disorder."""
+    """Random changes of rows whose event times increase with the batches, in disorder."""
 
     def __init__(self, random: Random, weight: WeightKind) -> None:
         super().__init__(random, weight, early=False)
@@ -119,7 +120,9 @@ def late(one: Row, watermark: int) -> bool:
 
 
 def check_open(made: World, place: int, watermark: int) -> None:
-    """Complete groups are there only while they wait, and the trees hold rows of open groups only."""
+    """Check that complete groups exist only while they wait, and that trees contain rows of open
+    groups only.
+    """
     waiting = made.waiting_groups()
     opened = made.open_groups()
     for key in opened:
@@ -158,7 +161,7 @@ class Memory:
         self.made.rows = [r for r in self.made.rows if self.made.keys_of(r)[0] in there]
 
     def forget(self, before: int, *, keep: bool) -> None:
-        """Let go of the groups whose rows are all from `before` or earlier."""
+        """Evict the groups whose rows are all from `before` or earlier."""
         idle = {key for key, newest in self.times().items() if newest <= before}
         shown = self.made.expected()
         self.kept |= {key: shown[key] for key in idle if keep and key in shown}
@@ -254,7 +257,7 @@ def test_what_came_and_went_before_the_watermark_passed_is_never_seen(tmp_path: 
 
 
 def test_the_second_pass_gives_no_surrogate_key_twice(tmp_path: Path) -> None:
-    """Keys are numbered within version and range, and both passes are one version."""
+    """Surrogate keys are unique within a version, although both passes number them."""
     made = events(tmp_path, measure("surrogate_key"))
     policy = EmitPolicy(rows=2, watermark=True)
     rows = [row(k0=k, stamp=at(1)) for k in (1, 1, 2, 2, 3, 4)]

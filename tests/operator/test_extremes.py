@@ -1,4 +1,6 @@
-"""Where rows only come, the ends of the values are all that is kept, and they are the ends of all rows so far."""
+"""For append-only input only the extremes of the values are stored, and they are the extremes of
+all rows so far.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def test_nothing_but_ends_is_kept(
 
 
 def test_a_tree_that_is_read_whole_keeps_its_entries(tmp_path: Path) -> None:
-    """A distinct count and a maximum share it; a maximum with a FILTER has one of its own."""
+    """A tree shared by a distinct count and a maximum keeps its entries; a maximum with a FILTER
+    has a separate tree.
+    """
     shared = measure("count", "long", distinct=True), measure("max", "long")
     made = world(tmp_path, *shared, measure("max", "long", filter_=FLAG), weight="append_only")
     made.batch([row(k0=1, long=n, flag=True) for n in (5, 7, 7)])

@@ -1,4 +1,4 @@
-"""The fast path for totals of 63 bits gives what the general path gives, value for value."""
+"""The fast path for totals of 63 bits returns the same values as the general path."""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ class Keys:
 
 
 def run(world: World, random: Random, *, batches: int = 6) -> None:
-    """Random batches, each checked; then what was owed, then the deletion of everything."""
+    """Check random batches, then the missing insertions of early retractions, then the deletion of
+    all rows.
+    """
     stream = Stream(random, world.node.weight, early=random.random() < 0.5)
     keys = Keys(world)
 
@@ -79,7 +81,9 @@ def random_world(random: Random, folder: Path, weight: WeightKind) -> World:
 
 @contextmanager
 def small_limits(random: Random) -> Iterator[None]:
-    """Merges after a few rows, and parts of a few rows, so that small inputs come to everything that large ones do."""
+    """Merge after a few rows and split into parts of a few rows, so that small inputs reach the
+    code for large ones.
+    """
     tier, budget = random.choice([(1, 1), (1, 4), (1, 1 << 20), (16_384, 1)])
     with merging_soon(tier, budget), small_parts(random.choice((1, 2, 5))):
         yield

@@ -65,7 +65,7 @@ def measure_of(kind: Any, type_: Type = FP64, **options: str) -> MeasureSpec:
 
 
 def values_of(kind: Any, groups: Sequence[Group], type_: Type = FP64, **options: str) -> list[Any]:
-    """What the kernel gives."""
+    """The results of the kernel."""
     count, sums = sums_of(groups)
     return list(moment_value(measure_of(kind, type_, **options), count, sums).to_pylist())
 
@@ -79,7 +79,7 @@ def spread(group: Group, a: int, b: int) -> Fraction:
 
 
 def root(value: Fraction, mode: str, *, single: bool) -> float:
-    """The square root rounded in a direction, from an integer root with 200 bits and a bit for what is left."""
+    """The square root, rounded in a direction, from an integer root with 200 bits and a sticky bit."""
     if value == 0:
         return 0.0
     scale = 2 * max(0, 300 - (value.numerator.bit_length() - value.denominator.bit_length()) // 2)
@@ -172,7 +172,9 @@ def test_equal_values_do_not_vary(value: float) -> None:
 
 
 def test_a_small_spread_far_from_zero_is_kept() -> None:
-    """Where plain floating point gives 0 or less: 2^53, its neighbours, and what a single 1e308 leaves."""
+    """Variances that plain floating point computes as 0 or less: near 2^53, and after a single
+    1e308 is deleted.
+    """
     near = [((2.0**53 + 2 * k, 0.0), 1) for k in range(5)]
     assert values_of("variance", [near]) == [10.0]
     left = [((1e308, 0.0), 1), ((1.0, 0.0), 1), ((3.0, 0.0), 1), ((1e308, 0.0), -1)]
@@ -254,7 +256,9 @@ def test_cases_of_the_standard(
     st.lists(st.integers(0, 2**400), min_size=1, max_size=9), st.integers(-40, 40), st.booleans()
 )
 def test_roots(numbers: list[int], base: int, cut: bool) -> None:
-    """Integer roots of 55 bits: never too large, at most one unit too small, exact exactly when nothing is left."""
+    """Integer roots of 55 bits are never too large, at most one unit too small, and exact if there
+    is no remainder.
+    """
     digits = exact.zeros(15, len(numbers))
     for row, number in enumerate(numbers):
         for d in range(14):

@@ -59,7 +59,7 @@ def measure_of(
 
 
 def scan(measure: MeasureSpec, groups: Groups) -> list[Any]:
-    """What a kernel gives, as Python values; the segments do not begin at 0."""
+    """The results of a kernel as Python values; the segments do not begin at 0."""
     entries = [entry for group in groups for entry in group]
     offsets = np.cumsum([1, *map(len, groups)])
     type_ = to_arrow(measure.inputs[0])
@@ -115,7 +115,7 @@ def test_list_union_lists_entries_once(groups: Groups) -> None:
 @settings(deadline=None)
 @given(groups_of(st.one_of(st.none(), WORDS)), st.sampled_from(["", ",", "é, "]), st.booleans())
 def test_string_agg_joins(groups: Groups, separator: str, distinct: bool) -> None:
-    """A lone empty text is an empty text; nothing is null."""
+    """A single empty text gives an empty text, not null."""
     measure = measure_of("string_agg", STRING, STRING, separator, distinct=distinct)
     parts = [[v for v in repeated(g, distinct=distinct) if v is not None] for g in groups]
     assert scan(measure, groups) == [separator.join(p) if p else None for p in parts]
@@ -304,7 +304,7 @@ def test_quantile_lists_boundaries(
 
 
 def test_quantile_of_other_values_rounds_the_rank() -> None:
-    """Dates and texts have no point between them: the rank is rounded as the option says."""
+    """Dates and texts have no value in between, so the rank is rounded as the option says."""
     words: Groups = [[("a", 1), ("b", 1), ("c", 1), ("d", 1)]]
     wanted = {
         "TIE_TO_EVEN": "c",

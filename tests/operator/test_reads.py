@@ -122,7 +122,9 @@ def test_ten_rows_into_a_huge_group(tmp_path: Path) -> None:
 
 
 def test_a_group_emptied_and_refilled_in_one_batch(tmp_path: Path) -> None:
-    """Next to a hundred times as many rows of other groups, it costs what it changes."""
+    """A batch that empties and refills a group reads no more than its changes need, beside a
+    hundred times as many other rows.
+    """
     made = extremes(tmp_path)
     count, size = 200_000, 1_000
     batch(made, np.arange(count) // size, np.arange(count), np.ones(count))
@@ -153,7 +155,7 @@ def _swap(count: int) -> list[int]:
 
 @pytest.mark.soak
 def test_deleting_the_maximum_of_five_million_values(tmp_path: Path) -> None:
-    """The size of a group does not show in what a batch reads."""
+    """What a batch reads does not depend on the size of a group."""
     made = extremes(tmp_path)
     count, step = 5_000_000, 1_000
     batch(made, np.zeros(count), np.arange(count), np.ones(count))
@@ -165,7 +167,7 @@ def test_deleting_the_maximum_of_five_million_values(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_million_groups_of_one_row(tmp_path: Path) -> None:
-    """The number of groups does not show in what a batch reads."""
+    """What a batch reads does not depend on the number of groups."""
     made = extremes(tmp_path)
     count = 1_000_000
     batch(made, np.arange(count), np.arange(count), np.ones(count))

@@ -103,7 +103,7 @@ def total(value: FloatDigits) -> FloatDigits:
 
 
 def check_floats(value: FloatDigits, products: list[tuple[Fraction | float, int]]) -> None:
-    """The finite part is the exact sum, and the registers count what is not finite."""
+    """Check that the finite part is the exact sum, and that the registers count the other values."""
     finite, (nan, plus, minus) = split_registers(total(value))
     wanted = sum((v * w for v, w in products if isinstance(v, Fraction)), Fraction(0))
     assert integer_of(finite.digits) * Fraction(2) ** (32 * finite.base) == wanted
@@ -145,7 +145,9 @@ def test_partial_sums_of_raw_rows_are_exact(kind: WeightKind, data: st.DataObjec
 
 
 def test_products_reach_from_the_smallest_to_the_largest() -> None:
-    """The square of the smallest float and a heap of squares of the largest stand in one sum, apart from the registers."""
+    """One sum contains the square of the smallest float and many squares of the largest, apart from
+    the registers.
+    """
     most, least = 1.7976931348623157e308, 5e-324
     x = pa.array([most, most, least, -least, math.inf, 0.0, None, 1.0])
     y = pa.array([most, -most, least, least, 1.0, math.inf, math.nan, 1.0])
@@ -158,7 +160,9 @@ def test_products_reach_from_the_smallest_to_the_largest() -> None:
 
 
 def test_finite_products_never_reach_the_registers() -> None:
-    """The largest product with the largest weight, doubled sixty-three times, is still told from a NaN."""
+    """The largest product with the largest weight, doubled 63 times, is still distinguished from
+    NaN.
+    """
     most = pa.array([1.7976931348623157e308])
     accumulator = Accumulator("product", 0, 0, 0, other=0)
     cells = split_accumulator(0, accumulator, {0: most}, Weights.of(np.array([2**63 - 1])))

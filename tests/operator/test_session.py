@@ -1,4 +1,6 @@
-"""The operator that tells sessions against brute force: rows of any weight in any order, over real runs with tiny pages."""
+"""The session operator against brute force: rows of any weight in any order, over real runs with
+tiny pages.
+"""
 
 from __future__ import annotations
 
@@ -265,7 +267,7 @@ def test_a_row_inside_a_session_moves_no_other(tmp_path: Path) -> None:
 
 
 def test_reading_goes_no_further_than_the_session(tmp_path: Path) -> None:
-    """A group with many sessions costs what the session at hand costs."""
+    """In a group with many sessions a batch reads only the session that it changes."""
     world = World(tmp_path, page_rows=64, slice_rows=10_000)
     world.batch([(("a", 100 * t, 1), 1) for t in range(5_000)])
     read: list[int] = []

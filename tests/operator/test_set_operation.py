@@ -237,7 +237,7 @@ def test_idle_rows_leave_the_state(tmp_path: Path, forget: Forget) -> None:
 
 
 def test_early_retractions_are_refused_per_input(tmp_path: Path) -> None:
-    """A row of another input does not stand for the one that is missing."""
+    """An inserted row of another input does not cancel an early retraction."""
     world = World(spec_of("union_distinct", 2, "changelog", "refuse"), tmp_path)
     world.batch([(0, (1, "a"), 1)])
     with pytest.raises(RunFailed) as refused:

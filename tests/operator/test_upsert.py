@@ -60,7 +60,7 @@ class Event:
 
 
 class World:
-    """The operator with its folder, and the dict that it is held against."""
+    """The operator with its folder, and the dict that is its reference."""
 
     def __init__(self, spec: UpsertSpec, folder: Path, spread: int = 2**32) -> None:
         self.spec = spec
@@ -209,7 +209,7 @@ def draw_event(world: World, random: Random) -> Event:
 
 
 def draw_events(world: World, random: Random) -> list[Event]:
-    """Events of which some leave their first value out, where the row before told it."""
+    """Events of which some omit their first value if the previous row of the key contains it."""
     there = set(world.rows)
     events = []
     for event in (draw_event(world, random) for _ in range(random.randrange(20))):
@@ -310,7 +310,9 @@ def test_a_value_that_no_row_told_fails_the_batch(before: list[Event], tmp_path:
 def test_a_value_that_is_equal_in_another_form_is_retracted_as_it_was_emitted(
     tmp_path: Path,
 ) -> None:
-    """-0.0 in a list equals 0.0: nothing is emitted, and a later retraction has the first list."""
+    """-0.0 in a list equals 0.0, so nothing is emitted, and a later retraction contains the first
+    list.
+    """
     world = made(tmp_path, (pa.int64(),), (pa.list_(pa.float64()),), (pa.int64(),))
     random = Random(1)
     world.batch([Event((1,), ((0.0,),), (1,), delete=False)], 1, random)

@@ -117,7 +117,9 @@ def world(folder: Path, *measures: BoundMeasure) -> World:
 def test_several_measures_of_one_class_with_and_without_distinct(
     registered: Registered, tmp_path: Path
 ) -> None:
-    """Objects of one class have totals of their own; nulls do not come to them; weights and deletions count."""
+    """Objects of one class have separate totals, receive no nulls, and follow weights and
+    deletions.
+    """
     two, three = registered(Power(2)), registered(Power(3))
     here = world(tmp_path, over(two), over(three), over(two, distinct=True))
     here.batch(rows((2.0, 1), (None, 1), (3.0, 2)))

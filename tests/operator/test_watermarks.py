@@ -109,7 +109,9 @@ def test_of_partitions_the_one_that_is_furthest_behind_counts() -> None:
 def test_a_column_with_too_many_values_tells_no_partitions_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each of them stands in every snapshot."""
+    """A column with too many values gives no partitions, because each partition is part of every
+    snapshot.
+    """
     monkeypatch.setattr(watermarks, "MOST_PARTITIONS", 2)
     rule = WatermarkRule(by="device")
     at = moved(rule, None, EventTimeStats(2, 2, (), {"a": 1, "b": 2}), 0)

@@ -1,4 +1,6 @@
-"""Environments with the wheel of this project and chosen packages: nothing is downloaded, packages are linked from here."""
+"""Environments with the wheel of this project and chosen packages; packages are linked from here,
+nothing is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ class Environment:
 
     @classmethod
     def create(cls, folder: Path, wheel: Path) -> Environment:
-        """Install the wheel, with what it requires, into a new environment."""
+        """Install the wheel and its requirements into a new environment."""
         home = folder / "environment"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
         pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python")]

@@ -50,7 +50,7 @@ def refusal(result: subprocess.CompletedProcess[str], install: str) -> tuple[str
 
 
 def java_home(folder: Path, release: str | None = None, printed: str = "") -> dict[str, str]:
-    """The environment of a Java that says so much of itself."""
+    """An artificial Java that reports this version."""
     binary = folder / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text(f"#!/bin/sh\necho '{printed}' >&2\n")
@@ -104,7 +104,9 @@ print(names, pyspark_substrait_agg.DefaultSource.name(), [str(f) for f in files(
 
 @pytest.mark.spark
 def test_a_run_from_the_wheel_is_read_by_spark(fresh: Environment, tmp_path: Path) -> None:
-    """The script, the run, Python workers and the data source have nothing but the wheel and its packages."""
+    """The script, the run, Python workers and the data source work with only the wheel and its
+    requirements.
+    """
     source = tmp_path / "in"
     source.mkdir()
     (source / "a.csv").write_text("team,goals\na,2\nb,1\na,3\n")

@@ -1,4 +1,4 @@
-"""The examples of the documentation run, and print what the pages say."""
+"""The examples of the documentation run and print what the pages show."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_a_urn_in_the_place_of_a_uri() -> None:
 
 
 def test_anchor_zero_and_datafusion_reference() -> None:
-    """DataFusion declares no extension at all and says so with the largest reference."""
+    """DataFusion declares no extension and marks this with the largest reference."""
     extensions = [function(0, "sum", extension_urn_reference=4294967295)]
     assert declared(0, extensions=extensions) == FunctionName("sum", None, None, "sum")
 

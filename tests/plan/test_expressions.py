@@ -123,7 +123,7 @@ def test_references_without_a_root_are_reported_once(mode: Mode, level: str) -> 
 
 
 def test_a_switch_has_cases() -> None:
-    """As an if-then has clauses: without any it would be its default, which nobody writes so."""
+    """A switch without cases is refused, like an if-then without clauses."""
     _, problems = decoded_expression({"switch_expression": {"match": column(0), "else": column(1)}})
     place = "relations[0].root.input.project.expressions[0].switch_expression"
     assert [(p.code, p.level, p.path) for p in problems] == [("FIELD_MISSING", "error", place)]

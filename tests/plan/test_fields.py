@@ -307,7 +307,7 @@ def test_the_plan_has_every_message_that_is_read() -> None:
 
 @pytest.mark.parametrize(("message", "name"), FIELDS, ids=[f"{m}.{n}" for m, n in FIELDS])
 def test_a_field_has_an_effect_or_is_reported(message: str, name: str) -> None:
-    """The guard of "nothing is ignored": a field that a new release adds shows up here."""
+    """Every field changes the decoded plan or is reported, also fields that a new release adds."""
     item = schema().messages[message].by_json_name[name]
     effects = []
     for place in PLACES[message]:
@@ -436,12 +436,12 @@ def _lost(newer: Schema, messages: Iterable[str] = PLACES) -> list[str]:
 
 
 def test_what_a_new_release_adds_is_reported(newer: Schema) -> None:
-    """Put into the descriptors themselves: a field or a message that nobody has heard of cannot slip past."""
+    """Fields and messages that a test adds to the descriptors are reported as unknown."""
     assert all("new_part" in newer.messages[name].by_json_name for name in NEWEST)
     assert _lost(newer) == []
 
 
 def test_the_guard_itself_notices(newer: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the report of what was left unread, the same check would find every new field lost."""
+    """Without the report of unread fields, the same check would find every new field lost."""
     monkeypatch.setattr("substrait_agg.plan.decoding.decoder.report_leftovers", lambda *_: None)
     assert {f"{name}.new_word" for name in NEWEST} <= set(_lost(newer, NEWEST))

@@ -24,7 +24,7 @@ QUIET = settings(
 
 
 def survives(content: Any) -> DecodedPlan | None:
-    """Decode; whatever is reported can be shown, and belongs to the table of problems."""
+    """Decode a plan; every reported problem has a row in the table and can be printed."""
     problems = Problems()
     plan = None
     with contextlib.suppress(PlanUnreadable):

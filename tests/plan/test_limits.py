@@ -111,7 +111,7 @@ def test_deep_json_that_is_no_plan() -> None:
 
 
 def test_deep_groups_are_skipped() -> None:
-    """Groups are an encoding that Substrait never used; they are one unknown field, however deep."""
+    """A group, an encoding that Substrait never used, is one unknown field at any depth."""
     levels = 50_000
     table = length_delimited(
         3, length_delimited(1, length_delimited(1, length_delimited(7, length_delimited(1, b"t"))))

@@ -47,7 +47,7 @@ def test_references() -> None:
 
 
 def test_inline_keys_are_gathered_in_order_of_first_appearance() -> None:
-    """The rule of Substrait 0.57.0 for plans from before it: equal messages are one key."""
+    """In plans from before Substrait 0.57.0 equal inline key messages are one key."""
     sets = [
         {"grouping_expressions": [column(1), column(0)]},
         {"grouping_expressions": [column(0)]},
@@ -403,7 +403,7 @@ def test_detached_subtrees_are_put_in_place() -> None:
 
 
 def test_a_root_may_be_referred_to() -> None:
-    """Then its names do not count, says the specification."""
+    """A relation root may be referenced; its names are then ignored, as the specification says."""
     plan = entries(root=table(I32))
     plan["relations"].append({"root": {"input": union(reference(0)), "names": ["b"]}})
     decoded, problems = read(plan)

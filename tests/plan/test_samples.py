@@ -34,7 +34,7 @@ def test_there_are_samples_of_every_producer() -> None:
 
 @pytest.mark.parametrize("path", SAMPLES, ids=NAMES)
 def test_binary_and_json_mean_the_same(path: Path) -> None:
-    """Guards against a field that only one of the two parsers knows."""
+    """Both parsers know the same fields."""
     binary, in_binary = read(path)
     text, in_text = read(path.with_suffix(".json"))
     assert meaning(binary) == meaning(text)

@@ -36,7 +36,7 @@ UNSIGNED = {
 
 
 def decoded_type(written: Json, **others: Any) -> Type:
-    """What the type of a column is decoded to."""
+    """The decoded type of a column."""
     plan, _ = read(
         plan_of(table(written, names=["c", *"abcdefgh"][: 1 + _names(written)]), **others)
     )
@@ -152,7 +152,7 @@ def test_variations_of_datafusion(written: Json, text: str) -> None:
 
 
 def test_a_variation_of_datafusion_is_reported_once() -> None:
-    """A table with a hundred columns of the newer string type is one habit."""
+    """A type variation is reported once, however many columns have it."""
     written = {"string": {"type_variation_reference": 2, **NULLABLE}}
     _, found = read({**plan_of(table(written, written, written)), **DATAFUSION})
     assert [p.code for p in found] == ["TYPE_VARIATION_ASSUMED"]
@@ -289,7 +289,9 @@ def test_not_a_number_equals_itself_after_decoding() -> None:
     ],
 )
 def test_unsigned_literals_of_datafusion(written: Json, type_: str, value: int) -> None:
-    """They stand in signed fields; without the variation a large one would become negative."""
+    """Unsigned literals are written in signed fields; without the variation a large one would be
+    read as negative.
+    """
     plan = {
         **plan_of(project({"literal": {**written, "type_variation_reference": 1}})),
         **DATAFUSION,

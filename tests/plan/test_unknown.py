@@ -1,4 +1,4 @@
-"""Nothing of a plan is ignored silently."""
+"""No part of a plan is silently ignored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_unknown_field_inside_a_refused_relation_is_reported_too() -> None:
 
 @pytest.mark.parametrize("wire", [b"\x1d\x00\x00\x00\x00", b"\x18\x01", b"\x1b\x08\x01\x1c"])
 def test_a_known_field_in_another_encoding_is_unknown(wire: bytes) -> None:
-    """Field 3 of a plan holds messages; as a number, or as a group, it cannot be read."""
+    """Field 3 of a plan contains messages; as a number or a group it is unknown."""
     plan = Plan()
     plan.relations.add().rel.read.named_table.names.append("t")
     _, found = read(wire + plan.SerializeToString())
@@ -120,7 +120,9 @@ def test_a_flood_of_problems_ends() -> None:
 
 
 def test_extensions_of_a_relation() -> None:
-    """Optimizations may be ignored by the specification; enhancements may not."""
+    """An unknown optimization may be ignored, an unknown enhancement may not, as the specification
+    says.
+    """
     any_value = {"@type": "type.googleapis.com/google.protobuf.Empty", "some": {"thing": 1}}
     relation = table(I32)
     relation["read"]["advanced_extension"] = {"optimization": [any_value]}

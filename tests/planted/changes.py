@@ -64,7 +64,7 @@ def replacing(field: str, /, **fields: Any) -> Change:
 
 
 def holding(field: str, *items: dict[str, Any]) -> Change:
-    """Gives the repeated field these messages instead of its own."""
+    """Replace the content of a repeated field by these messages."""
 
     def change(place: Place) -> None:
         place.message.ClearField(field)

@@ -48,7 +48,7 @@ def problems_of(plan: Any, mode: Mode, *, json: bool = False) -> tuple[Problem, 
 def differences(
     before: tuple[Problem, ...], after: tuple[Problem, ...]
 ) -> tuple[list[Found], list[Found]]:
-    """The problems that are new, in their order, and those that are gone."""
+    """The problems that are new, in their order, and those that have disappeared."""
     left, gained = Counter(map(_identity, before)), []
     for problem in after:
         if left[_identity(problem)]:
@@ -95,7 +95,7 @@ def _used_declarations(plan: Any) -> set[str]:
 
 
 def relation_of(path: str) -> str:
-    """The path of the relation in which a place stands."""
+    """The path of the relation that contains a place."""
     ends = [match.end() for match in _RELATION.finditer(path)]
     return path[: ends[-1]] if ends else path.removesuffix(".names")
 

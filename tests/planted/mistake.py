@@ -1,4 +1,4 @@
-"""What a planted mistake is: a change of a plan, and the problems that it has to be reported as."""
+"""A planted mistake: a change of a plan, and the problems that must be reported for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRODUCERS = ("DataFusion", "substrait-python")
 
 @dataclass(frozen=True)
 class Planted:
-    """A mistake in a plan: the path where it was made, and the problems (code, path) that it has to be reported as."""
+    """A mistake in a plan: its path, and the problems (code, path) that must be reported."""
 
     place: str
     problems: tuple[tuple[str, str], ...]

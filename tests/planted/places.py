@@ -1,4 +1,4 @@
-"""Places in a plan message: found by what is there, named as problems name them."""
+"""Places in a plan message, found by their content and named by their paths."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Place:
 
     @property
     def holder(self) -> Place:
-        """The place of the message that holds this one."""
+        """The place of the message that contains this one."""
         assert self.above is not None, "nothing holds a plan"
         return self.above
 
@@ -73,7 +73,7 @@ class Place:
         return here
 
     def enclosing(self, kind: str) -> Place:
-        """The nearest place of `kind` that this one stands in."""
+        """The nearest place of `kind` that contains this one."""
         here = self
         while here.kind != kind:
             here = here.holder
@@ -95,7 +95,7 @@ def always(_: Place) -> bool:
 
 
 def first(kind: str, holds: Condition = always) -> Finder:
-    """Finds the first message of type `kind` of which `holds` is true."""
+    """Find the first message of type `kind` for which `holds` is true."""
 
     def find(plan: Any) -> Place | None:
         places = Place(plan, "", plan).inside()

@@ -43,7 +43,7 @@ def test_mistakes_do_not_hide_each_other(producer: str) -> None:
 
 @pytest.mark.parametrize("below", ["a partial result", "a mask beyond the table's columns"])
 def test_what_reads_unknown_columns_is_checked_all_the_same(below: str) -> None:
-    """A wrong measure or mask leaves columns of unknown type, not a relation of which nothing is known."""
+    """A wrong measure or mask makes column types unknown; relations above are still checked."""
     plan = parsed(base_plans()["DataFusion"]["project"])
     kinds = {mistake.name: mistake for mistake in MISTAKES}
     planted = [kinds[name].plant(plan) for name in (below, "a negative output mapping")]

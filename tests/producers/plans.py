@@ -1,4 +1,4 @@
-"""Small plans in the way of a producer, as protobuf-JSON objects."""
+"""Small plans in the style of a producer, as protobuf-JSON objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every row of the producers' table is what the program does, and the page has these rows."""
+"""Every row of the producers' table describes what the program does, and the page contains these
+rows.
+"""
 
 from __future__ import annotations
 

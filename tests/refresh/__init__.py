@@ -1,1 +1,1 @@
-"""Refresh policies: their syntax, what they refuse, and that the rows do not depend on them."""
+"""Refresh policies: syntax, refusals, and rows that do not depend on the policy."""

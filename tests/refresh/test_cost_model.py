@@ -29,7 +29,7 @@ FIXED, PER_BYTE, PER_BYTE_AGAIN = 20_000, 3.0, 1.0
 def cost(
     batch: int, whole: int, *, full: bool, noise: float = 0.0, random: Random | None = None
 ) -> BatchCost:
-    """Return what a batch costs, with up to so much noise."""
+    """Return the cost of a batch, with noise up to the given amount."""
     time = FIXED + (whole * PER_BYTE_AGAIN if full else batch * PER_BYTE)
     factor = 1 + noise * (random or Random(0)).uniform(-1, 1)
     return BatchCost(full, whole if full else batch, int(time * factor))

@@ -216,7 +216,7 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["full", "auto"])
 def test_a_run_that_dies_before_its_commit(tmp_path: Path, policy: str) -> None:
-    """The batch is computed again from the previous version; nothing of the first attempt stays."""
+    """The batch is computed again from the previous version, without a trace of the first attempt."""
     given = {"trades": tables_of(tmp_path, 6, batches=4)["trades"]}
     plan = sa.sql(QUERIES["stacked"], {"trades": TABLES["trades"]})
     run(plan, given, checkpoint=tmp_path / "i", outputs=["none"]).wait()

@@ -1,4 +1,6 @@
-"""Finds every code that the source can give to a problem or an error, by what is passed as a ``code``."""
+"""Find every code that the source can give to a problem or an error, by the arguments named
+``code``.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_a_row_is_all_that_a_function_of_an_existing_kind_needs(copy: Path) -> N
 
 
 def test_a_kind_without_its_rows_stops_the_import(copy: Path) -> None:
-    """As the page says: it does not silently run the code of another kind."""
+    """A kind that is missing from a table is an error at import, as the page says."""
     path = copy / "substrait_agg" / "functions" / "aggregates" / "kinds.py"
     path.write_text(
         path.read_text().replace(

@@ -68,7 +68,7 @@ def test_the_tables_of_functions_are_what_the_command_prints() -> None:
 
 
 def test_every_function_is_listed() -> None:
-    """What the tables print is all there is, under every name."""
+    """The page lists every function of the tables under every name."""
     text = (ROOT / "docs" / "functions.md").read_text()
     named = set(re.findall(r"`([a-z_0-9]+)`", text))
     assert set(SCALAR_NAMES) | set(AGGREGATE_NAMES) <= named
@@ -92,7 +92,7 @@ def test_the_version_is_in_the_changelog() -> None:
 
 
 def test_every_public_name_is_described() -> None:
-    """Each name of the package's `__all__` has a docstring of its own."""
+    """Each name of the package's `__all__` has a docstring."""
     for name in substrait_agg.__all__:
         if name != "__version__":
             assert (getattr(substrait_agg, name).__doc__ or "").strip(), name

@@ -38,7 +38,7 @@ def modules_with_examples() -> list[str]:
 
 
 def test_examples_of_modules_quick_batches_are_right() -> None:
-    """In a process of its own, where Spark cannot be imported: examples are to be quick."""
+    """Doctests pass in a separate process that cannot import Spark, because they have to be quick."""
     command = [sys.executable, "-W", "error", "-c", PROGRAM, *modules_with_examples()]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr

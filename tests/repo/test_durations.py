@@ -82,7 +82,7 @@ def test_two_processes_run_every_test_once(tmp_path: Path) -> None:
 
 
 def run_share(folder: Path, process: int, queue: Path) -> str:
-    """Run the tests in a folder as one of the processes; return what they print."""
+    """Run the tests in a folder as one of the processes; return its output."""
     plugin = ["-p", "tests.durations", "--share", str(process), "--queue", str(queue)]
     words = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *plugin]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

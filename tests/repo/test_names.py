@@ -78,7 +78,7 @@ def wrong(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_name_has_to_be_guessed(folder: str) -> None:
-    """The lists are the names that there were, and that nobody understood who had not chosen them."""
+    """No file, class or function has one of the listed names, which say nothing to a newcomer."""
     names = {str(path.relative_to(ROOT)): wrong(path) for path in sources(folder)}
     assert not {path: found for path, found in names.items() if found}
 

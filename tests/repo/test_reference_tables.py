@@ -1,4 +1,4 @@
-"""The tables of limits and of options of sources have what the code has."""
+"""The tables of limits and of source options agree with the code."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def file_graph() -> Graph:
 
 
 def place(name: str) -> str:
-    """Return the folder of a module; a module of the package itself is a place of its own."""
+    """Return the folder of a module; a module of the package itself counts as its own folder."""
     folder = MODULES[name].parent
     return name if folder == PACKAGE else str(folder.relative_to(PACKAGE))
 

@@ -30,7 +30,7 @@ def test_the_modules_of_a_task_are_few(module: str) -> None:
 
 
 def test_packages_export_what_they_import_later() -> None:
-    """A deferred name is imported on access, and no other module is."""
+    """A deferred name is imported on access, without other modules."""
     from substrait_agg import bind, commit, explanation, plan
 
     for package in (bind, commit, explanation, plan):

@@ -40,7 +40,7 @@ class Element:
         ]
 
     def step(self) -> str:
-        """The step of the path that a node or row of the tree stands for."""
+        """The step of the path that a node or row of the tree shows."""
         direct = [c for c in self.children if isinstance(c, Element)]
         if direct and direct[0].tag in ("details", "div"):
             direct = [c for c in direct[0].children if isinstance(c, Element)]
@@ -50,7 +50,7 @@ class Element:
         return steps[0].text() if steps else ""
 
     def path(self, page: Element) -> str:
-        """The path in the plan of the node or row that this element stands in."""
+        """The path in the plan of the node or row that contains this element."""
         steps: list[str] = []
         at: Element | None = self
         while at is not None:
@@ -83,7 +83,7 @@ class _Reader(HTMLParser):
 
 
 def parsed(html: str) -> Element:
-    """The page as a tree; every element has to be closed where it was opened."""
+    """The page as a tree; every element has to be closed in the element where it was opened."""
     reader = _Reader()
     reader.feed(html)
     reader.close()
@@ -92,7 +92,7 @@ def parsed(html: str) -> Element:
 
 
 def by_id(page: Element) -> dict[str, Element]:
-    """All elements with an id, which has to be theirs alone."""
+    """All elements by their id, which has to be unique."""
     found: dict[str, Element] = {}
     for element in page.every():
         name = element.attributes.get("id")

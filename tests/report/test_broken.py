@@ -1,4 +1,4 @@
-"""Reports of spoiled plans: every form is made, whatever is in them."""
+"""Reports of damaged plans exist in every format, for any content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The explanation as a page: complete, closed to the outside, small, and safe whatever the plan calls its columns."""
+"""The explanation as a page: complete, without external content, small, and safe for any column
+names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The HTML report says everything, at its place, in a page that is small, closed and harmless."""
+"""The HTML report shows every problem at its place, in a small page without external content or
+scripts of the plan.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def problem(
 
 
 def page_of(*reports: Report) -> Element:
-    """The page, after the checks that every page has to pass."""
+    """The page, after the checks that apply to every page."""
     html = reports_html(reports)
     assert len(html.encode()) < MAX_PAGE
     page = parsed(html)
@@ -338,7 +340,7 @@ def test_any_problems_anywhere_make_a_page(found: list[list[Problem]], data: st.
 
 
 def test_what_is_not_shown_is_counted() -> None:
-    """A refused plan whose errors are not asked for is never said to have no problems."""
+    """A report whose errors are filtered out never says that the plan has no problems."""
     hidden = (problem("version", "error"), problem("version", "error"))
     page = page_of(Report("x", (), b"", hidden))
     assert "2 errors not shown" in page.text()

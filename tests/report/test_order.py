@@ -66,7 +66,9 @@ def test_every_message_of_a_real_plan_has_the_place_it_has_in_the_message() -> N
 
 
 def test_problems_of_decoding_and_of_binding_are_mixed(counting: dict[str, Any]) -> None:
-    """A missing phase is found when binding, after every field was decoded; it still comes before a later bad field."""
+    """Problems are in plan order: a missing phase, found by the binder, comes before a later bad
+    field, found by the decoder.
+    """
     aggregate = counting["relations"][0]["root"]["input"]["aggregate"]
     del aggregate["measures"][0]["measure"]["phase"]
     aggregate["measures"].append({"measure": {"functionReference": 99, "frobnicate": 1}})

@@ -1,4 +1,6 @@
-"""Where a path of the plan message stands in the file: lines and columns of JSON, bytes of protobuf."""
+"""The place of a path of the plan message in the file: lines and columns of JSON, bytes of
+protobuf.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,7 @@ def test_numbers_that_stand_packed_are_the_field_they_are_in() -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_broken_content_is_answered_without_an_error(data: st.DataObject) -> None:
-    """What is cut off or spoiled has places as far as it can be followed."""
+    """Truncated or damaged content has places as far as it can be parsed."""
     whole = TEXT.encode() if data.draw(st.booleans()) else (PLANS / "tpch" / "q01.bin").read_bytes()
     spoiled = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
     for _ in range(data.draw(st.integers(0, 4)) if spoiled else 0):

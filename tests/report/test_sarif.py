@@ -24,7 +24,7 @@ VALIDATOR = jsonschema.Draft4Validator(SCHEMA, format_checker=jsonschema.FormatC
 
 @pytest.fixture(autouse=True)
 def at_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative names are what a repository's checks use."""
+    """Change to the root of a repository, where checks use relative names."""
     monkeypatch.chdir(ROOT)
 
 

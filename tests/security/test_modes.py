@@ -1,4 +1,4 @@
-"""Checkpoints are private to their owner with any umask; nothing is written through a link."""
+"""Checkpoints are private to their owner with any umask, and nothing is written through a link."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_all_that_driver_and_tasks_write_is_private(tmp_path: Path, mask: int) -
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """Somebody who knows the name of the next file puts a link there that leads to a file of the user."""
+    """A link to a file of the user, at the name of the next file, is not followed."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
     files = FolderFiles(tmp_path / "folder")

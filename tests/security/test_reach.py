@@ -87,7 +87,9 @@ PLANS = {
 
 @pytest.mark.parametrize("name", PLANS)
 def test_checking_a_plan_opens_nothing_and_calls_nobody(name: str, tmp_path: Path) -> None:
-    """The interpreter tells of every file, process and connection; the plan's own are none of them."""
+    """Audit events show that checking a plan opens no file, process or connection that the plan
+    names.
+    """
     given, harmless = tmp_path / "plan.json", tmp_path / "harmless.json"
     given.write_text(PLANS[name])
     harmless.write_text(plan({"namedTable": {"names": ["t"]}}))

@@ -1,4 +1,6 @@
-"""The first large batch is exchanged as the keys of its first rows tell, without reading all of them."""
+"""The keys of its first rows decide how the first large batch is exchanged, without reading all
+rows.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,7 @@ def test_what_cannot_be_read_is_told_as_of_any_batch(spark: SparkSession) -> Non
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(1, 10**7), st.integers(1, 10**9), st.integers(0, 2**32))
 def test_so_many_groups_as_there_will_be_are_expected(keys: int, more: int, seed: int) -> None:
-    """Of random keys, from what the first rows show, to a factor of two."""
+    """The number of random keys is estimated from the first rows within a factor of two."""
     from substrait_agg.spark.execution.strategy import LOOKED_AT, expected_groups
 
     drawn = np.random.default_rng(seed).integers(0, keys, LOOKED_AT)

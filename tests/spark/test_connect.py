@@ -18,7 +18,7 @@ READS_VIEWS = "can read the view"
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> ConnectSession:
-    """A session whose server does not exist; whatever needs the server fails."""
+    """A session whose server does not exist; everything that needs the server fails."""
     monkeypatch.setattr(SparkConnectClient, "config", _no_server)
     session = object.__new__(ConnectSession)
     session._client = None  # type: ignore[assignment]

@@ -141,7 +141,7 @@ def test_types_that_no_column_can_have_are_refused() -> None:
 
 
 def test_parts_of_nested_values(spark: SparkSession) -> None:
-    """Fields, offsets and keys; what is not there is null."""
+    """Fields, offsets and keys of nested values; a missing one is null."""
     struct = Constant(Type("struct", children=(I32, STRING)), (7, "x"))
     items = Constant(Type("list", children=(I32,)), (1, 2))
     table = Constant(Type("map", children=(STRING, I32)), (("a", 1),))
@@ -201,7 +201,9 @@ def test_choices(spark: SparkSession) -> None:
 
 
 def test_conditionals_and_lists(spark: SparkSession) -> None:
-    """A null condition is not true; IN knows three values; later branches are not evaluated."""
+    """A null condition is not true, IN has three-valued logic, and later branches are not
+    evaluated.
+    """
     by_zero = call("divide", I32, (I32, 1), (I32, 0))
     check(
         spark,
@@ -298,7 +300,7 @@ def test_floats_follow_ieee_754(spark: SparkSession) -> None:
 
 
 def test_float_options(spark: SparkSession) -> None:
-    """What a plan asks for at the edges of a function's domain."""
+    """The options of a plan decide the result outside of a function's domain."""
     check(
         spark,
         [

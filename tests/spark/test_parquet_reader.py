@@ -92,7 +92,7 @@ def by_spark(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) -> Any:
 
 
 def by_reader(reader: ParquetReader, spec: SourceSpec) -> pa.Table | None:
-    """Return what the driver reads; None if it does not."""
+    """Return the rows that the driver reads; None if it does not read the files."""
     uris = [f"file://{path}" for path in sorted(Path(spec.location).iterdir())]
     planned = reader.open(uris)
     return None if planned is None else planned.read()
@@ -130,7 +130,7 @@ def test_the_driver_reads_what_spark_reads(spark: SparkSession, tmp_path: Path, 
     "uri", ["s3://bucket/a.parquet", "file:///data/day=1/a.parquet", "file:///missing.parquet"]
 )
 def test_files_that_spark_has_to_read(uri: str) -> None:
-    """Files in a store, folders with values in their names, files that are gone."""
+    """Spark has to read files in a store, partition folders, and deleted files."""
     from pyspark.sql import types as st
 
     schema = st.StructType([st.StructField("a", st.LongType())])

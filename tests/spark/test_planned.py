@@ -1,4 +1,4 @@
-"""A file that Spark planned for a batch and that has gone stops the run instead of being left out."""
+"""A deleted file that Spark planned for a batch stops the run instead of being left out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def _date(path: Path, ordinal: int) -> None:
 
 @pytest.mark.spark
 def test_a_file_lost_between_two_runs_is_missed(spark: SparkSession, tmp_path: Path) -> None:
-    """A damaged file fails its batch; removed, it is named and refused; put back, the run goes on."""
+    """A damaged file fails its batch; if it is deleted, it is named and refused; if it is restored,
+    the run continues.
+    """
     folder = tmp_path / "in"
     folder.mkdir()
     paths = [_file(folder, ordinal) for ordinal in range(3)]

@@ -27,7 +27,7 @@ def loaded_by(function: Any, folder: Path) -> set[str]:
 
 
 class Numbers:
-    """Stands for a session and its range."""
+    """A replacement of a session and its range."""
 
     defaultParallelism = 2  # noqa: N815 - Spark's name
 
@@ -50,7 +50,7 @@ class Numbers:
 def test_a_function_that_is_sent_does_not_import_the_driver(
     module: Any, call: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It carries its code along; what it refers to is imported."""
+    """A sent function contains its code; the modules that it refers to are imported."""
     sent: list[Any] = []
 
     def send(_frame: Any, work: Any, **_: Any) -> list[str]:

@@ -50,7 +50,7 @@ def test_a_type_that_no_plan_has_is_refused() -> None:
 
 
 def test_names_of_nested_fields_are_passed_over() -> None:
-    """A plan names fields depth first; columns are found by name, whatever their order and case."""
+    """A plan lists field names depth first; columns are found by name, in any order and case."""
     schema = st.StructType([st.StructField("Last", st.LongType()), st.StructField("first", NESTED)])
     names, types = columns_of((("t",), ("first", "p", "q", "r", "last")), schema)
     assert names == ("first", "last")

@@ -40,7 +40,7 @@ def parquet(folder: Path, name: str, columns: Mapping[str, Any]) -> None:
 
 
 def drain(spark: SparkSession, frame: DataFrame) -> list[list[tuple[Any, ...]]]:
-    """Rows per micro-batch of a stream that is run until nothing is left."""
+    """Rows per micro-batch of a stream that runs until its input ends."""
     batches: list[list[tuple[Any, ...]]] = []
     query = (
         frame.writeStream.foreachBatch(
@@ -414,7 +414,7 @@ def test_csv_without_files_is_refused(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_json_keys_are_found_without_regard_to_case(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark's reader itself tells keys apart by case and would read null."""
+    """JSON keys match in any case; Spark's reader alone is case-sensitive and would read null."""
     (tmp_path / "a.json").write_text('{"k": 1, "v": 1.5}\n{"k": 2}\n')
     (tmp_path / "b.json").write_text('{"k": 3, "late": "x"}\n')
     found = rows(spark, f"json:{tmp_path}/", origin(K=I64, V=FP64, LATE=STRING))
@@ -462,7 +462,7 @@ def test_orc_files_are_a_source(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_static_and_streaming_dataframes(spark: SparkSession) -> None:
-    """A static DataFrame is one batch; a column `__weight` holds weights."""
+    """A static DataFrame is one batch, and a column `__weight` contains weights."""
     plain = spark.createDataFrame([(1,)], "x int")
     opened = open_source(spark, plain, origin(x=I64))
     assert (opened.streaming, opened.weight, weight_kind(plain)) == (

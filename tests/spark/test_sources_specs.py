@@ -83,7 +83,7 @@ SECRET_SPECS = [
 
 @pytest.mark.parametrize("text", SECRET_SPECS)
 def test_passwords_are_not_shown(text: str) -> None:
-    """No text form of a specification holds a secret: it ends up in logs and snapshots."""
+    """No text form of a specification contains a secret, because it goes into logs and snapshots."""
     spec = parse_spec(text)
     assert "hunter2" in spec.location + str(spec.options)
     assert "hunter2" not in spec.redacted() + str(spec) + repr(spec)
@@ -103,7 +103,9 @@ def origin(*table: str) -> BoundRead:
 
 
 def test_sources_are_matched_by_dotted_name_then_last_part_then_case() -> None:
-    """The most exact spelling wins, so that equal last parts can be told apart."""
+    """The most exact spelling of a table name wins, which distinguishes tables with equal last
+    parts.
+    """
     origins = [origin("a", "t"), origin("b", "t"), origin("LINEITEM")]
     matched = check_sources({"a.t": 1, "B.T": 2, "lineitem": 3}, origins)
     assert matched == {("a", "t"): 1, ("b", "t"): 2, ("LINEITEM",): 3}
@@ -153,7 +155,7 @@ def test_missing_unknown_and_ambiguous_sources_are_named(
     ],
 )
 def test_options_that_there_are_none_of_are_refused(spec: str, code: str, said: str) -> None:
-    """With what is near, or the reason."""
+    """Unknown options are refused with the most similar one or a reason."""
     with pytest.raises(UsageError) as raised:
         parse_spec(spec)
     assert raised.value.code == code

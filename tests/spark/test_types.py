@@ -211,7 +211,9 @@ def views(spark: SparkSession, folder: Path) -> dict[str, View]:
 
 
 def test_every_type_is_a_key(views: dict[str, View]) -> None:
-    """Groups are found again in the next batch: counts go up and down, and a group goes."""
+    """Groups with keys of every type are found in the next batch: counts change, and a group
+    disappears.
+    """
     found = [
         json.loads(line) for line in "".join(row_lines(views["groups"].to_arrow())).splitlines()
     ]

@@ -311,7 +311,7 @@ LARGE = (Type("i64"), Type("string"), Type("binary"))
 
 
 def test_values_that_did_not_change_are_marked(spark: SparkSession, tmp_path: Path) -> None:
-    """PostgreSQL leaves large ones out; the word that stands for bytes comes in base64 as they do."""
+    """PostgreSQL leaves out large unchanged values; the marker for bytes is in base64."""
     table = TableOrigin(("t",), ("id", "text", "photo"), LARGE, UpsertSource((0,), partial=(1, 2)))
     given = [
         event("c", None, {"id": 1, "text": "a", "photo": None}),
@@ -329,7 +329,9 @@ def test_values_that_did_not_change_are_marked(spark: SparkSession, tmp_path: Pa
 def test_with_an_order_values_that_did_not_change_fail_the_batch(
     left_out: dict[str, Any], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The event that told the value may come later, when it is too old to count."""
+    """With an explicit order, an omitted value fails the batch: the event with the value may arrive
+    later and then be too old.
+    """
     table = TableOrigin(
         ("t",), ("id", "text", "photo"), LARGE, UpsertSource((0,), (3,), ("ts_ms",))
     )

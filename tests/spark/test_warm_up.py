@@ -43,7 +43,7 @@ def test_workers_are_started_for_batches_that_the_driver_does_not_compute(
 
 
 class Failing:
-    """A session whose Spark is gone."""
+    """A session whose Spark has ended."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -17,7 +17,7 @@ from substrait_agg.spark.query.sinks import ROW, SparkWriter
 
 
 class Frame:
-    """Stands in for a DataFrame and its writer, and notes the calls."""
+    """A replacement of a DataFrame and its writer, which records the calls."""
 
     def __init__(self, table: pa.Table, calls: list[tuple[Any, ...]]) -> None:
         self.table = table
@@ -91,7 +91,9 @@ def test_a_transaction_of_delta_names_the_version(tmp_path: Path) -> None:
 
 
 def test_messages_go_to_a_topic_in_order(tmp_path: Path) -> None:
-    """In one task, whatever the number of rows, and with the key that sends all changes of a row to one partition."""
+    """One task writes any number of messages in order, with a key that sends all changes of a row
+    to one partition.
+    """
     calls = written("kafka:totals?kafka.bootstrap.servers=h:1", tmp_path, rows=5)
     assert calls == [
         ("coalesce", 1),

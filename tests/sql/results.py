@@ -1,4 +1,4 @@
-"""What a query gives on the local executor, and what DuckDB gives for it."""
+"""The results of a query on the local executor and in DuckDB."""
 
 from __future__ import annotations
 

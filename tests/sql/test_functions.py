@@ -1,4 +1,6 @@
-"""What functions and operators of SQL give: equal to DuckDB, or as the table of differences says."""
+"""Functions and operators of SQL: results equal DuckDB's, or differ as the table of differences
+says.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,7 @@ def test_literals_beside_floats_are_floats(text: str, tmp_path: Path) -> None:
     "text", ["coalesce(x, 0.5)", "x > p", "CASE WHEN f THEN x ELSE p END", "x IN (1.5, 2.5)"]
 )
 def test_a_float_is_not_rounded_to_a_decimal(text: str) -> None:
-    """The table has decimals, so 0.5 is one."""
+    """The literal 0.5 is a decimal beside decimal columns, and floats are not rounded to it."""
     with pytest.raises(sa.SqlRefused) as caught:
         sa.sql(f"SELECT {text} FROM t", {"t": ROWS.schema})
     assert caught.value.code == "SQL_TYPES"

@@ -1,4 +1,4 @@
-"""Expressions of ibis are kept up to date: equal to what ibis gives over all rows."""
+"""Views of ibis expressions equal what ibis computes over all rows."""
 
 from __future__ import annotations
 

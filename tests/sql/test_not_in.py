@@ -1,4 +1,4 @@
-"""NOT IN and IN with a subquery mean what they mean in SQL, also beside nulls, at every version."""
+"""NOT IN and IN with a subquery have SQL semantics, also with nulls, at every version."""
 
 from __future__ import annotations
 

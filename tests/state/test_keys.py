@@ -1,4 +1,4 @@
-"""Encoded keys compare like the values: every type against a Python sort by a key that says the order in words."""
+"""Encoded keys compare like their values, for every type, against a Python sort."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_a_thousand_batches_leave_few_runs_and_rewrite_each_row_a_few_times() ->
 def test_for_every_hash_the_runs_stay_and_stay_in_order(
     sizes: list[int], hashes: list[int]
 ) -> None:
-    """What a merge replaces at a hash is the newest runs there, without a gap, by one run in their place."""
+    """At every hash, a merge replaces consecutive newest runs by one run at their position."""
     files: tuple[RunFile, ...] = ()
     holds: dict[str, dict[int, list[int]]] = {}
     for ordinal, rows in enumerate(sizes):

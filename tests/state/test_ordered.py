@@ -188,7 +188,9 @@ def test_the_first_and_the_last_live_entry(
 def test_all_live_entries_of_some_groups(
     history: tuple[TreeLayout, list[Rows], int, bool], wanted: set[Group]
 ) -> None:
-    """In key order, with their weights; what is at or below 0 is not among them."""
+    """Live entries come in key order with their weights; entries with a weight of 0 or less are
+    left out.
+    """
     layout, batches, page_rows, extra = history
     model = modelled(batches)
     with a_tree(layout, batches, page_rows, extra=extra) as (tree, _, _):
@@ -213,7 +215,9 @@ def test_all_live_entries_of_some_groups(
 def test_a_merge_in_pieces_keeps_all_sums(
     history: tuple[TreeLayout, list[Rows], int, bool], cut: int, scan_rows: int
 ) -> None:
-    """The merged run stands for all runs below a hash, the runs themselves for the rest; entries that are 0 vanish."""
+    """Below a hash the merged run replaces the runs, above it the runs stay; entries of weight 0
+    are dropped.
+    """
     layout, batches, page_rows, extra = history
     if extra:
         batches = [*batches, []]
@@ -243,7 +247,7 @@ def test_a_merge_in_pieces_keeps_all_sums(
 
 
 def scanned(tree: OrderedTree, layout: TreeLayout) -> dict[tuple[Group, Key], int]:
-    """What a scan yields; its order is checked on the way."""
+    """The entries of a scan, with a check of their order."""
     parts = [Entries.from_table(table, layout) for table in tree.scan()]
     rows: list[tuple[Group, Key, int]] = []
     for part in parts:
@@ -267,7 +271,7 @@ def test_entries_by_rank(
     questions: list[tuple[Group, int]],
     merged: bool,
 ) -> None:
-    """Whatever the runs that make up the weights: entries may be below 0 in a run, but not in the sum."""
+    """Ranks are correct over runs in which weights are below 0 but whose sums are not."""
     layout, batches, page_rows, extra = history
     model = modelled(batches)
     mended = [(g, k, -w) for g, keys in model.items() for k, w in keys.items() if w < 0]
@@ -312,7 +316,9 @@ def test_collapse_adds_up_equal_values_and_shows_one_form() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_weights_beyond_64_bits_are_refused(tmp_path: Path, sign: int) -> None:
-    """In a batch, over runs, and in a merge; a sum that fits is fine, whatever it passes through."""
+    """Overflows in a batch, over runs and in a merge are refused; a sum that fits is accepted, also
+    if an intermediate sum does not.
+    """
     layout = TreeLayout(INTEGERS)
     big = sign * (2**63 - 1)
     group = (1, 0)

@@ -47,7 +47,7 @@ def write(files: FolderFiles, name: str, rows: Entries) -> RunFile:
 
 @pytest.fixture
 def files(tmp_path: Path) -> FolderFiles:
-    """A folder of its own."""
+    """An empty folder."""
     return FolderFiles(tmp_path)
 
 

@@ -45,7 +45,9 @@ def write(files: FolderFiles, name: str, *tables: pa.Table) -> RunFile:
 
 
 def test_a_page_has_fewer_rows_where_they_are_long(tmp_path: Path) -> None:
-    """Columns of text hold 2 GiB, and a page is read as a whole; short rows still fill pages by number."""
+    """Pages of long rows have fewer rows, because a text column holds at most 2 GiB; short rows
+    fill pages by number.
+    """
     files = FolderFiles(tmp_path)
     with patch.object(runs, "PAGE_BYTES", 10_000):
         lengths = [[1000] * 40, [1] * 40, [5000] * 10]
@@ -73,7 +75,7 @@ def test_merges_read_long_rows_some_at_a_time(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_page_of_uneven_rows_beyond_two_gib_loses_none(tmp_path: Path) -> None:
-    """A page that one column of text cannot hold becomes several."""
+    """A page that exceeds the size of one text column is split into several without losing rows."""
     files = FolderFiles(tmp_path)
     with patch.object(runs, "PAGE_BYTES", 1 << 40):
         made = write(files, "wide", *(texts([1 << 20] * 300, 300 * i) for i in range(8)))
@@ -136,7 +138,7 @@ def test_a_file_that_unfolds_to_more_than_any_run_is_damaged(tmp_path: Path) -> 
 
 
 def test_threads_open_runs_at_the_same_time(tmp_path: Path) -> None:
-    """A program may read a view while a run of its own is active."""
+    """Several threads can open runs at once, such as a reader of a view beside a run."""
     files = FolderFiles(tmp_path)
     made = [write(files, f"run-{i}", texts([1])) for i in range(60)]
 

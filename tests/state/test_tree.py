@@ -94,7 +94,9 @@ def test_the_newest_row_of_a_key_counts(
     wanted: list[tuple[Any, ...]],
     scan_rows: int,
 ) -> None:
-    """Lookups of keys that are and are not there, scans and merges, whatever the pages and collisions."""
+    """Lookups of present and missing keys, scans and merges return the newest row, for any pages
+    and collisions.
+    """
     model: dict[tuple[Any, ...], tuple[bool, int]] = {}
     with TemporaryDirectory() as folder, patch.object(run_files, "SCAN_ROWS", scan_rows):
         files = FolderFiles(folder)

@@ -58,7 +58,7 @@ class Emulator:
 
     @contextmanager
     def broken(self, fault: Fault) -> Iterator[None]:
-        """Answer as a fault says as long as the block lasts."""
+        """Inject a fault for the duration of the block."""
         self._fault = fault
         try:
             yield

@@ -74,7 +74,9 @@ def test_urls_that_are_not_taken_say_why(s3: Emulator, url: str, wanted: str) ->
 
 
 def test_a_url_in_a_path_is_no_folder_of_that_name() -> None:
-    """`Path` makes one slash of two; a folder ``s3:`` is nobody's wish."""
+    """A URL in a `Path`, which merges the two slashes, is refused instead of creating a folder
+    ``s3:``.
+    """
     with pytest.raises(UsageError) as refused:
         sa.open_view(Path("s3://bucket/x"))
     assert code(refused) == "CHECKPOINT_URL_INVALID"
@@ -135,7 +137,7 @@ def test_a_store_that_overlooks_conditions_is_refused(where: str, s3: Emulator) 
 def test_a_store_that_does_not_list_what_it_has_is_refused(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written a moment ago is among the names."""
+    """A store whose list lacks a name that was just written is refused."""
     monkeypatch.setattr(object_store, "names", lambda _folder, **_: [])
     with pytest.raises(StateRefused) as refused:
         made(where)
@@ -182,7 +184,9 @@ def test_the_commit_is_made_though_no_answer_says_so(where: str, s3: Emulator) -
 
 
 def test_a_commit_that_nobody_answers_is_unknown(where: str, s3: Emulator) -> None:
-    """Nothing is there, but the request may still be on its way; the next attempt finds out."""
+    """A commit without an answer is unknown, because the request may still arrive; the next attempt
+    finds out.
+    """
     checkpoint = made(where)
     with (
         s3.broken(
@@ -242,7 +246,7 @@ def test_a_run_that_slept_notes_nothing(where: str) -> None:
 
 
 def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:
-    """As in a folder: what a sleeper still writes is not read."""
+    """Records that a suspended run still writes are not read, as in a folder."""
     first = made(where)
     first.publish(snapshot(0))
     record = Record.of(first.folder, "stream-json", Path("/out.jsonl"), first.fence)
@@ -283,7 +287,9 @@ def test_logs_are_saved_beside_those_of_other_attempts(where: str) -> None:
 
 
 def test_logs_before_those_of_the_first_version_are_not_needed() -> None:
-    """Of each log by itself; what comes later may be a version's that is about to be committed."""
+    """Saved logs before the first kept version are deleted per log; newer ones stay, because a
+    version may be about to commit.
+    """
     names = ("offsets/7", "offsets/8", "sources/0/9.compact", "sources/0/10", "sources/1/0")
     first = replace(snapshot(3), logs=tuple(LogFile(name, 5) for name in names))
     there = [
@@ -299,7 +305,9 @@ def test_logs_before_those_of_the_first_version_are_not_needed() -> None:
 
 
 def test_tools_that_change_a_checkpoint_want_to_be_told_that_no_run_goes_on(where: str) -> None:
-    """No lock can tell; a run of this machine is seen nevertheless."""
+    """In a store no lock excludes runs elsewhere, so tools need a confirmation; runs of this
+    machine are still detected.
+    """
     from substrait_agg.commit.log.locking import is_in_use, lock_for_run, lock_for_tool
 
     checkpoint = made(where)

@@ -72,7 +72,7 @@ def test_a_file_that_was_not_finished_is_not_there(files: FolderFiles) -> None:
 
 
 def test_one_of_many_creates_a_name(files: FolderFiles) -> None:
-    """Eight publish under one name at the same moment, again and again: one wins, and its content is what is there."""
+    """Of eight concurrent writers of one name exactly one succeeds, and the object has its content."""
     for turn in range(10):
         ready = threading.Barrier(8)
         won: list[bytes] = []
@@ -98,7 +98,7 @@ Publish = Callable[[Remote, bytes], None]
 
 
 class Publishing(FileSystem):
-    """Publishes as a test says."""
+    """Publishes in the way that a test chooses."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
@@ -153,7 +153,9 @@ def test_nothing_there_is_no_answer_unless_the_store_refused(files: FolderFiles)
 
 @pytest.mark.parametrize("times", [1, 1000])
 def test_answers_that_the_server_does_not_give(s3: Emulator, times: int) -> None:
-    """The server does it and says that it has failed: once, so that the client repeats it, and always."""
+    """The server performs a write but reports a failure: once, so that the client repeats it, or
+    always.
+    """
     files = FolderFiles(s3.bucket(f"no-answer-{times}"))
     left = [times]
 
@@ -175,7 +177,7 @@ def test_answers_that_the_server_does_not_give(s3: Emulator, times: int) -> None
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for copies that nobody has used."""
+    """An unused folder for downloaded copies."""
     folder = tmp_path / "cache"
     monkeypatch.setenv(download_cache.FOLDER, str(folder))
     return folder
@@ -197,7 +199,7 @@ def copies(cache: Path) -> list[Path]:
 def test_copies_are_fetched_once_and_kept_within_bounds(
     files: FolderFiles, cache: Path, limit: int
 ) -> None:
-    """Those that were used longest ago go first, and come back when they are read."""
+    """The least recently used copies are deleted first, and downloaded again when they are read."""
     for number in range(30):
         write(files, f"run-{number}", bytes([number]) * 1000)
         with files.map("run-0") as source:
@@ -224,7 +226,7 @@ def test_what_is_mapped_stays_readable_when_its_copy_goes(files: FolderFiles, ca
 
 
 def test_many_fetch_at_once(files: FolderFiles, cache: Path, limit: int) -> None:
-    """Each reads what it asked for, while copies come and go."""
+    """Concurrent readers get what they requested while copies are created and deleted."""
     contents = {f"run-{n}": bytes([n]) * (500 + n) for n in range(24)}
     for name, content in contents.items():
         write(files, name, content)
@@ -250,7 +252,7 @@ def test_many_fetch_at_once(files: FolderFiles, cache: Path, limit: int) -> None
 def test_copies_lie_in_a_folder_of_the_user_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that others may read is refused, and what is made is private."""
+    """A folder that others can read is refused, and a new one is private."""
     folder = tmp_path / "open"
     folder.mkdir(mode=0o755)
     monkeypatch.setenv(download_cache.FOLDER, str(folder))
@@ -289,7 +291,7 @@ def test_a_lock_holds_on_this_machine(files: FolderFiles) -> None:
 
 
 def test_paths_are_joined_and_taken_apart_as_others() -> None:
-    """What a checkpoint does with a folder, it does with a URL."""
+    """URLs support the path operations that a checkpoint uses on folders."""
     place = location_of("s3://bucket//deep/down/")
     assert isinstance(place, Remote)
     assert str(place / "outputs" / "x.json") == "s3://bucket/deep/down/outputs/x.json"

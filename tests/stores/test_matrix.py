@@ -82,7 +82,7 @@ def test_every_function_whose_operation_goes_wrong(whole: Undisturbed, operation
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", ["publish", "put", "create", "remove"])
 def test_every_call_that_goes_wrong(whole: Undisturbed, operation: str) -> None:
-    """The same for each single call of what changes anything."""
+    """A failure of any single call that changes something does not affect the result."""
     check(whole, list(cases(whole, operation, every_caller=True, every_call=True)))
 
 

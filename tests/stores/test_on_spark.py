@@ -1,4 +1,6 @@
-"""Runs whose checkpoint lies in an object store: as those on a folder, also after a kill and on another machine."""
+"""Runs with a checkpoint in an object store behave like those on a folder, also after a kill and on
+another machine.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def test_every_version_of_chained_aggregates(
 
 
 def run_of(folder: Path, where: str, sources: str, machine: str) -> Command:
-    """The command on a machine that knows nothing of those before."""
+    """The command on a machine without any earlier files."""
     plan = folder / "plan.json"
     plan.write_text(chained())
     cache = folder / machine
@@ -127,7 +129,9 @@ def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -
 
 
 def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
-    """Both compute the same version, each on a machine of its own: the one that publishes first has it."""
+    """Two drivers on separate machines compute the same version: the first to publish commits it,
+    the other one fails.
+    """
     where = f"{s3.bucket('two-drivers')}/checkpoint"
     flow = lower(sa.load(PLAN).bound())
     first, second = driver(flow, where), driver(flow, where)
