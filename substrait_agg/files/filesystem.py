@@ -12,8 +12,10 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +25,8 @@ from substrait_agg.files.locations import Location, Remote
 Opened = TypeVar("Opened")
 
 POLL_SECONDS = 0.05
+FLUSHED_AT_ONCE = 16
+"""Files flushed at the same time. A file system writes its journal once for all of them."""
 MOST_READ = 1 << 29
 """Largest file read as a whole, in bytes. Documents and logs are at most some ten megabytes."""
 
@@ -157,9 +161,16 @@ class FileSystem:
         """Delete the local copy of a file in a store; return whether there was one."""
         return isinstance(path, Remote) and download_cache.drop(path)
 
-    def sync(self, folder: Path) -> None:
-        """Make the names in a folder durable."""
-        _flush(folder)
+    def sync(self, path: Path) -> None:
+        """Make the names in a folder durable, or the content of a file that `create` did not flush."""
+        _flush(path)
+
+    def sync_all(self, paths: Sequence[Path]) -> None:
+        """Apply `sync` to several paths at the same time."""
+        flushes = [_pool().submit(self.sync, path) for path in paths]
+        wait(flushes)
+        for flush in flushes:
+            flush.result()
 
     def open(self, path: Path) -> int:
         """Return a descriptor for writing a file in place; create the file if it is missing."""
@@ -211,6 +222,11 @@ def _lock(descriptor: int, patience: float) -> bool:
             time.sleep(POLL_SECONDS)
         else:
             return True
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(FLUSHED_AT_ONCE, "flush")
 
 
 def _flush(path: Path) -> None:

@@ -22,7 +22,7 @@ class Storage(Protocol):
         """Return the folder, as a key for caches."""
 
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Create a file for writing; it is durable when the context ends without an exception."""
+        """Create a file for writing; it is durable before a snapshot names it."""
 
     def map(self, name: str) -> pa.NativeFile:
         """Open a file for reading, memory mapped if the file system can."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from substrait_agg.commit.documents.files import FolderFiles, OutcomeUnknown
+from substrait_agg.commit.documents.files import DRAFT, FolderFiles, OutcomeUnknown
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import claim
@@ -122,13 +122,13 @@ def versioned(checkpoint: Checkpoint) -> Snapshot:
     return replace(snapshot(0), operators=(state,), changes=(ChangeFile(change, 1, 3, 0),))
 
 
-def test_names_of_files_are_durable_before_a_snapshot_names_them(tmp_path: Path) -> None:
-    """Both folders are flushed once, then the link is made, then its folder is flushed."""
+def test_files_are_durable_before_a_snapshot_names_them(tmp_path: Path) -> None:
+    """The new files, their folders and the draft are flushed, then the link is made, then its folder is flushed."""
     done: list[str] = []
 
     class Noting(FileSystem):
-        def sync(self, folder: Path) -> None:
-            done.append(f"sync {folder.name}")
+        def sync(self, path: Path) -> None:
+            done.append("draft" if path.name.startswith(DRAFT) else path.name)
 
         def link(self, draft: Path, target: Path) -> None:
             super().link(draft, target)
@@ -136,9 +136,30 @@ def test_names_of_files_are_durable_before_a_snapshot_names_them(tmp_path: Path)
 
     checkpoint = made(tmp_path)
     version = versioned(checkpoint)
+    names = {version.operators[0].runs[0].name, version.changes[0].name}
     with using(Noting()):
         checkpoint.publish(version)
-    assert done == ["sync state", "sync changes", "link", "sync snapshots"]
+    assert set(done[:5]) == {"draft", *names, "state", "changes"}
+    assert done[5:] == ["link", "snapshots"]
+
+
+def test_a_file_that_cannot_be_flushed_is_not_committed(tmp_path: Path) -> None:
+    """All other files are flushed nevertheless, so that nothing of the attempt goes on."""
+    done: list[str] = []
+
+    class Broken(FileSystem):
+        def sync(self, path: Path) -> None:
+            if path.name.startswith("group-"):
+                raise OSError(errno.EIO, "planted")
+            done.append(path.name)
+
+    checkpoint = made(tmp_path)
+    version = versioned(checkpoint)
+    with using(Broken()), pytest.raises(RunFailed) as failed:
+        checkpoint.publish(version)
+    assert failed.value.code == "CHECKPOINT_NOT_WRITTEN"
+    assert {"state", "changes"} <= set(done)
+    assert checkpoint.versions() == []
 
 
 @pytest.mark.parametrize("spoil", [os.unlink, lambda path: os.truncate(path, 2)])

@@ -8,7 +8,7 @@ import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -299,8 +299,12 @@ class FaultyDisk(FileSystem):
     def map(self, path: Location, opened: Callable[[Path], T]) -> T:
         return self._do("map", path, lambda: super(FaultyDisk, self).map(path, opened))
 
-    def sync(self, folder: Path) -> None:
-        self._do("sync", folder, lambda: super(FaultyDisk, self).sync(folder))
+    def sync(self, path: Path) -> None:
+        self._do("sync", path, lambda: super(FaultyDisk, self).sync(path))
+
+    def sync_all(self, paths: Sequence[Path]) -> None:
+        for path in paths:  # in order, so that a call has an ordinal
+            self.sync(path)
 
     def open(self, path: Path) -> int:
         descriptor = self._do("open", path, lambda: super(FaultyDisk, self).open(path))

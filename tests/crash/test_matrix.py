@@ -21,10 +21,13 @@ DOCUMENTED = table_of(PAGE.read_text())
 IN_STORES = {"publish", "put", "forget"}
 """Operations on object stores alone (`test_stores`)."""
 
+SEVERAL = {"sync_all"}
+"""Operations that consist of others."""
+
 OPERATIONS = sorted(
     n
     for n, f in inspect.getmembers(FileSystem, inspect.isfunction)
-    if n[0] != "_" and n not in IN_STORES
+    if n[0] != "_" and n not in IN_STORES | SEVERAL
 )
 
 

@@ -28,7 +28,7 @@ CASES: tuple[tuple[str, str, str, int, Mode, str], ...] = (
     ("link", "a snapshot", "Checkpoint.publish", 2, "fails after", ""),
     ("link", "a snapshot", "Checkpoint.publish", 3, "done twice", ""),
     ("sync", "snapshots/", "Checkpoint.publish", 3, "fails before", "COMMIT_UNKNOWN"),
-    ("sync", "state/", "sync_new_files", 2, "fails before", "CHECKPOINT_NOT_WRITTEN"),
+    ("sync", "state/", "Checkpoint.publish", 2, "fails before", "CHECKPOINT_NOT_WRITTEN"),
     ("write", "the file of stream-json", "AppendText._append", 2, "fails halfway", ""),
     ("replace", "the record of an output", "AppendText._append", 2, "fails after", ""),
 )

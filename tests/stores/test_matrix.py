@@ -22,7 +22,9 @@ SOME = {"fails after", "dies after", "sleeps before"}
 """What goes wrong in each test run; `make soak` has all of it."""
 
 OPERATIONS = sorted(n for n, f in inspect.getmembers(FileSystem, inspect.isfunction) if n[0] != "_")
-OF_FILES = {"open", "write", "cut", "flush", "link", "make", "sync", "replace", "forget", "status"}
+OF_FILES = {
+    "open", "write", "cut", "flush", "link", "make", "sync", "sync_all", "replace", "forget", "status",
+}  # fmt: skip
 """Operations that no store has, and one that makes no difference."""
 
 

@@ -7,7 +7,7 @@ import re
 import stat
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
@@ -50,10 +50,15 @@ class FolderFiles:
 
     Durability: a file is flushed to disk before its name is used anywhere. The folder is flushed
     before a publication counts. Files in a store are durable.
+
+    Args:
+        folder: the folder.
+        flushes: whether `create` flushes a file. Otherwise `publish` does, together with others.
     """
 
-    def __init__(self, folder: str | Location) -> None:
+    def __init__(self, folder: str | Location, *, flushes: bool = True) -> None:
         self._folder = location_of(folder)
+        self._flushes = flushes
 
     @property
     def root(self) -> str:
@@ -98,9 +103,10 @@ class FolderFiles:
         """Create a file and return it for writing.
 
         The content is flushed to disk when the context ends without an exception, unless the file
-        is not `durable`. The name is durable after `sync` only, which the commit calls once for all
-        files.
+        is not `durable` or this object leaves that to `publish`. The name is durable only after the
+        folder is flushed, which the commit does once for all files.
         """
+        durable = durable and self._flushes
         with filesystem().create(self.path(name), _to_write, durable=durable) as sink:
             yield sink
 
@@ -161,16 +167,23 @@ class FolderFiles:
                 size += chunk.size
         return size, crc
 
-    def publish(self, name: str, content: bytes) -> bool:
+    def publish(self, name: str, content: bytes, flushed: Sequence[Path] = ()) -> bool:
         """Create `name` with `content` atomically, only if it does not exist.
-
-        Return False if it does.
 
         The content is complete on disk before the name appears: in a folder, the name is a link to
         a complete file; a store creates the name together with the content. If an operation fails,
         this method reads the file: equal content means that this attempt succeeded, because no two
         attempts write the same content. So `content` must have something unique to the attempt. A
         publication is never undone.
+
+        Args:
+            name: the name.
+            content: the content.
+            flushed: files and folders that are flushed to disk together with the content, before
+                the name appears.
+
+        Returns:
+            Whether it was created; False if it exists.
 
         Raises:
             OSError: nothing was published.
@@ -181,8 +194,10 @@ class FolderFiles:
             return self._stored(path, content)
         draft = path.parent / f"{DRAFT}{uuid.uuid4().hex}"
         try:
-            with filesystem().create(draft, new_private) as sink:
+            with filesystem().create(draft, new_private, durable=not flushed) as sink:
                 sink.write(content)
+            if flushed:
+                filesystem().sync_all([draft, *flushed])
             if not self._linked(draft, path, content):
                 return False
         finally:

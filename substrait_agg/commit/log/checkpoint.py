@@ -35,8 +35,8 @@ from substrait_agg.commit.evolution.planner import Evolution, evolution
 from substrait_agg.commit.log.fence import claim
 from substrait_agg.commit.log.publishing import (
     committed_by_another,
+    files_to_flush,
     sweep_drafts,
-    sync_new_files,
     writing,
 )
 from substrait_agg.commit.log.reader import CheckpointReader
@@ -161,11 +161,12 @@ class Checkpoint(CheckpointReader):
         content = replace(snapshot, attempt=attempt, parent=before).to_bytes(self.identity)
         with writing(self.folder, f"version {snapshot.version}"):
             self.fence.check()
-            sync_new_files(
-                self.state, (run for o in snapshot.operators for run in o.runs), snapshot.version
-            )
-            sync_new_files(self.changes, snapshot.change_files, snapshot.version)
-            published = self.snapshots.publish(snapshot_name(snapshot.version), content)
+            runs = (run for operator in snapshot.operators for run in operator.runs)
+            flushed = [
+                *files_to_flush(self.state, runs, snapshot.version),
+                *files_to_flush(self.changes, snapshot.change_files, snapshot.version),
+            ]
+            published = self.snapshots.publish(snapshot_name(snapshot.version), content, flushed)
         if not published:
             raise committed_by_another(self.folder, snapshot.version)
 

@@ -1,6 +1,6 @@
 """Parts of a commit besides the snapshot.
 
-`sync_new_files` makes the files of a version durable. `writing` and `tidying` turn failures of the
+`files_to_flush` finds the files that have to be durable before a version. `writing` and `tidying` turn failures of the
 file system into errors and warnings that users understand.
 """
 
@@ -8,23 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from substrait_agg.commit.documents.file_names import version_of
 from substrait_agg.commit.documents.files import DRAFT, FolderFiles, OutcomeUnknown
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
-from substrait_agg.files.locations import Location
+from substrait_agg.files.locations import Location, Remote
 from substrait_agg.notices import notice
 from substrait_agg.state.run import RunFile
 
 
-def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], version: int) -> None:
-    """Make the names of the new files of a version durable before a snapshot names them.
+def files_to_flush(
+    files: FolderFiles, named: Iterable[RunFile | ChangeFile], version: int
+) -> list[Path]:
+    """Return what has to be flushed to disk in a folder before a snapshot names the files of a version.
 
-    Tasks have flushed the contents of the files, each on its machine. The driver flushes the folder
-    once. On one machine, that covers all processes; a network file system keeps the names on its
-    server.
+    The driver flushes the folder, and the files that tasks in its process have written. Tasks on
+    other machines have flushed theirs, so that flushing them again writes nothing. On one machine
+    this covers all processes; a network file system keeps the names on its server.
 
     Args:
         files: the folder.
@@ -32,15 +35,14 @@ def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], ve
             durable.
         version: the version.
 
+    Returns:
+        The new files and their folder; nothing if there are none, and in a store.
+
     Raises:
         RunFailed: STATE_NOT_SHARED if a file is missing or differs in size from what its task
             reported.
-        OSError: the folder cannot be flushed.
     """
     new = {file.name: file.bytes for file in named if version_of(file.name) == version}
-    if not new:
-        return
-    files.sync()
     for name, size in new.items():
         try:
             actual = files.size(name)
@@ -56,6 +58,9 @@ def sync_new_files(files: FolderFiles, named: Iterable[RunFile | ChangeFile], ve
                 ),
                 path=files.root,
             )
+    paths = [files.path(name) for name in new]
+    local = [path for path in paths if not isinstance(path, Remote)]
+    return [*local, *(path.parent for path in local[:1])]
 
 
 @contextmanager

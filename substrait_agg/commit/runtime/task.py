@@ -93,7 +93,8 @@ class _Task:
     def __init__(self, plan: TaskPlan) -> None:
         self._plan = plan
         self._operator = plan.operator
-        self._files = FolderFiles(f"{plan.checkpoint}/state")
+        self._files = FolderFiles(f"{plan.checkpoint}/state", flushes=plan.flushes)
+        self._changes = FolderFiles(f"{plan.checkpoint}/changes", flushes=plan.flushes)
         self._schema = plan.operator.state_schema(final=plan.final)
         self._counters = TaskCounters()
         self._received = 0
@@ -134,9 +135,8 @@ class _Task:
         plan, operator = self._plan, self._operator
         with ExitStack() as stack:
             changes = ChangeWriter(
-                FolderFiles(f"{plan.checkpoint}/changes"), plan.node, plan.version, plan.columns,
-                stack, final=plan.final,
-            )  # fmt: skip
+                self._changes, plan.node, plan.version, plan.columns, stack, final=plan.final
+            )
             for slice_ in self._slices(batches, stack):
                 with self._counters.timed("fold_us"):
                     result = operator.apply(self._ports(slice_), self._state, plan.emission)
@@ -168,11 +168,10 @@ class _Task:
         plan = self._plan
         if not own or not plan.earlier:
             return own, False
-        files = FolderFiles(f"{plan.checkpoint}/changes")
         name = change_name(plan.version, plan.node)
-        together = write_joined(files, name, plan.earlier, own)
+        together = write_joined(self._changes, name, plan.earlier, own)
         for file in own:
-            files.delete(file.name)
+            self._changes.delete(file.name)
         return together, True
 
     def _ports(self, slice_: pa.Table) -> tuple[pa.Table, ...]:

@@ -34,6 +34,8 @@ class TaskPlan:
             of the view).
         final: whether the changes are those of the view, which include the version.
         unaggregated: whether the rows are raw input instead of sums per key.
+        flushes: whether the task flushes its files to disk. Otherwise the commit does, in the same
+            process.
     """
 
     checkpoint: str
@@ -50,6 +52,7 @@ class TaskPlan:
     initial_groups: tuple[tuple[int, int], ...] = ()
     watermark_pass: bool = False
     earlier: tuple[ChangeFile, ...] = ()
+    flushes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

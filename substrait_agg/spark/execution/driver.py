@@ -9,7 +9,7 @@ State files do not depend on the number of partitions, so the next batch may run
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -132,10 +132,12 @@ def difference_here(plan: DifferencePlan) -> DifferenceResult:
 def run_here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
     """Run a task in this process; report system errors as those of a task on Spark.
 
+    The commit flushes the files of all such tasks together.
+
     Raises:
         RunFailed: a value does not fit, or a file cannot be read or written.
     """
     try:
-        return run_task(task, rows)
+        return run_task(replace(task, flushes=False), rows)
     except OSError as error:
         raise batch_failed(error) from error
