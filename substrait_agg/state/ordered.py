@@ -15,6 +15,7 @@ weights. Only `entries`, `live` and `scan` read whole groups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +65,15 @@ class OrderedTree:
         if extra is not None and len(extra):
             self._runs.insert(0, OrderedRun.of_entries(extra))
         self.rows_read = 0
+
+    def plus(self, extra: Entries | None) -> OrderedTree:
+        """Return this tree, which has no additions, with those of a batch."""
+        if extra is None:
+            return self
+        added = [OrderedRun.of_entries(extra)] if len(extra) else []
+        tree = copy(self)
+        tree.__dict__ |= {"_extra": extra, "_runs": [*added, *self._runs], "rows_read": 0}
+        return tree
 
     def weights(self, entries: Entries) -> Weights:
         """Return the weight of each entry's group and key in this tree, 0 if it is missing.
@@ -283,6 +293,33 @@ class OrderedTree:
             self.rows_read += rows
         return source >= 0, self._values(source, places)
 
+    def heads(
+        self, hashes: Hashes, chains: CollisionIds, rows: int
+    ) -> tuple[GatheredEntries, Mask, Mask] | None:
+        """Return the first entries of each group, from the first rows of each run.
+
+        Args:
+            hashes: of the groups.
+            chains: collision ids of the groups.
+            rows: number of rows to read per group and run.
+
+        Returns:
+            The entries in key order, including entries of weight 0; a mask of those up to which
+            all runs have been read, so that their weight is known; and a mask of the groups that
+            have further entries. None if the tree is empty.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        windows = self._windows(hashes, chains)
+        if not windows:
+            return None
+        parts = [_part(window, rows, last=False) for window in windows]
+        found = gather_rows(parts)
+        self.rows_read += found.rows
+        limits, cut = _limits(windows, parts, found.row_entries(), last=False)
+        return found, np.arange(len(found.owners)) <= limits[found.owners], cut
+
     def _windows(self, hashes: Hashes, chains: CollisionIds) -> list[RowRange]:
         """Return the row ranges of the groups in each run."""
         return [RowRange(run, *run.groups(hashes, chains)) for run in self._runs]
@@ -339,6 +376,8 @@ class OrderedTree:
 
 def _place(window: RowRange, positions: Positions) -> Indices:
     """Return the first place of each row range that is not before a position."""
+    if positions.end.all():
+        return window.high
     bounds: dict[bool, Indices] = {
         right: window.run.bounds(window.low, window.high, positions.keys, right=right)
         for right in np.unique(positions.after).tolist()

@@ -118,6 +118,8 @@ class OrderedRun:
 
     def at(self, places: Indices) -> RowsByPage:
         """Return rows by place."""
+        if len(self._pages) == 1:
+            return RowsByPage(((self._pages[0], places),), None)
         pages = np.searchsorted(self._starts, places, "right") - 1
         order, parts = self._by_page(pages)
         rows_of_pages = [(self._pages[p], places[which] - self._starts[p]) for p, which in parts]
@@ -165,6 +167,9 @@ class OrderedRun:
 
     def _hash_bounds(self, hashes: Hashes, *, right: bool) -> Indices:
         """Return how many rows have a hash below (with `right`: not above) each hash."""
+        if len(self._pages) == 1:
+            own = self._pages[0].entries.hashes
+            return np.asarray(np.searchsorted(own, hashes, "right" if right else "left"))
         if right:
             pages = np.searchsorted(self._first, hashes, "right") - 1
         else:
@@ -203,6 +208,12 @@ class OrderedRun:
         """
         result = low.copy()
         there = np.flatnonzero(low < high)
+        if len(self._pages) == 1:
+            if len(there):
+                own = keys.take(there) if len(there) < len(keys) else keys
+                stored = self._pages[0].entries.keys
+                result[there] = _bounds_in_page(stored, low[there], high[there], own, right=right)
+            return result
         pages = self._pages_of(low[there], high[there], keys, there, right=right)
         for page, which in self._by_page(pages)[1]:
             at = there[which]

@@ -30,6 +30,12 @@ class _Counting(OrderedTree):
         super().__init__(*arguments, **more)
         _opened.append(self)
 
+    def plus(self, extra: Any) -> OrderedTree:
+        tree = super().plus(extra)
+        if tree is not self:
+            _opened.append(tree)
+        return tree
+
 
 @pytest.fixture(autouse=True)
 def _counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from functools import cmp_to_key
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +35,7 @@ from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, Wei
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.registry import operator_of
+from substrait_agg.operator.top_k import window as window_module
 from substrait_agg.operator.top_k.step import TopKOperator
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
@@ -255,14 +258,30 @@ SORTS = st.lists(
 COUNTS = st.sampled_from([0, 1, 2, 3, 10, None])
 OFFSETS = st.sampled_from([0, 0, 1, 2, 5, 100])
 SLOW = [HealthCheck.too_slow]
+WAYS = st.sampled_from([(32, 1 << 12), (0, 1 << 12), (0, 8), (0, 0)])
+"""Rows read beyond the end of the range at the beginning of a group, and at most: changes are found there, or by ranks."""
+
+
+@contextmanager
+def way(spare: int, most: int) -> Iterator[None]:
+    """Find changes in one of the `WAYS`."""
+    with (
+        patch.object(window_module, "SPARE_ROWS", spare),
+        patch.object(window_module, "FIRST_ROWS", most),
+    ):
+        yield
 
 
 @settings(max_examples=examples(400), suppress_health_check=SLOW)
-@given(BATCHES, SORTS, OFFSETS, COUNTS)
+@given(BATCHES, SORTS, OFFSETS, COUNTS, WAYS)
 def test_changes_add_up_to_the_rows_of_the_range(
-    batches: list[list[tuple[Row, int]]], sorts: list[Sort], offset: int, count: int | None
+    batches: list[list[tuple[Row, int]]],
+    sorts: list[Sort],
+    offset: int,
+    count: int | None,
+    found: tuple[int, int],
 ) -> None:
-    with TemporaryDirectory() as folder, merging_soon(4, 8):
+    with TemporaryDirectory() as folder, merging_soon(4, 8), way(*found):
         world = World(Path(folder), node_of(sorts, offset, count))
         rows: Counter[Row] = Counter()
         for batch in batches:
@@ -295,6 +314,7 @@ def named(rows: Counter[Row]) -> Counter[Row]:
     OFFSETS,
     COUNTS,
     st.sampled_from([1, 4]),
+    WAYS,
 )
 def test_every_group_has_a_range_of_its_own(
     batches: list[list[tuple[str | None, Row, int]]],
@@ -302,8 +322,9 @@ def test_every_group_has_a_range_of_its_own(
     offset: int,
     count: int | None,
     partitions: int,
+    found: tuple[int, int],
 ) -> None:
-    with TemporaryDirectory() as folder, merging_soon(4, 8):
+    with TemporaryDirectory() as folder, merging_soon(4, 8), way(*found):
         world = World(Path(folder), node_of(sorts, offset, count, keys=1), spread=2)
         rows: Counter[Row] = Counter()
         for batch in batches:
@@ -440,13 +461,18 @@ def test_a_small_change_reads_little_of_a_large_group(
     pick = np.random.default_rng(3)
     w.batch([((int(n),), 1) for n in pick.permutation(rows)])
     read: list[OrderedTree] = []
-    begin = OrderedTree.__init__
+    begin, plus = OrderedTree.__init__, OrderedTree.plus
 
     def recorded(self: OrderedTree, *args: Any, **kwargs: Any) -> None:
         read.append(self)
         begin(self, *args, **kwargs)
 
+    def added(self: OrderedTree, extra: Any) -> OrderedTree:
+        read.append(plus(self, extra))
+        return read[-1]
+
     monkeypatch.setattr(OrderedTree, "__init__", recorded)
+    monkeypatch.setattr(OrderedTree, "plus", added)
     changes = w.batch([((-1,), 1), ((5,), -1), ((offset + 3,), -1), ((rows,), 1)])
     assert sum(changes.values()) == (0 if count else -1 + 1)
     assert 0 < sum(tree.rows_read for tree in read) < 2_000

@@ -101,9 +101,10 @@ class _Task:
         self._large_weights = False
         self._writers = {name: self._writer(name) for name in self._schema}
         self._keyed = cache(self._open_keyed)
+        self._ordered = cache(self._open_ordered)
         surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.watermark_pass)
         self._state = StateReader(
-            self._keyed, self._open_ordered, self._open_arranged, surrogates, plan.version
+            self._keyed, self._ordered_with, self._open_arranged, surrogates, plan.version
         )
 
     def _writer(self, tree: str) -> RunWriter:
@@ -118,11 +119,14 @@ class _Task:
         runs = self._plan.state[name]
         return _TimedTree(self._counters, self._files, runs, layout.schema, layout.keys)
 
-    def _open_ordered(self, name: str, extra: Entries | None) -> OrderedTree:
+    def _ordered_with(self, name: str, extra: Entries | None) -> OrderedTree:
+        return self._ordered(name).plus(extra)
+
+    def _open_ordered(self, name: str) -> OrderedTree:
         layout = self._schema[name]
         if not isinstance(layout, TreeLayout):
             raise TypeError(name)
-        return OrderedTree(self._files, self._plan.state[name], layout, extra)
+        return OrderedTree(self._files, self._plan.state[name], layout)
 
     def _open_arranged(self, name: str) -> Arrangement:
         layout = self._schema[name]

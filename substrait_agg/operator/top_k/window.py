@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
 from substrait_agg.state.keys.keys import encode
-from substrait_agg.state.keys.rows import Hashes, Indices, take
+from substrait_agg.state.keys.rows import Hashes, Indices, Mask, take
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.positions import Positions, compare_entries
 from substrait_agg.state.row_ranges import GatheredEntries
@@ -28,6 +28,10 @@ Int64s = npt.NDArray[np.int64]
 
 GREATEST_TOTAL = 1 << 62
 """Exclusive limit of the total weight of a group, so that ranks fit 63 bits."""
+SPARE_ROWS = 32
+"""Rows that are read at the beginning of a group beyond the end of the range: some may be deleted."""
+FIRST_ROWS = 1 << 12
+"""Maximal number of rows to read in each run at the beginnings of groups, instead of searching ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +103,26 @@ class OrderedGroups:
         gathered = self.new.between_positions(self.hashes, self.collision_ids, low, high)
         if gathered is None:
             return None
+        return gathered, self._change_of(gathered)
+
+    def heads(self, rows: int) -> tuple[GatheredEntries, Int64s, Mask, Mask] | None:
+        """Return the first entries of each group, as `OrderedTree.heads` of the new tree.
+
+        The change of the weight of each entry comes second.
+        """
+        heads = self.new.heads(self.hashes, self.collision_ids, rows)
+        if heads is None:
+            return None
+        gathered, known, cut = heads
+        return gathered, self._change_of(gathered), known, cut
+
+    def _change_of(self, gathered: GatheredEntries) -> Int64s:
+        """Return the change of the weight of each entry of the new tree."""
         change = np.zeros(len(gathered.owners), np.int64)
         if len(self.changed):
             mine = np.flatnonzero(gathered.source == 0)
             change[mine] = self.changed.weights[gathered.places[mine]]
-        return gathered, change
+        return change
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +144,9 @@ def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
     """Return the changes of the rows that a rank range shows; each row is in one part at most."""
     if ranks.empty or not len(groups.changed):
         return []
+    at_beginning = _changes_at_beginning(groups, ranks)
+    if at_beginning is not None:
+        return [at_beginning] if len(at_beginning.weights) else []
     olds, news = (_range_limits(groups, tree, ranks) for tree in (groups.old, groups.new))
     (first_old, last_old), (first_new, last_new) = olds, news
     starts = _ordered(first_old, first_new)
@@ -139,6 +161,35 @@ def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
     parts.append(_shown_between(groups, ranks, low, high))
     parts.append(_changed_inside(groups, starts[1], stops[0], overlapping))
     return [part for part in parts if part is not None and len(part.weights)]
+
+
+def _changes_at_beginning(groups: OrderedGroups, ranks: RankRange) -> RowChanges | None:
+    """Return the changes of the shown rows from the first rows of the groups.
+
+    That is the quickest way for few groups and a range near their beginning. None otherwise.
+    """
+    if ranks.stop is None:
+        return None
+    count, rows = len(groups.hashes), ranks.stop + SPARE_ROWS
+    while rows * count <= FIRST_ROWS:
+        heads = groups.heads(rows)
+        if heads is None:
+            return None
+        entries, change, known, cut = heads
+        owners, now = entries.owners, entries.weights
+        if cut.any():
+            sums = (np.zeros(count, np.int64), np.zeros(count, np.int64))
+            for total, weights in zip(sums, (now, now - change), strict=True):
+                np.add.at(total, owners[known], weights[known])
+            cut &= np.minimum(*sums) < ranks.stop
+        if not cut.any():
+            # An entry behind those that are known is behind the range.
+            before, after = sums_before(owners, now - change), sums_before(owners, now)
+            differ = ranks.shown(after, now) - ranks.shown(before, now - change)
+            some = np.flatnonzero(known & (differ != 0))
+            return RowChanges(owners[some], entries.payload(some), differ[some])
+        rows *= 4
+    return None
 
 
 def _range_limits(
