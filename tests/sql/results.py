@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,34 @@ def kept(
 ) -> list[Row]:
     """Give the rows of a query after batches of inserted rows, sorted."""
     schemas = {name: table.schema for name, table in batches[0].items()}
+    run = started(query, schemas, folder)
+    for batch in batches:
+        run.batch({name: weighted(table, 1) for name, table in batch.items()})
+    return ordered(list(run.view.elements()))
+
+
+def started(query: str | sa.Plan, schemas: Mapping[str, pa.Schema], folder: Path) -> LocalFlow:
+    """Give the flow of a query over tables whose rows may be deleted."""
     plan = sa.sql(query, schemas) if isinstance(query, str) else query
     flow = lower(plan.bound(), weights={(name,): "weighted" for name in schemas})
     folder.mkdir(exist_ok=True, parents=True)
-    run = LocalFlow(flow, folder)
-    for batch in batches:
-        run.batch({n: t.append_column(WEIGHT, pa.array([1] * len(t), pa.int64())) for n, t in batch.items()})  # fmt: skip
-    return ordered(list(run.view.elements()))
+    return LocalFlow(flow, folder)
+
+
+def weighted(rows: pa.Table, weight: int) -> pa.Table:
+    """Give rows as changes of one weight."""
+    return rows.append_column(WEIGHT, pa.array([weight] * len(rows), pa.int64()))
+
+
+def changed(rows: pa.Table, before: Collection[int], after: Collection[int]) -> pa.Table:
+    """Give the changes between two sets of rows of a table, each given by the positions of its rows."""
+    old, new = {*before} - {*after}, {*after} - {*before}
+    return pa.concat_tables([weighted(chosen(rows, old), -1), weighted(chosen(rows, new), 1)])
+
+
+def chosen(rows: pa.Table, positions: Collection[int]) -> pa.Table:
+    """Give the rows at some positions."""
+    return rows.take(pa.array(sorted(positions), pa.int64()))
 
 
 def of_duckdb(query: str, tables: Mapping[str, pa.Table]) -> list[Row]:

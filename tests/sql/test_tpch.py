@@ -21,7 +21,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, pa.Table
     return tpch.generate(tmp_path_factory.mktemp("tpch"))
 
 
-@pytest.mark.parametrize("refreshes", sample([2, 10], 2))
+@pytest.mark.parametrize("refreshes", sample([2, 20], 2))
 @pytest.mark.parametrize("query", sample(tpch.QUERIES, 1, 4, 13, 16, 20, 22))
 def test_a_query_as_text_follows_refreshes(
     query: int, refreshes: int, generated: Mapping[str, pa.Table], tmp_path: Path
