@@ -13,7 +13,6 @@ from substrait_agg.files.atomic_files import write_text
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problems import MODES, Mode
 from substrait_agg_cli.queries import (
-    each_plan_of,
     read_plans,
     source_option,
     sql_options,
@@ -97,7 +96,7 @@ def explain(
     text = substrait_agg.explain(
         loaded, output_format, mode, early_retraction, static, refresh, checkpoint
     )
-    for one in each_plan_of(loaded):
+    for one in loaded.values() if isinstance(loaded, dict) else (loaded,):
         show_warnings(substrait_agg.validate(one, mode).problems, one.name or "the query")
     if to == STDIO:
         click.echo(_on_screen(text) if output_format == "text" else text, nl=False)

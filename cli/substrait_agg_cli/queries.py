@@ -11,6 +11,7 @@ import click
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.files.atomic_files import write_atomically
+from substrait_agg.problems import Mode
 from substrait_agg_cli.plan_files import is_folder, read_plan, stdin_bytes
 from substrait_agg_cli.terminal import STDIO, debug_option
 
@@ -168,10 +169,10 @@ def checkpoint_of(name: str) -> str:
 
 
 def each_plan_of(
-    loaded: substrait_agg.Plan | dict[str, substrait_agg.Plan],
+    loaded: substrait_agg.Plan | dict[str, substrait_agg.Plan], mode: Mode
 ) -> list[substrait_agg.Plan]:
-    """Return the plans of a pipeline, or the only plan."""
-    return [*loaded.values()] if isinstance(loaded, dict) else [loaded]
+    """Return the plans of a pipeline, or those of the roots of a plan."""
+    return [*(loaded if isinstance(loaded, dict) else loaded.views(mode)).values()]
 
 
 def is_sql(name: str) -> bool:

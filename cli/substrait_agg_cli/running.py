@@ -171,7 +171,7 @@ def run(
         session = {"conf": options["conf"], "master": options["master"], "spark_log": log}
         loaded = read_plans(plan, sql, query, tables, **session)
     untyped = []
-    for one in each_plan_of(loaded):
+    for one in each_plan_of(loaded, mode):
         checked = one.check(mode)
         if checked.bound is None:
             untyped.append(one)

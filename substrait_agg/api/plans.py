@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from substrait_agg.api.checkpoints import open_state
 from substrait_agg.errors import UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
-from substrait_agg.problems import Mode
+from substrait_agg.problems import Mode, Problem
 from substrait_agg.report.checked_plan import Plan, PlanSource, as_plan
 from substrait_agg.report.report import Report
 
@@ -88,8 +88,18 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
         ['PLAN_UNREADABLE']
     """
     given = _plan(plan)
-    problems = given.check(mode).problems
+    problems = checked_problems(given, mode)
     return Report(given.name, problems, _content(given))
+
+
+def checked_problems(plan: Plan, mode: Mode) -> tuple[Problem, ...]:
+    """Return the problems of all roots of a plan, each once, in plan order."""
+    views = plan.views(mode).values()
+    if len(views) == 1:
+        return plan.check(mode).problems
+    from substrait_agg.report.places.order import in_plan_order
+
+    return in_plan_order(dict.fromkeys(p for view in views for p in view.check(mode).problems))
 
 
 def _content(plan: Plan) -> bytes:
@@ -117,7 +127,7 @@ def explain(
     Sizes of state are in bytes per group and per tree entry.
 
     Args:
-        plan: a `Plan` or anything that `load` takes; or several of them by the names of their
+        plan: a `Plan` or anything that `load` takes, or several of them by the names of their
             views, as in `run`.
         format: ``text``, ``json``, ``mermaid`` (a flowchart) or ``html`` (a complete page).
         mode: ``lenient`` or ``strict``, as in `validate`.
@@ -148,7 +158,7 @@ def explain(
     """
     checked_choice(format, EXPLAIN_FORMATS, "format")
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
-    plans = named_plans(plan)
+    plans = named_plans(plan, mode)
     static = tuple(static)
     known = frozenset(name.lower() for name in static)
     bound = combined_views(
@@ -156,7 +166,7 @@ def explain(
     )
     from substrait_agg.report.explained import explained
 
-    name = plans[""].name if "" in plans else ""
+    name = "" if isinstance(plan, Mapping) else next(iter(plans.values())).name
     policies = None
     if refresh is not None:
         from substrait_agg.refresh.policies import parse_refresh
@@ -199,11 +209,11 @@ def _tables(views: BoundViews, names: Iterable[str]) -> frozenset[tuple[str, ...
     return frozenset(table for table in found.values() if table is not None)
 
 
-def named_plans(plan: Plans) -> dict[str, Plan]:
-    """Return plans by the names of their views. The name of a single plan is empty."""
+def named_plans(plan: Plans, mode: Mode) -> dict[str, Plan]:
+    """Return plans by the names of their views. The name of a single plan with one root is empty."""
     if isinstance(plan, Mapping):
         return {name: _plan(given) for name, given in plan.items()}
-    return {"": _plan(plan)}
+    return _plan(plan).views(mode)
 
 
 def temporary_views(plan: Plans) -> frozenset[str]:

@@ -50,7 +50,8 @@ def run(
     Args:
         plan: a `Plan` or anything that `load` takes; or several of them by the names of their
             views. A plan reads another view as a table with its name. All views are maintained
-            together: a version has the changes of all of them. Where a plan gives names but no types for the
+            together: a version has the changes of all of them. The roots of a plan with several are
+            the views ``root1``, ``root2`` and so on. Where a plan gives names but no types for the
             columns of a table (``SCHEMA_TYPES_MISSING``), lenient mode takes the types from the
             source of the table.
         sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
@@ -150,7 +151,7 @@ def run(
     from substrait_agg.metrics.startup import StartTimer
 
     timer = StartTimer()
-    plans = named_plans(plan)
+    plans = named_plans(plan, options.mode)
     bound = combined_views(
         {name: bound_to_run(given, sources, options) for name, given in plans.items()},
         temporary_views(plan),

@@ -492,6 +492,7 @@ class DecodedPlan:
             same plan.
         place: path of the entry of ``relations`` that contains the root.
         others: relations of the plan that the root does not reach, which are checked as well.
+        roots: places of the roots, if the plan has several.
     """
 
     root: Relation
@@ -501,3 +502,4 @@ class DecodedPlan:
     raw: bytes
     place: str = "relations[0]"
     others: tuple[Relation, ...] = ()
+    roots: tuple[str, ...] = ()

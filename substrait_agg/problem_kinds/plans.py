@@ -215,10 +215,11 @@ PLANS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "ROOT_COUNT", "error", "error",
-        "the plan has {count} root relations; it must have one",
-        "write one plan per root",
-        ("A view is the result of one relation. The specification allows several roots in a plan. A consumer that "
-         "reads only the first one drops the others without an error."),
+        "the plan has {count} relations that could be its root; it must have one",
+        "name the columns of each result in a root: run maintains each root as a view, Plan.views has their plans",
+        ("A view is the result of one relation. The specification allows several roots in a plan, and each one is a "
+         "view of its own. Of several relations without a root, a consumer that reads only the first one drops the "
+         "others without an error."),
     ),
     (
         "VERSION_MISSING", "info", "warning",

@@ -19,6 +19,9 @@ PlanSource = Any
 """A plan in any accepted form: a path (`str` or `Path`), `bytes`, JSON text (`str`), or a protobuf
 ``Plan`` message."""
 
+ROOT_VIEW = "root"
+"""What the names of the views of a plan with several roots begin with."""
+
 _WITH_SOURCES = "with the column types of its sources"
 
 
@@ -54,15 +57,18 @@ class Plan:
         content: protobuf or protobuf-JSON as bytes, JSON text, or a protobuf message.
         origin: the text that the plan was made from; None if it was given as a plan.
         refresh: the refresh policy of the view; None for that of the run.
+        root: the place of one of several roots, such as ``relations[1]``; empty for the only one.
     """
 
     name: str
     content: Any
     origin: PlanOrigin | None = field(default=None, repr=False, compare=False)
     refresh: str | None = field(default=None, repr=False, compare=False)
+    root: str = ""
     _checked: dict[tuple[Mode, object], Checked] = field(
         default_factory=dict, repr=False, compare=False
     )
+    _views: dict[str, Plan] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Plan:
@@ -89,7 +95,9 @@ class Plan:
 
         key = (mode, (registered(), static))
         if key not in self._checked:
-            self._checked[key] = self._located(_check(self.content, mode, static=static))
+            self._checked[key] = self._located(
+                _check(self.content, mode, static=static, root=self.root)
+            )
         return self._checked[key]
 
     def check_with(self, source_schemas: SourceSchemas) -> Checked:
@@ -100,7 +108,7 @@ class Plan:
         Args:
             source_schemas: the columns of these tables, by table name.
         """
-        checked = self._located(_check(self.content, "lenient", source_schemas))
+        checked = self._located(_check(self.content, "lenient", source_schemas, root=self.root))
         self._checked["lenient", _WITH_SOURCES] = checked
         return checked
 
@@ -136,6 +144,24 @@ class Plan:
             raise PlanRefused(checked.problems)
         return checked.bound
 
+    def views(self, mode: Mode = "lenient") -> dict[str, Plan]:
+        """Return the plan of each root by the name of its view.
+
+        The roots of a plan with several are the views ``root1``, ``root2`` and so on, in their order.
+        The view of a plan with one root has an empty name.
+
+        Args:
+            mode: ``lenient`` or ``strict``, as in `validate`.
+        """
+        decoded = None if self.root else self.check(mode).decoded
+        if decoded is None or not decoded.roots:
+            return {"": self}
+        if not self._views:
+            for number, place in enumerate(decoded.roots, 1):
+                one = replace(self, root=place, _checked={}, _views={})
+                self._views[f"{ROOT_VIEW}{number}"] = one
+        return dict(self._views)
+
     @cached_property
     def decoded(self) -> DecodedPlan:
         """Return the plan as a typed tree without protobuf objects.
@@ -154,6 +180,7 @@ def _check(
     mode: Mode,
     source_schemas: SourceSchemas | None = None,
     static: frozenset[str] = frozenset(),
+    root: str = "",
 ) -> Checked:
     from substrait_agg.bind import bind
     from substrait_agg.evaluation.conditions import check_conditions
@@ -162,7 +189,7 @@ def _check(
 
     problems = Problems(checked_choice(mode, MODES, "mode"))
     try:
-        decoded = decode(content, problems)
+        decoded = decode(content, problems, root)
     except PlanRefused as refusal:
         problems_of_both = tuple(dict.fromkeys((*problems.items, *refusal.problems)))
         return Checked(None, None, in_plan_order(_of_no_plan(content, problems_of_both)))

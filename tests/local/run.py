@@ -80,6 +80,8 @@ class LocalRun:
     ) -> None:
         options.pop("spark", None)
         given = RunOptions(**options).with_declared(plan)
+        if isinstance(plan, sa.Plan) and len(plan.views()) > 1:
+            plan = plan.views()
         views = (
             bound_views(
                 {name: bound_to_run(_loaded(one), sources, given) for name, one in plan.items()},

@@ -22,11 +22,11 @@ SAMPLES = sorted(path for folder in ("samples", "tpch") for path in (PLANS / fol
 Json = dict[str, Any]
 
 
-def read(source: Any, mode: Any = "lenient") -> tuple[DecodedPlan, list[Problem]]:
+def read(source: Any, mode: Any = "lenient", root: str = "") -> tuple[DecodedPlan, list[Problem]]:
     """Decode and hand back the problems beside the plan; a dict is written as JSON first."""
     problems = Problems(mode)
     text = json.dumps(source) if isinstance(source, dict) else source
-    return decode(text, problems), problems.items
+    return decode(text, problems, root), problems.items
 
 
 def meaning(plan: DecodedPlan) -> DecodedPlan:

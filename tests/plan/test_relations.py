@@ -376,10 +376,18 @@ def test_references_to_nothing_and_to_themselves_are_reported() -> None:
     assert all(isinstance(i, m.Unsupported) for i in plan.root.inputs)
 
 
-def test_one_root_is_read() -> None:
-    plan = entries(root=table(I32))
-    plan["relations"] *= 2
-    assert [p.code for p in read(plan)[1]] == ["ROOT_COUNT"]
+def test_one_root_is_read_at_a_time() -> None:
+    plan = entries(table(I32), root=union(reference(0)))
+    plan["relations"].append({"root": {"input": reference(0), "names": ["b"]}})
+    both, problems = read(plan)
+    assert both.roots == ("relations[1]", "relations[2]")
+    assert [p.code for p in problems] == ["ROOT_COUNT"]
+    second, problems = read(plan, root="relations[2]")
+    assert (second.names, second.place, second.others) == (("b",), "relations[2]", ())
+    assert not problems
+
+
+def test_relations_without_a_root() -> None:
     assert [p.code for p in read(entries(table(I32), table(I32)))[1]] == ["ROOT_COUNT"]
     assert read(entries(table(I32), union(reference(0))))[1] == []
 

@@ -129,8 +129,6 @@ WHOLE = (
             at_fixed_path("advanced_extensions.enhancement", _enhanced), json=False),
     Mistake("a field that no release has", "UNKNOWN_FIELD", measure("sum"), _extra_field, ".1023",
             json=False),
-    Mistake("two roots", "ROOT_COUNT", PLAN,
-            at_fixed_path("relations", adding("relations", root={"input": {"read": ONE_COLUMN}, "names": ["k"]}))),
     Mistake("a root without a relation", "FIELD_MISSING", ROOT, clearing("input")),
     Mistake("a reference to a relation that is not there", "REFERENCE_INVALID", READ,
             becoming(reference={"subtree_ordinal": OUTSIDE})),

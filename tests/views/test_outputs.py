@@ -60,11 +60,18 @@ def test_an_output_must_name_a_view(tmp_path: Path, output: str, code: str) -> N
     assert not (tmp_path / "ckpt").exists()
 
 
-def test_emission_of_several_views_cannot_wait(tmp_path: Path) -> None:
+def test_emission_cannot_wait_for_what_another_view_computes_with(tmp_path: Path) -> None:
     write_batches(tmp_path, BATCHES[:1])
+    plans = sa.sql_views(
+        "CREATE TABLE orders (id bigint, customer varchar, amount bigint);"
+        "CREATE VIEW totals AS SELECT customer, sum(amount) AS total FROM orders GROUP BY customer;"
+        "CREATE VIEW best AS SELECT max(total) AS total FROM totals"
+    )
+    given = {"orders": sources(tmp_path)["orders"]}
     with pytest.raises(UsageError) as refused:
-        run(ALL, sources(tmp_path), checkpoint=tmp_path / "ckpt", emit="count:2")
+        run(plans, given, checkpoint=tmp_path / "ckpt", emit="count:2")
     assert refused.value.code == "EMIT_SEVERAL_VIEWS"
+    assert "best computes with the groups of the view totals" in str(refused.value)
 
 
 def test_a_rollback_cuts_the_outputs_of_all_views(tmp_path: Path) -> None:

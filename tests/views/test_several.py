@@ -97,6 +97,95 @@ def test_equal_subqueries_of_views_are_computed_once(tmp_path: Path) -> None:
     assert sa.open_state(tmp_path / "ckpt").verify().ok
 
 
+APART_SQL = {
+    "totals": "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer",
+    "great": "SELECT total, customer FROM totals WHERE total > 4",
+    "sizes": "SELECT amount, count(*) AS n FROM orders GROUP BY amount",
+}
+
+
+@pytest.mark.parametrize("emit", ["count:2", "end"])
+def test_groups_of_views_wait_as_those_of_single_views_do(tmp_path: Path, emit: str) -> None:
+    """`great` shows groups of `totals`, it does not compute with them."""
+    tables = "CREATE TABLE orders (id bigint, customer varchar, amount bigint);"
+    views = "".join(f"CREATE VIEW {name} AS {query};" for name, query in APART_SQL.items())
+    write_batches(tmp_path, BATCHES)
+    given = {"orders": sources(tmp_path)["orders"]}
+    run(
+        sa.sql_views(tables + views), given, checkpoint=tmp_path / "c", outputs=["none"], emit=emit
+    ).wait()
+    delayed = False
+    for name, query in APART_SQL.items():
+        plan = sa.sql(tables + query.replace("FROM totals", f"FROM ({APART_SQL['totals']}) t"))
+        run(plan, given, checkpoint=tmp_path / name, outputs=["none"], emit=emit).wait()
+        alone, view = sa.open_view(tmp_path / name), sa.open_view(tmp_path / "c", name)
+        assert view.versions() == alone.versions()
+        assert len(view.versions()) > len(BATCHES)
+        for version in view.versions():
+            assert rows_of(view.to_arrow(version)) == rows_of(alone.to_arrow(version)), name
+        delayed = delayed or rows_of(view.to_arrow(1)) != rows_of(view.to_arrow())
+    assert delayed
+    assert sa.open_state(tmp_path / "c").verify().ok
+
+
+def two_roots() -> sa.Plan:
+    """Two views over one relation, which they share by reference."""
+    plan = json.loads(ALL["by_customer"])
+    first = plan["relations"][0]["root"]
+    sums = {"filter": {
+        "input": {"reference": {"subtreeOrdinal": 0}},
+        "condition": {"literal": {"boolean": True}},
+    }}  # fmt: skip
+    second = {"root": {"input": sums, "names": ["who", "orders", "sum"]}}
+    shared = {"root": {"input": {"reference": {"subtreeOrdinal": 0}}, "names": first["names"]}}
+    plan["relations"] = [{"rel": first["input"]}, shared, second]
+    return sa.load(json.dumps(plan).replace('"orders_clean"', '"orders"'))
+
+
+def test_the_roots_of_a_plan_are_views(tmp_path: Path) -> None:
+    plan = two_roots()
+    assert sa.validate(plan).ok
+    views = plan.views()
+    assert [(name, one.bound().names[0]) for name, one in views.items()] == [
+        ("root1", "customer"),
+        ("root2", "who"),
+    ]
+    explained = sa.explain(plan)
+    assert "root1" in explained
+    assert "root2" in explained
+    write_batches(tmp_path, BATCHES)
+    run(
+        plan,
+        {"orders": sources(tmp_path)["orders"]},
+        checkpoint=tmp_path / "ckpt",
+        outputs=["none"],
+    ).wait()
+    for version in range(len(BATCHES) + 1):
+        rows = [rows_of(sa.open_view(tmp_path / "ckpt", name).to_arrow(version)) for name in views]
+        assert rows[0] == rows[1]
+        assert bool(rows[0]) == bool(version)
+    (tmp_path / "roots.json").write_text(plan.content)
+    called = CliRunner().invoke(main, ["validate", str(tmp_path / "roots.json")])
+    assert (called.exit_code, called.stdout.rstrip().rpartition(": ")[2]) == (
+        0,
+        "valid (1 warning)",
+    )
+
+
+def test_the_problems_of_all_roots_are_reported_once() -> None:
+    plan = json.loads(two_roots().content)
+    for relation in plan["relations"][1:]:
+        relation["root"]["names"].pop()
+    plan["relations"][0]["rel"]["aggregate"]["measures"][0]["measure"]["functionReference"] = 99
+    problems = sa.validate(json.dumps(plan)).problems
+    wrong = [(p.code, p.path) for p in problems if p.level == "error"]
+    assert len(wrong) == len(set(wrong))
+    assert [path for code, path in wrong if code == "NAMES_COUNT"] == [
+        f"relations[{i}].root.names" for i in (1, 2)
+    ]
+    assert sum(path.startswith("relations[0]") for _, path in wrong) == 1
+
+
 def test_the_order_of_the_plans_does_not_matter() -> None:
     plans = {name: sa.load(text).bound() for name, text in ALL.items()}
     backwards = dict(reversed(plans.items()))

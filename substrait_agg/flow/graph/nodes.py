@@ -444,10 +444,12 @@ def shown_operators(flow: Flow) -> frozenset[int]:
     turn upserts into changes are never among them. A join has no groups: the rows of a view over a
     join are groups of the operator of the view.
     """
-    return frozenset(o for view in flow.views for o in _shown_by(flow, flow.view_node(view)))
+    return frozenset(o for view in flow.views for o in shown_by(flow, view))
 
 
-def _shown_by(flow: Flow, last: Node) -> frozenset[int]:
+def shown_by(flow: Flow, view: FlowView) -> frozenset[int]:
+    """Return the ids of the operators whose groups one view shows."""
+    last = flow.view_node(view)
     operators: set[int] = set()
     seen = [last] if last.shows_rows_below else []
     while seen:
@@ -464,3 +466,14 @@ def operators_below(node: Node) -> tuple[int, ...]:
     """Return the ids of the operators that an operator reads, each once."""
     origins = (branch.origin for branch in node.branches)
     return tuple(dict.fromkeys(o.operator for o in origins if isinstance(o, OperatorOrigin)))
+
+
+def all_operators_below(flow: Flow, node: Node) -> frozenset[int]:
+    """Return the ids of the operators that an operator reads, directly or through others."""
+    waiting, below = [*operators_below(node)], set[int]()
+    while waiting:
+        operator = waiting.pop()
+        if operator not in below:
+            below.add(operator)
+            waiting += operators_below(flow.operators[operator])
+    return frozenset(below)

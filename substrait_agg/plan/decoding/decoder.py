@@ -30,13 +30,14 @@ _HANDLERS: dict[str, Handler] = {
 }
 
 
-def decode(source: Any, problems: Problems) -> DecodedPlan:
+def decode(source: Any, problems: Problems, root: str = "") -> DecodedPlan:
     """Decode a plan; add all problems to `problems`, in plan order.
 
     Args:
         source: protobuf or protobuf-JSON as bytes, JSON text, a path to a file with either, or a
             protobuf ``Plan`` message of any bindings.
         problems: receives the problems. Parts that could not be read are `Unsupported` in the tree.
+        root: place of the root to read, in a plan with several, such as ``relations[1]``.
 
     Raises:
         PlanUnreadable: the source is not a Substrait plan, or exceeds a limit. The exception and
@@ -51,7 +52,7 @@ def decode(source: Any, problems: Problems) -> DecodedPlan:
         for place, node in enumerate(order):
             node.place = place
         check_path_text(order)
-        decoded = _decode(plan, order, content, DecodeContext(findings))
+        decoded = _decode(plan, order, content, DecodeContext(findings), root)
     except Unreadable as reason:
         findings.hand_on(problems, None)
         problems.add(reason.code, reason.path, **reason.params)
@@ -61,7 +62,7 @@ def decode(source: Any, problems: Problems) -> DecodedPlan:
 
 
 def _decode(
-    plan: MessageNode, order: list[MessageNode], content: bytes, context: DecodeContext
+    plan: MessageNode, order: list[MessageNode], content: bytes, context: DecodeContext, chosen: str
 ) -> DecodedPlan:
     entries = plan.messages("relations")
     if not entries:
@@ -72,11 +73,16 @@ def _decode(
     for unit in units:
         _decode_unit(unit, by_key, context)
     free = _free(entries, by_key)
-    names, root, place = _root(entries, free, context)
+    roots = tuple(entry.path for entry in free if entry.has("root"))
+    names, root, place = _root(entries, free, context, chosen)
     report_leftovers(order, set(_HANDLERS), context)
-    tops = (_top(entry) for entry in free if entry.path != place)
+    apart = (e for e in free if e.path != place and not (chosen and e.path in roots))
+    tops = map(_top, apart)
     others = tuple(top.result for top in tops if top is not None and top.result is not None)
-    return DecodedPlan(root, names, context.producer, context.version, content, place, others)
+    several = roots if len(roots) > 1 else ()
+    return DecodedPlan(
+        root, names, context.producer, context.version, content, place, others, several
+    )
 
 
 def _decode_unit(unit: Unit, by_key: dict[Key, Unit], context: DecodeContext) -> None:
@@ -120,13 +126,15 @@ def _top(entry: MessageNode) -> MessageNode | None:
 
 
 def _root(
-    entries: list[MessageNode], free: list[MessageNode], context: DecodeContext
+    entries: list[MessageNode], free: list[MessageNode], context: DecodeContext, chosen: str
 ) -> tuple[tuple[str, ...] | None, Relation, str]:
-    """Return the names, the relation and the place of the plan's root, or of its only bare relation.
+    """Return the names, the relation and the place of a root, or of the only bare relation.
 
     A root that another relation refers to is a shared relation, and its names do not count.
     """
     candidates = [e for e in free if e.has("root")] or [e for e in free if e.has("rel")]
+    if chosen:
+        candidates = [entry for entry in candidates if entry.path == chosen]
     for entry in entries:
         root = entry.message("root")
         if root is not None:

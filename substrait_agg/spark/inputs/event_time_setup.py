@@ -8,7 +8,15 @@ from dataclasses import replace
 from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.errors import UsageError
 from substrait_agg.flow.graph.graph import Forget
-from substrait_agg.flow.graph.nodes import Flow, operators_below, shown_operators
+from substrait_agg.flow.graph.nodes import (
+    Flow,
+    FlowView,
+    Node,
+    all_operators_below,
+    operators_below,
+    shown_by,
+    shown_operators,
+)
 from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.operator.common.policy import EmitPolicy
@@ -90,23 +98,32 @@ def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
 
 
 def _check_together(flow: Flow, policy: EmitPolicy) -> None:
-    """Refuse to delay rows of the view that come and go together."""
+    """Refuse to delay rows of a view that come and go together, or that another view computes with."""
     if policy.batch:
         return
-    if len(flow.views) > 1:
-        raise UsageError(
-            "EMIT_SEVERAL_VIEWS",
-            "several views show the same input at every version, so --emit cannot delay the groups of one of them",
-            help="remove --emit, or run the view whose groups wait on its own",
-            path="emit",
-        )
-    last = flow.view_node(flow.views[0])
-    if not last.shows_rows_below or last.id not in shown_operators(flow):
+    shown = shown_operators(flow)
+    for view in flow.views:
+        last = flow.view_node(view)
+        _check_rows_apart(flow, view, last)
+        delayed = shown & all_operators_below(flow, last) - shown_by(flow, view)
+        other = next((v.name for v in flow.views if shown_by(flow, v) & delayed), "")
+        if other:
+            raise UsageError(
+                "EMIT_SEVERAL_VIEWS",
+                f"the view {view.name} computes with the groups of the view {other}, which --emit would delay",
+                help=f"remove --emit, or run {view.name} and {other} apart",
+                path="emit",
+            )
+
+
+def _check_rows_apart(flow: Flow, view: FlowView, last: Node) -> None:
+    if not last.shows_rows_below or last.id not in shown_by(flow, view):
         return
     if any(flow.operators[o].emits_together for o in operators_below(last)):
+        name = f" {view.name}" if view.name else ""
         raise UsageError(
             "EMIT_TOGETHER",
-            "the view has the rows of a join or of a fetch over tables, which change together, so --emit cannot delay them",
+            f"the view{name} has the rows of a join or of a fetch over tables, which change together, so --emit cannot delay them",
             help="remove --emit; it can delay only the groups of aggregates, above a join or below a fetch",
             path="emit",
         )
