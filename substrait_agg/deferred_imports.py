@@ -17,6 +17,7 @@ def deferred(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
     """
 
     def find(name: str) -> object:
+        """Import a name on its first access."""
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value: object = getattr(import_module(f"{package}.{names[name]}"), name)

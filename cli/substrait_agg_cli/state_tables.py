@@ -39,6 +39,7 @@ def aligned(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: int = 
     first = len(heads) - numbers
 
     def line(cells: Sequence[str]) -> str:
+        """Return one row with padded cells."""
         padded = [
             cell.rjust(width) if i >= first else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(cells, widths, strict=True))

@@ -66,11 +66,11 @@ def clip(files: Iterable[RunFile], low: int, high: int) -> tuple[RunFile, ...]:
     )
 
 
-def outside(files: Iterable[RunFile], taken: Iterable[tuple[int, int]]) -> tuple[RunFile, ...]:
-    """Restrict runs to the hashes outside all `taken` ranges, in the same order within a range."""
+def outside(files: Iterable[RunFile], ranges: Iterable[tuple[int, int]]) -> tuple[RunFile, ...]:
+    """Restrict runs to the hashes outside all `ranges` ranges, in the same order within a range."""
     rest: list[tuple[int, int]] = []
     start = 0
-    for low, high in sorted(taken):
+    for low, high in sorted(ranges):
         if start < low:
             rest.append((start, low - 1))
         start = high + 1

@@ -40,6 +40,7 @@ def _float_order(column: pa.Array) -> pa.Array:
     size = column.type.bit_width
 
     def ordered(values: Numbers) -> Numbers:
+        """Return integers whose order is that of the floats, NaN last."""
         kind = np.dtype(f"int{size}")
         plain = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
         bits = (plain + np.array(0, values.dtype)).view(kind)

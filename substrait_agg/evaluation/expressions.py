@@ -207,6 +207,7 @@ def _conditional(expr: Conditional) -> Evaluator:
     otherwise = _compiled(expr.otherwise)
 
     def compute(rows: Rows) -> pa.Array:
+        """Evaluate each value only for the rows whose first true condition selects it."""
         rest = np.ones(rows.count, np.bool_)
         branches: list[tuple[Mask, pa.Array]] = []
         for condition, value in clauses:

@@ -273,6 +273,7 @@ def _signed(interval: pa.Array, sign: int) -> pa.Array:
 
 def _moved_by_months(sign: int) -> Callable[[KernelArguments], pa.Array]:
     def compute(args: KernelArguments) -> pa.Array:
+        """Add months; a day that the month lacks becomes its last day."""
         days, micros = split(args[0])
         moved = months_later(days, numbers(_signed(args[1], sign)).astype(np.int64))
         if args.type(0).kind == "date":
@@ -295,6 +296,7 @@ def as_dates(column: pa.Array) -> pa.Array:
 
 def _moved_by_days(sign: int) -> Callable[[KernelArguments], pa.Array]:
     def compute(args: KernelArguments) -> pa.Array:
+        """Add an interval of days and microseconds."""
         point = args[0]
         if args.type(0).kind == "date":
             point = as_timestamps(point, pa.timestamp("us"))

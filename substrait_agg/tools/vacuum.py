@@ -130,6 +130,7 @@ def _doomed(
     def of(
         files: FolderFiles, find: Callable[[Checkpoint, RetentionState, int], Iterable[str]]
     ) -> list[Location]:
+        """Return the files of a folder to delete: unneeded ones, and those of unfinished versions."""
         file_names = find(checkpoint, everything, newest.version)
         later = (n for n in files.names() if (version_of(n) or 0) > newest.version)
         paths = (files.path(name) for name in (*file_names, *later))

@@ -160,8 +160,8 @@ def test_large_weights_are_multiplied_in_halves(spark: SparkSession, tmp_path: P
 def test_sums_beyond_int64_are_computed_again_in_halves(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many rows of one group can overflow int64 although each weight is small; the test lowers the
-    limit of 2^25 rows.
+    """A sum of many rows of one group can overflow int64 although each weight is small; the test
+    raises the limit of small weights.
     """
     monkeypatch.setattr(partial_aggregation, "_SMALL_WEIGHT", 2**29)
     columns = {"k": "i64", "i": "i64"}

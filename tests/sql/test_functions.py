@@ -127,7 +127,9 @@ def test_literals_beside_floats_are_floats(text: str, tmp_path: Path) -> None:
     "text", ["coalesce(x, 0.5)", "x > p", "CASE WHEN f THEN x ELSE p END", "x IN (1.5, 2.5)"]
 )
 def test_a_float_is_not_rounded_to_a_decimal(text: str) -> None:
-    """The literal 0.5 is a decimal beside decimal columns, and floats are not rounded to it."""
+    """A float beside a decimal literal is refused instead of being rounded to a decimal; with a
+    cast to double the query is valid.
+    """
     with pytest.raises(sa.SqlRefused) as caught:
         sa.sql(f"SELECT {text} FROM t", {"t": ROWS.schema})
     assert caught.value.code == "SQL_TYPES"

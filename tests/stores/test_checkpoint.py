@@ -287,8 +287,8 @@ def test_logs_are_saved_beside_those_of_other_attempts(where: str) -> None:
 
 
 def test_logs_before_those_of_the_first_version_are_not_needed() -> None:
-    """Saved logs before the first kept version are deleted per log; newer ones stay, because a
-    version may be about to commit.
+    """Saved logs older than those of the first kept version are unneeded, per log; newer ones stay,
+    because a version may be about to commit.
     """
     names = ("offsets/7", "offsets/8", "sources/0/9.compact", "sources/0/10", "sources/1/0")
     first = replace(snapshot(3), logs=tuple(LogFile(name, 5) for name in names))

@@ -300,6 +300,7 @@ def _promoted(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
     }
 
     def promote(argument: Argument) -> Argument:
+        """Convert a numeric argument to the common kind."""
         if isinstance(argument, EnumArgument | TypeArgument) or not is_numeric(argument.type):
             return argument
         if numbers & set(FLOATS):

@@ -118,6 +118,7 @@ def _with_paths(plan: BoundPlan, view: str) -> BoundPlan:
     copies: dict[int, BoundRelation] = {}
 
     def placed(relation: BoundRelation) -> BoundRelation:
+        """Return the copy of a relation with new paths."""
         if id(relation) not in copies:
             moved = with_inputs(relation, tuple(map(placed, inputs_of(relation))))
             if isinstance(moved, BoundAggregate):

@@ -172,6 +172,7 @@ class BoundSubquery:
         join = joined("left", source, query.relation, keys, residual, self.path)
 
         def of_group(column: Column) -> Expr:
+            """Return a column of the joined groups, with its value for no rows where none matches."""
             moved = Column(column.type.as_nullable(), column.ordinal + width)
             default = (query.for_none or {})[column.ordinal]
             if isinstance(default, Constant) and default.value is None:

@@ -123,6 +123,7 @@ def _restored(
     forms: Mapping[Any, Any], values: Mapping[Any, Any], reader: _Reader, stored: Any
 ) -> Any:
     def restore(item: Any) -> Any:
+        """Return the value of an item; refuse the stored form of another value."""
         if not isinstance(item, Hashable):
             return item
         if item in forms and item not in values:

@@ -129,9 +129,9 @@ class OperatorState:
         """Return the state restricted to the hashes from `low` to `high`."""
         return OperatorState.of({name: clip(runs, low, high) for name, runs in self.trees.items()})
 
-    def outside(self, taken: Sequence[tuple[int, int]]) -> OperatorState:
-        """Return the state restricted to the hashes outside all `taken` ranges."""
-        return OperatorState.of({name: outside(runs, taken) for name, runs in self.trees.items()})
+    def outside(self, ranges: Sequence[tuple[int, int]]) -> OperatorState:
+        """Return the state restricted to the hashes outside all `ranges` ranges."""
+        return OperatorState.of({name: outside(runs, ranges) for name, runs in self.trees.items()})
 
     @staticmethod
     def union(parts: Iterable[OperatorState]) -> OperatorState:

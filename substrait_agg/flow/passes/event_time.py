@@ -223,6 +223,7 @@ def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Ru
     """Return the rule of a function that maps the time at `place` and constants to a time."""
 
     def rule(call: Call, columns: Sequence[EventTimeColumn]) -> EventTimeColumn:
+        """Append the step of the function to those of its time."""
         time = time_of_expression(call.arguments[place], columns)
         durations = _durations(call, place)
         grid = None if durations is None else make(call, durations)
@@ -239,6 +240,7 @@ def _window(start: Callable[[list[int]], TimeStep], end: Callable[[list[int]], T
     """Return the rule of a function that maps a time and durations to a window."""
 
     def rule(call: Call, columns: Sequence[EventTimeColumn]) -> EventTimeColumn:
+        """Append the steps of both bounds to those of the time."""
         time, durations = time_of_expression(call.arguments[0], columns), _durations(call, 0)
         if not isinstance(time, EventTimePoint) or durations is None:
             return None

@@ -20,6 +20,7 @@ def share_equal(roots: Sequence[BoundRelation]) -> tuple[BoundRelation, ...]:
     keys: dict[int, str] = {}
 
     def shared(relation: BoundRelation) -> BoundRelation:
+        """Return the one object for a relation, with shared inputs."""
         if id(relation) not in done:
             inputs = tuple(map(shared, inputs_of(relation)))
             key = _key(relation, [keys[id(found)] for found in inputs])

@@ -25,6 +25,7 @@ def with_static_ports(flow: Flow, tables: Collection[tuple[str, ...]], *, forget
     static: set[int] = set()
 
     def is_static(origin: Origin) -> bool:
+        """Return whether all rows of an origin come in the first version."""
         match origin:
             case TableOrigin(table=table):
                 return table in tables

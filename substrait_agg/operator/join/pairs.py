@@ -57,8 +57,8 @@ class Pairs:
         return self._table([*columns, mark], weights)
 
     def _table(self, columns: Sequence[pa.Array], weights: Weights) -> pa.Table:
-        chosen = [columns[ordinal] for ordinal in self._spec.chosen]
-        return pa.Table.from_arrays([*chosen, pa.array(weights)], schema=self._spec.changes)
+        output = [columns[ordinal] for ordinal in self._spec.chosen]
+        return pa.Table.from_arrays([*output, pa.array(weights)], schema=self._spec.changes)
 
 
 class ResidualFilter:

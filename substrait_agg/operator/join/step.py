@@ -209,8 +209,8 @@ class _Step:
 
     def _pair(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.Table]:
         if self._residual is not None:
-            kept = pa.array(self._residual.holds(left, right))
-            left, right = left.filter(kept), right.filter(kept)
+            holds = pa.array(self._residual.holds(left, right))
+            left, right = left.filter(holds), right.filter(holds)
         if left.num_rows:
             weights = multiply_weights(_weights(left), _weights(right))
             yield self._pairs.table(left, right, weights)
@@ -253,8 +253,8 @@ class _Step:
         before, added = self._matches_of(port, delta.rows)
         matched = add_weights([before, added]) > 0
         for rows, flag in ((np.flatnonzero(matched), True), (np.flatnonzero(~matched), False)):
-            chosen = _take(delta.rows, rows)
-            yield from self._shown(port, chosen, _weights(chosen), matched=flag)
+            picked_rows = _take(delta.rows, rows)
+            yield from self._shown(port, picked_rows, _weights(picked_rows), matched=flag)
         yield from self._flipped(port)
 
     def _shown(
@@ -282,8 +282,8 @@ class _Step:
     def _moved(self, port: int, rows: pa.RecordBatch, came: Mask) -> Iterator[pa.Table]:
         """Yield the changes of rows that have a match now (`came`), or had one before."""
         weights = _weights(rows)
-        for matched, chosen in ((True, np.flatnonzero(came)), (False, np.flatnonzero(~came))):
-            part, weight = _take(rows, chosen), weights[chosen]
+        for matched, places in ((True, np.flatnonzero(came)), (False, np.flatnonzero(~came))):
+            part, weight = _take(rows, places), weights[places]
             yield from self._shown(port, part, -weight, matched=not matched)
             yield from self._shown(port, part, weight, matched=matched)
 
@@ -292,8 +292,8 @@ class _Step:
         delta = self._deltas[port]
         keys = self._keys(delta.rows)
         order, first = group_rows(delta.hashes, keys)
-        chosen = order[first]
-        return delta.hashes[chosen], take(keys, chosen)
+        first_rows = order[first]
+        return delta.hashes[first_rows], take(keys, first_rows)
 
     def _flipped_keys(
         self, port: int, hashes: Hashes, keys: list[pa.Array]
@@ -320,8 +320,8 @@ class _Step:
                 yield matches
                 continue
             sides = [_take(rows, matches.probes), matches.rows]
-            kept = self._residual.holds(sides[port], sides[1 - port])
-            yield Matches(matches.probes[kept], matches.rows.filter(pa.array(kept)))
+            holds = self._residual.holds(sides[port], sides[1 - port])
+            yield Matches(matches.probes[holds], matches.rows.filter(pa.array(holds)))
 
     def _check_single(self) -> None:
         """Check that no row of the left side has several matches.
@@ -348,12 +348,12 @@ class _Step:
         """Return the rows of the left side, as they are after the batch, with the keys of some rows."""
         hashes, keys = np.asarray(rows.column(0).to_numpy()), self._keys(rows)
         layout = self._spec.sides[0].layout
-        found = [
+        parts = [
             layout.schema.empty_table(),
             *(pa.Table.from_batches([m.rows]) for m in self._before(0, hashes, keys)),
             *(pa.Table.from_batches([m.rows]) for m in self._new(hashes, keys, 0)),
         ]
-        live = consolidate_rows(pa.concat_tables(found), layout)
+        live = consolidate_rows(pa.concat_tables(parts), layout)
         return _one(live.filter(pc.greater(live.column(1), 0)))
 
 

@@ -77,6 +77,7 @@ def _nth_value(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 def _bits(ufunc: np.ufunc) -> Callable[[Segments, MeasureSpec], pa.Array]:
     def kernel(segments: Segments, measure: MeasureSpec) -> pa.Array:
+        """Combine the bits of the values of each group."""
         contributors = Contributors.of(segments, measure)
         words = integer_words(contributors.values)[:, 0]
         if ufunc is np.bitwise_xor:

@@ -501,10 +501,10 @@ def _grown(tree: TimeTree, spans: Spans, reach: int, gap: int) -> tuple[Spans, M
     """
     low = np.maximum(spans.low, _LEAST + reach) - reach
     high = np.minimum(spans.high, _MOST - 1 - reach) + reach
-    found = tree.read(Spans(spans.groups, low, high))
-    if found is None:
+    gathered = tree.read(Spans(spans.groups, low, high))
+    if gathered is None:
         return spans, np.ones(len(spans), np.bool_)
-    owners, times = found.owners, micros(found.payload(np.arange(len(found.owners)))[0])
+    owners, times = gathered.owners, micros(gathered.payload(np.arange(len(gathered.owners)))[0])
     breaks = _is_new(owners)
     breaks[1:] |= times[1:] - times[:-1] >= gap
     chain = np.cumsum(breaks) - 1

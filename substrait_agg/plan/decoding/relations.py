@@ -402,6 +402,7 @@ def _same_rows(new: list[MessageNode], old: list[MessageNode]) -> bool:
     identities: dict[object, int] = {}
 
     def cells(rows: list[MessageNode]) -> list[list[int]]:
+        """Return a number per cell that is equal for equal messages."""
         fields = [row.values.get("fields", []) for row in rows]
         return [
             [structure(cell.values.get("literal", cell), identities) for cell in row]

@@ -105,6 +105,7 @@ def _double(tree: SparkTree, value: Typed) -> Typed:
 
 def _extreme(name: str) -> Callable[[Scope, SparkTree], _Call]:
     def make(scope: Scope, tree: SparkTree) -> _Call:
+        """Return the call for the type of its argument."""
         value = scope.typed(tree.children[0])
         type_ = SparkType(value.type.name)
         urn = {"decimal": "arithmetic_decimal", "date": "datetime", "times": "datetime"}.get(

@@ -208,6 +208,7 @@ def _nullable(values: Iterable[Typed]) -> bool:
 
 def _arithmetic(name: str, **options: str) -> Callable[[Scope, SparkTree], Typed]:
     def make(scope: Scope, tree: SparkTree) -> Typed:
+        """Return a call for two decimals, or for two values of one type."""
         left, right = _arguments(scope, tree)
         if left.type.digits and right.type.digits:
             type_ = _decimal_result(
@@ -269,6 +270,7 @@ def _divide(scope: Scope, tree: SparkTree) -> Typed:
 
 def _comparison(name: str) -> Callable[[Scope, SparkTree], Typed]:
     def make(scope: Scope, tree: SparkTree) -> Typed:
+        """Return the comparison of two values of one type."""
         values = _arguments(scope, tree)
         if len({value.type.name for value in values}) != 1:
             raise not_supported(tree, "of different types")
@@ -292,6 +294,7 @@ def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, rig
         return scope.call("comparison", "is_nan", (value,), type_)
 
     def greater(left_: Typed, right_: Typed) -> Typed:
+        """Return whether a float is greater than another one, with NaN above all numbers."""
         plain = scope.call("comparison", "gt", (left_, right_), type_)
         no_nan = scope.call(
             "boolean", "not", (is_nan(right_),), SparkType("boolean", right_.type.nullable)
@@ -357,6 +360,7 @@ def _text(
     name: str, result: str, *, count: bool = False, **options: str
 ) -> Callable[[Scope, SparkTree], Typed]:
     def make(scope: Scope, tree: SparkTree) -> Typed:
+        """Return the call of a text function whose arguments are all strings."""
         values = _arguments(scope, tree)
         if any(value.type.name != "string" for value in values):
             raise not_supported(tree, "of values that are not strings")
@@ -391,6 +395,7 @@ def _like(scope: Scope, tree: SparkTree) -> Typed:
 
 def _part_of_time(component: str) -> Callable[[Scope, SparkTree], Typed]:
     def make(scope: Scope, tree: SparkTree) -> Typed:
+        """Return the call that extracts a part of a date."""
         (value,) = _arguments(scope, tree)
         if value.type.name != "date":
             raise not_supported(tree, "only of a date")

@@ -68,6 +68,7 @@ def _exchanged(spark: SparkSession, work: Consolidation, partitions: int) -> Dat
     """Return the changes as Arrow streams, each in its partition."""
 
     def cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Cut change files into one Arrow stream per partition."""
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 for part, rows in exchanged_rows(work, work.changes[number], partitions):

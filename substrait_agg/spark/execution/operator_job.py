@@ -264,6 +264,7 @@ def _delta(
     job: OperatorJob, frame: DataFrame, tasks: int, strategy: BatchStrategy, cache: TransformCache
 ) -> DataFrame:
     def make(rows: RecordedTransform) -> RecordedTransform:
+        """Return delta rows: raw, or summed per group."""
         if strategy.skip_preaggregation:
             return raw_rows(rows, job.spec, tasks)
         decimals = [_decimal_params(value) for value, _ in job.node.arguments]

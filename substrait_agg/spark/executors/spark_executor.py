@@ -171,6 +171,7 @@ class SparkExecutor:
         needs_job = frame is not None or any(part.needs_job for part in parts)
 
         def read() -> list[pa.RecordBatch] | None:
+            """Return all rows with their hashes; None if Spark has to compute them."""
             try:
                 tables = [part.arrow_rows(self.driver.collect_table) for part in parts]
                 computed = with_hashes(tables, job.spec)

@@ -48,6 +48,7 @@ def _halves(x: Column) -> Column:
         return F.struct(values["minus"], high.alias("high"), low.alias("low"))
 
     def complemented(values: Column) -> Column:
+        """Return the halves of a negative number in two's complement."""
         halves = {"high": values["high"], "low": _signed(values["low"])}
         return F.struct(
             *(
@@ -64,6 +65,7 @@ def _joined(high: Column, low: Column) -> Column:
     """Return the decimal(38,0) of two halves; fail if it has more digits."""
 
     def join(values: Column) -> Column:
+        """Return the number of two halves in two's complement."""
         minus = values["high"] < 0
         upper, lower = (
             F.when(minus, F.bitwise_not(values[name])).otherwise(values[name])
@@ -77,6 +79,7 @@ def _joined(high: Column, low: Column) -> Column:
 
 def _bitwise(operate: Operation) -> Builder:
     def build(args: Arguments) -> Column:
+        """Apply the operation to integers, or to both halves of decimals."""
         if args.type(0).kind != "decimal":
             return operate(args[0], args[1])
         left, right = (_halves(c.cast(_WHOLE)) for c in args.columns)

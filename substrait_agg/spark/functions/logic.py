@@ -36,6 +36,7 @@ def _truth(expected: bool | None, negated: bool) -> Builder:
     """
 
     def build(args: Arguments) -> Column:
+        """Compare with the expected truth value; a null is never equal to true or false."""
         matches = (
             args[0].isNull()
             if expected is None

@@ -111,6 +111,7 @@ def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.
     """
 
     def build(args: Arguments) -> Column:
+        """Return the logarithm, with the options of the call at and beyond the bound."""
         x = double(args[0])
         at_zero = _at_zero(args, name, zero)
         what = f"{name} of a number outside its domain is not defined"
@@ -344,6 +345,7 @@ def _shift(name: str, *, unsigned: bool = False) -> Builder:
     """
 
     def build(args: Arguments) -> Column:
+        """Shift by the count modulo the bits of the type, as Spark does."""
         bits = INTEGER_BITS[args.type(0).kind]
         count = F.pmod(args[1].cast("bigint"), F.lit(bits).cast("bigint")).cast("int")
         if args.type(0).kind.startswith("u"):
@@ -362,6 +364,7 @@ def _shift(name: str, *, unsigned: bool = False) -> Builder:
 
 def _whole(function: Callable[[Column], Column]) -> Builder:
     def build(args: Arguments) -> Column:
+        """Round a number to a whole number of its own type."""
         if _is_integer(args):
             return args[0]
         if _is_decimal(args):

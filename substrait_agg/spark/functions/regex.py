@@ -128,6 +128,7 @@ def _strpos(args: Arguments) -> Column:
     segments = _segments(text, pattern(args), F.lit("$0"))
 
     def place(segments: Column) -> Column:
+        """Return the position of the nth match, 0 without one."""
         # The segments alternate: text, match, text, match, ..., text.
         before = F.slice(segments, F.lit(1), nth.cast("int") * 2 + 1)
         length = F.aggregate(before, F.lit(0), lambda n, part: n + F.char_length(part))
@@ -165,6 +166,7 @@ def _one_replaced(args: Arguments, text: Column, occurrence: Column) -> Column:
     nth = _nth(occurrence)
 
     def joined(segments: Column) -> Column:
+        """Return the text in which only the nth match is replaced."""
         originals = _segments(text, pattern(args), F.lit("$0"))
         parts = F.transform(
             originals, lambda part, i: F.when(i == nth * 2 + 1, F.get(segments, i)).otherwise(part)

@@ -61,6 +61,7 @@ def _multiple(mode: str) -> Callable[[Column], Column]:
     """Return a function that rounds `number` to a multiple of 10^`drop`, which fits a decimal."""
 
     def build(values: Column) -> Column:
+        """Choose between the multiples below and above the number."""
         number = values["number"]
         unit = F.get(F.array(*(_number("1" + "0" * n) for n in range(_POWERS))), values["drop"])
         rest = F.pmod(number, unit).cast(_WHOLE)
@@ -82,6 +83,7 @@ def _beyond(mode: str) -> Callable[[Column], Column]:
     """
 
     def build(values: Column) -> Column:
+        """Choose between zero and one unit; a unit is an overflow."""
         number, zero = values["number"], _number("0")
         minus = number < zero
         half = _number("5" + "0" * (_POWERS - 1))
@@ -118,6 +120,7 @@ def _float(x: Column, digits: Column, mode: str, kind: str) -> Column:
     behind = F.char_length(F.substring_index(mantissa, ".", -1))
 
     def body(values: Column) -> Column:
+        """Round the digits, then convert them back to a float."""
         drop = -values["digits"] - values["exponent"]
         digits_text = F.concat(
             _rounded(values["number"], drop, mode).cast("string"),

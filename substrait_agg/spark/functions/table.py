@@ -29,6 +29,7 @@ def _by_first_type(name: str) -> Builder:
     """
 
     def build(args: Arguments) -> Column:
+        """Use the builder for unsigned numbers, for intervals, or for other numbers."""
         kind = args.type(0).kind
         if kind in _UNSIGNED_KINDS:
             return UNSIGNED[name](args)

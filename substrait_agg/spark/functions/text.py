@@ -142,6 +142,7 @@ def _swapcase(args: Arguments) -> Column:
     characters = F.regexp_extract_all(args[0], F.lit("(?s)(.)"), F.lit(1))
 
     def swapped(character: Column) -> Column:
+        """Return the character in the other case."""
         small = F.when(F.rlike(character, F.lit(r"\p{IsLowercase}")), F.upper(character)).otherwise(
             character
         )

@@ -221,6 +221,7 @@ def _shift_by_interval(sign: int) -> Builder:
         return column if sign > 0 else -column
 
     def build(args: Arguments) -> Column:
+        """Add an interval of years, of days, or of both."""
         point, kind = args[0], args.type(1).kind
         if kind == "interval_year":
             return _plus_months(point, signed(args[1]), args)

@@ -45,6 +45,7 @@ def _by_length(x: Column, origin: Column, step: Column, rounding: str) -> Column
     """Round microseconds. Decimals of 38 digits prevent overflows in intermediate results."""
 
     def body(values: Column) -> Column:
+        """Choose between the multiples below and above the time."""
         rest = F.pmod((values["x"] - values["origin"]).cast(_WIDE), values["step"])
         below = (values["x"] - rest).cast(_WIDE)
         above = F.when(rest == F.lit(0).cast(_WIDE), below).otherwise(
@@ -69,6 +70,7 @@ def _by_months(x: Column, origin: Column, months: Column, rounding: str) -> Colu
         )
 
     def body(values: Column) -> Column:
+        """Choose between the months below and above the time."""
         passed = (
             (F.year(values["x"]) - F.year(values["origin"])) * 12
             + F.month(values["x"])

@@ -98,6 +98,7 @@ def side_writer(kind: SideKind, columns: Sequence[str], folder: str, version: in
     names = (*columns[:place], VERSION, *columns[place:])
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a partition, and yield the description of the file."""
         name = change_name(version, kind)
         with SideWriter(FolderFiles(folder), name, names, version) as writer:
             for batch in batches:

@@ -306,6 +306,7 @@ class _Evolution(Generic[Rows]):
         """Return a function from a branch to its rows: all rows that the operator below shows."""
 
         def rows(branch: Branch) -> Rows | None:
+            """Return the rows of the operator below; None if it shows none."""
             if not isinstance(branch.origin, OperatorOrigin):
                 raise TypeError("rows of a table are not kept")
             below = self._flow.operators[branch.origin.operator]

@@ -415,6 +415,7 @@ def _instant(name: str, type_: Type, spec: SourceSpec, table: str) -> FieldReade
     unit = _encoding("times", spec.times, name, type_, table, "ms, us, ns for numbers, or text")
 
     def convert(column: Column) -> Column:
+        """Convert a number of units, or ISO text."""
         if unit == "text":
             return column.cast(target)
         ticks = _ticks(column, unit, what)

@@ -96,6 +96,7 @@ def _carried(coefficients: list[Column]) -> Column:
     start = F.struct(F.lit(0).cast("bigint").alias("carry"), F.lit("").alias("text"))
 
     def step(acc: Column, coefficient: Column) -> Column:
+        """Add a coefficient and prepend the lowest digits of the sum."""
         total = acc["carry"] + coefficient
         digits = F.lpad(F.pmod(total, base).cast("string"), BASE_DIGITS, "0")
         return F.struct(
@@ -151,6 +152,7 @@ def add(left: Column, right: Column, p: Params, q: Params, target: Params) -> Co
     )
 
     def body(v: Column) -> Column:
+        """Add or subtract the limbs, by the signs and sizes of the operands."""
         same, more = v["m"] == v["n"], v["x"] >= v["y"]
         coefficients = []
         for i in range(TERM_LIMBS):
@@ -198,6 +200,7 @@ def multiply(left: Column, right: Column, p: Params, q: Params, target: Params) 
     )
 
     def body(v: Column) -> Column:
+        """Multiply limb by limb, and add up the products of each power."""
         coefficients = []
         for power in range(2 * FACTOR_LIMBS - 1):
             terms = [
@@ -280,9 +283,11 @@ def _long_division(digits: Column, divisor: Column) -> Column:
     )
 
     def body(v: Column) -> Column:
+        """Divide digit by digit."""
         start = F.struct(F.lit(0).cast(whole).alias("rest"), F.lit("").alias("text"))
 
         def step(acc: Column, place: Column) -> Column:
+            """Bring down a digit and append a digit of the quotient."""
             digit = F.substr(v["digits"], place, F.lit(1)).cast("decimal(1,0)")
             now = (acc["rest"] * F.lit(10).cast("decimal(2,0)") + digit).cast(whole)
             return F.struct(

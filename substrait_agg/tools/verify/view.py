@@ -50,6 +50,7 @@ def _check_one(
     changed = 0
 
     def changes() -> Iterator[pa.Table]:
+        """Yield the changes in spans of versions, and count their rows."""
         nonlocal changed
         for first, last in _spans(chosen, view.name):
             table = view.between(first, last)
