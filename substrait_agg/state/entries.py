@@ -159,7 +159,7 @@ class Entries:
 def consolidate(
     layout: TreeLayout,
     hashes: Hashes,
-    chains: CollisionIds,
+    collision_ids: CollisionIds,
     columns: Sequence[pa.Array],
     weights: Weights,
     places: npt.NDArray[np.int64] | None = None,
@@ -172,7 +172,7 @@ def consolidate(
     Args:
         layout: layout of the tree.
         hashes: group hash of each row.
-        chains: collision id of each row's group.
+        collision_ids: collision id of each row's group.
         columns: the values, one column per component.
         weights: of the rows.
         places: ordinals of the groups in order of hash and collision id, if known. Sorting by small
@@ -183,8 +183,8 @@ def consolidate(
     """
     keys = encode(columns, layout.components)
     shown = tuple(canonical(column) for column in columns)
-    groups: list[npt.NDArray[Any]] = [hashes, chains] if places is None else [places]
-    return _summed(Entries(hashes, chains, keys, shown, weights), groups)
+    groups: list[npt.NDArray[Any]] = [hashes, collision_ids] if places is None else [places]
+    return _summed(Entries(hashes, collision_ids, keys, shown, weights), groups)
 
 
 def consolidate_sorted(parts: Sequence[Entries]) -> Entries:

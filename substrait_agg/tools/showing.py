@@ -210,7 +210,7 @@ class Showing:
 
     def _groups_of(self, entries: pa.Table) -> pa.Table:
         """Return the key columns of the group of each entry, with null for an unknown group."""
-        hashes, chains = (entries.column(n).to_numpy() for n in ("hash", "chain"))
+        hashes, collision_ids = (entries.column(n).to_numpy() for n in ("hash", "chain"))
         tree, schema = self._tree(GROUP)
         keys = key_columns(schema)
         parts = [
@@ -226,7 +226,7 @@ class Showing:
                 zip(*(groups.column(n).to_pylist() for n in ("hash", "chain")), strict=True)
             )
         }
-        pairs = zip(hashes.tolist(), chains.tolist(), strict=True)
+        pairs = zip(hashes.tolist(), collision_ids.tolist(), strict=True)
         return groups.select(keys).take(pa.array([label.get(pair) for pair in pairs], pa.int64()))
 
 

@@ -31,50 +31,54 @@ class Fault:
     parameter: FunctionParameter | None = None
 
 
-def report_faults(draft: MeasureCandidate, row: AggregateFunction, context: BindContext) -> None:
+def report_faults(
+    candidate: MeasureCandidate, row: AggregateFunction, context: BindContext
+) -> None:
     """Report the arguments of a measure that its function does not take."""
-    arguments = within_group(row, draft.arguments, draft.order.expressions)
-    ahead = len(arguments) - len(draft.arguments)
+    arguments = within_group(row, candidate.arguments, candidate.order.expressions)
+    ahead = len(arguments) - len(candidate.arguments)
     for fault in tuple(_faults(row, arguments)) or (Fault("number"),):
         position = fault.position - ahead
         if fault.kind == "number":
             context.report(
-                "ARGUMENT_COUNT", f"{draft.measure.path}.arguments", function=draft.name,
-                needed=_needed(row), count=_given(len(draft.arguments)), takes=row.signature,
+                "ARGUMENT_COUNT", f"{candidate.measure.path}.arguments", function=candidate.name,
+                needed=_needed(row), count=_given(len(candidate.arguments)), takes=row.signature,
             )  # fmt: skip
         elif fault.kind == "word" and fault.parameter is not None:
-            _report_word(draft, position, fault.parameter, context)
+            _report_word(candidate, position, fault.parameter, context)
         else:
-            report_type(draft, position, row.signature, context)
+            report_type(candidate, position, row.signature, context)
 
 
-def report_type(draft: MeasureCandidate, position: int, takes: str, context: BindContext) -> None:
+def report_type(
+    candidate: MeasureCandidate, position: int, takes: str, context: BindContext
+) -> None:
     """Report an argument whose type is not accepted. -1 is the sort key that gives the value."""
-    measure = draft.measure
+    measure = candidate.measure
     sort_key = f"{measure.path}.sorts[0].expr"
     context.report(
         "FUNCTION_ARGUMENTS", sort_key if position < 0 else argument_place(measure, position),
-        function=draft.name, types=", ".join(map(describe_argument, draft.arguments)), takes=takes,
+        function=candidate.name, types=", ".join(map(describe_argument, candidate.arguments)), takes=takes,
     )  # fmt: skip
 
 
 def report_incomparable(
-    draft: MeasureCandidate, row: AggregateFunction, context: BindContext
+    candidate: MeasureCandidate, row: AggregateFunction, context: BindContext
 ) -> None:
     """Report the first argument whose values have no equality, for a measure that stores values."""
-    values = expressions_of(draft.arguments)
+    values = expressions_of(candidate.arguments)
     incomparable = next((v for v in values if not is_keyable(v.type)), None)
-    position = next((i for i, a in enumerate(draft.arguments) if a is incomparable), 0)
-    report_type(draft, position, row.signature, context)
+    position = next((i for i, a in enumerate(candidate.arguments) if a is incomparable), 0)
+    report_type(candidate, position, row.signature, context)
 
 
 def _report_word(
-    draft: MeasureCandidate, position: int, parameter: FunctionParameter, context: BindContext
+    candidate: MeasureCandidate, position: int, parameter: FunctionParameter, context: BindContext
 ) -> None:
-    argument = draft.arguments[position]
+    argument = candidate.arguments[position]
     word = argument.value if isinstance(argument, EnumArgument) else ""
     context.report(
-        "ENUM_ARGUMENT_INVALID", argument_place(draft.measure, position), function=draft.name,
+        "ENUM_ARGUMENT_INVALID", argument_place(candidate.measure, position), function=candidate.name,
         argument=parameter.name, word=repr(word), words=", ".join(parameter.words),
     )  # fmt: skip
 

@@ -56,13 +56,13 @@ from substrait_agg.plan.types import BOOL, FP64, Type
 Rule = Callable[[MeasureCandidate, BindContext], bool]
 
 
-def _is_supported(draft: MeasureCandidate, context: BindContext) -> bool:
-    function, path = draft.measure.function, draft.measure.path
-    if draft.user is not None:
+def _is_supported(candidate: MeasureCandidate, context: BindContext) -> bool:
+    function, path = candidate.measure.function, candidate.measure.path
+    if candidate.user is not None:
         return True
     if not check_declared(function, path, context):
         return False
-    if draft.row is not None:
+    if candidate.row is not None:
         return True
     what = "window" if function.name in WINDOW_FUNCTIONS else "scalar"
     if what == "window" or function.name in SCALAR_NAMES:
@@ -75,121 +75,136 @@ def _is_supported(draft: MeasureCandidate, context: BindContext) -> bool:
     return False
 
 
-def _maintained(draft: MeasureCandidate, context: BindContext) -> bool:
-    row = draft.row
+def _maintained(candidate: MeasureCandidate, context: BindContext) -> bool:
+    row = candidate.row
     if row is None or row.kind is not None:
         return True
     context.report(
-        "AGGREGATE_FUNCTION_NOT_SUPPORTED", draft.measure.path,
-        name=draft.name, reason=row.reason, maintained=", ".join(MAINTAINED),
+        "AGGREGATE_FUNCTION_NOT_SUPPORTED", candidate.measure.path,
+        name=candidate.name, reason=row.reason, maintained=", ".join(MAINTAINED),
     )  # fmt: skip
     return False
 
 
-def _extension(draft: MeasureCandidate, context: BindContext) -> bool:
-    check_extension(draft, context)
+def _extension(candidate: MeasureCandidate, context: BindContext) -> bool:
+    check_extension(candidate, context)
     return True
 
 
-def _distinct(draft: MeasureCandidate, context: BindContext) -> bool:
-    row, path = draft.row, draft.measure.path
-    if draft.measure.invocation == "distinct":
+def _distinct(candidate: MeasureCandidate, context: BindContext) -> bool:
+    row, path = candidate.row, candidate.measure.path
+    if candidate.measure.invocation == "distinct":
         path = f"{path}.invocation"
-    if row is None or row.kind is None or not draft.asks_distinct:
+    if row is None or row.kind is None or not candidate.asks_distinct:
         return True
-    over_rows = row.distinct_rows.handling == "refused" and not expressions_of(draft.arguments)
+    over_rows = row.distinct_rows.handling == "refused" and not expressions_of(candidate.arguments)
     part = row.distinct_rows if over_rows else row.distinct
     if part.handling == "refused":
-        context.report("DISTINCT_NOT_SUPPORTED", path, name=draft.name, reason=part.reason)
+        context.report("DISTINCT_NOT_SUPPORTED", path, name=candidate.name, reason=part.reason)
         return False
     if part.handling == "no-op":
-        context.report("DISTINCT_NO_EFFECT", path, name=draft.name, reason=part.reason)
+        context.report("DISTINCT_NO_EFFECT", path, name=candidate.name, reason=part.reason)
     return True
 
 
-def _order(draft: MeasureCandidate, context: BindContext) -> bool:
-    if draft.row is None or draft.row.kind is None:
+def _order(candidate: MeasureCandidate, context: BindContext) -> bool:
+    if candidate.row is None or candidate.row.kind is None:
         return True
     return check_order(
-        draft.row, draft.order, draft.matched, draft.measure, draft.asks_distinct, context
+        candidate.row,
+        candidate.order,
+        candidate.matched,
+        candidate.measure,
+        candidate.asks_distinct,
+        context,
     )
 
 
-def _order_missing(draft: MeasureCandidate, context: BindContext) -> bool:
-    entry = find(draft.measure.function.name)
-    row = entry[0] if entry and draft.user is None and draft.row is not None else None
-    if row is not None and row.order_else and not draft.measure.sorts:
-        context.report("ORDER_MISSING", draft.measure.path, name=draft.name, taken=row.order_else)
+def _order_missing(candidate: MeasureCandidate, context: BindContext) -> bool:
+    entry = find(candidate.measure.function.name)
+    row = entry[0] if entry and candidate.user is None and candidate.row is not None else None
+    if row is not None and row.order_else and not candidate.measure.sorts:
+        context.report(
+            "ORDER_MISSING", candidate.measure.path, name=candidate.name, taken=row.order_else
+        )
     return True
 
 
-def _phase(draft: MeasureCandidate, context: BindContext) -> bool:
-    phase, path = draft.measure.phase, f"{draft.measure.path}.phase"
+def _phase(candidate: MeasureCandidate, context: BindContext) -> bool:
+    phase, path = candidate.measure.phase, f"{candidate.measure.path}.phase"
     if phase in ("initial_to_result", "invalid"):
         return True
     if phase == "unspecified":
-        context.report("PHASE_UNSPECIFIED", path, name=draft.name)
+        context.report("PHASE_UNSPECIFIED", path, name=candidate.name)
         return True
-    declared = not_decomposable(draft)
+    declared = not_decomposable(candidate)
     if declared:
         context.report(
-            "PHASE_NOT_DECOMPOSABLE", path, name=draft.name, phase=phase.upper(), declared=declared
+            "PHASE_NOT_DECOMPOSABLE",
+            path,
+            name=candidate.name,
+            phase=phase.upper(),
+            declared=declared,
         )
     else:
-        context.report("PHASE_NOT_SUPPORTED", path, name=draft.name, phase=phase.upper())
+        context.report("PHASE_NOT_SUPPORTED", path, name=candidate.name, phase=phase.upper())
     return False
 
 
-def _arguments(draft: MeasureCandidate, context: BindContext) -> bool:
-    row, matched = draft.row, draft.matched
-    if row is None or row.kind is None or draft.measure.phase in _OF_PARTS:
+def _arguments(candidate: MeasureCandidate, context: BindContext) -> bool:
+    row, matched = candidate.row, candidate.matched
+    if row is None or row.kind is None or candidate.measure.phase in _OF_PARTS:
         return True
-    if not draft.comparable:
+    if not candidate.comparable:
         return False
     if matched is None:
-        report_faults(draft, row, context)
+        report_faults(candidate, row, context)
         return False
-    if not _is_comparable_or_sum(draft, matched):
-        report_incomparable(draft, row, context)
+    if not _is_comparable_or_sum(candidate, matched):
+        report_incomparable(candidate, row, context)
         return False
-    fits = signature_fits(draft, matched, context)
+    fits = signature_fits(candidate, matched, context)
     for parameter in matched.assumed:
         context.report(
-            "ARGUMENT_ASSUMED", f"{draft.measure.path}.arguments",
-            function=draft.name, argument=parameter.name, value=repr(parameter.default),
+            "ARGUMENT_ASSUMED", f"{candidate.measure.path}.arguments",
+            function=candidate.name, argument=parameter.name, value=repr(parameter.default),
         )  # fmt: skip
     for fault in matched.faults:
-        position = next(i for i, a in enumerate(draft.arguments) if a is fault.argument)
+        position = next(i for i, a in enumerate(candidate.arguments) if a is fault.argument)
         context.report(
-            "CONSTANT_ARGUMENT_INVALID", argument_place(draft.measure, position),
-            function=draft.name, argument=fault.name, reason=fault.reason,
+            "CONSTANT_ARGUMENT_INVALID", argument_place(candidate.measure, position),
+            function=candidate.name, argument=fault.name, reason=fault.reason,
         )  # fmt: skip
     return fits and not matched.faults
 
 
-def _is_comparable_or_sum(draft: MeasureCandidate, matched: Matched) -> bool:
+def _is_comparable_or_sum(candidate: MeasureCandidate, matched: Matched) -> bool:
     """Return whether the values have an equality, or the measure stores only sums."""
-    summed = draft.row is not None and draft.row.state == "additive" and not draft.distinct
+    summed = (
+        candidate.row is not None and candidate.row.state == "additive" and not candidate.distinct
+    )
     return summed or all(map(is_keyable, matched.types))
 
 
-def _filter(draft: MeasureCandidate, context: BindContext) -> bool:
-    if draft.filter is None:
+def _filter(candidate: MeasureCandidate, context: BindContext) -> bool:
+    if candidate.filter is None:
         return True
-    path = filter_place(draft.measure)
-    if draft.row is not None and draft.row.kind is not None:
-        part = draft.row.filter
+    path = filter_place(candidate.measure)
+    if candidate.row is not None and candidate.row.kind is not None:
+        part = candidate.row.filter
         if part.handling == "refused":
             context.report(
-                "MEASURE_FILTER_NOT_SUPPORTED", path, name=draft.name, reason=part.reason
+                "MEASURE_FILTER_NOT_SUPPORTED", path, name=candidate.name, reason=part.reason
             )
             return False
-    if is_unknown(draft.filter):
+    if is_unknown(candidate.filter):
         return False
-    constant = constant_in(draft.filter)
+    constant = constant_in(candidate.filter)
     if constant is not None:
         value, effect = _CONSTANT_FILTERS[constant.value]
-        context.report("MEASURE_FILTER_CONSTANT", path, name=draft.name, value=value, effect=effect)
+        context.report(
+            "MEASURE_FILTER_CONSTANT", path, name=candidate.name, value=value, effect=effect
+        )
     return True
 
 
@@ -235,45 +250,45 @@ def bind_measure(
     """
     if measure.function == model.NO_FUNCTION:
         return None
-    draft = make_candidate(measure, schema, context, grouping)
-    passed = {rule: rule(draft, context) for rule in RULES}
-    row, matched = draft.row, draft.matched
+    candidate = make_candidate(measure, schema, context, grouping)
+    passed = {rule: rule(candidate, context) for rule in RULES}
+    row, matched = candidate.row, candidate.matched
     if row is None or row.kind is None:
         return None
-    options = choose_options(row.name, measure.options, draft.options, context, measure.path)
+    options = choose_options(row.name, measure.options, candidate.options, context, measure.path)
     if matched is None or not passed[_arguments] or measure.phase in PARTIAL:
         return None
-    type_ = output_type(draft, matched.types, context)
+    type_ = output_type(candidate, matched.types, context)
     if type_.kind == "unknown" or not all(passed.values()):
         return None
     if type_.kind == "decimal" and ("OVERFLOW", "SILENT") in options:
-        type_ = _silenced(type_, draft, context)
-    order, constants = resolve_order(row, draft.order, matched)
-    effective = dict(sorted((*options, *draft.decided)))
+        type_ = _silenced(type_, candidate, context)
+    order, constants = resolve_order(row, candidate.order, matched)
+    effective = dict(sorted((*options, *candidate.decided)))
     bound = BoundMeasure(
-        row.kind, matched.values, draft.filter, type_, draft.name, measure.path, draft.distinct,
+        row.kind, matched.values, candidate.filter, type_, candidate.name, measure.path, candidate.distinct,
         order, tuple(effective.items()), constants,
         row.keep_nulls and effective.get("IGNORE_NULLS") != "TRUE",
-        draft.user.key if draft.user else "",
+        candidate.user.key if candidate.user else "",
     )  # fmt: skip
-    return _finished(bound, draft, matched, context)
+    return _finished(bound, candidate, matched, context)
 
 
-def _silenced(type_: Type, draft: MeasureCandidate, context: BindContext) -> Type:
+def _silenced(type_: Type, candidate: MeasureCandidate, context: BindContext) -> Type:
     """Make a decimal type nullable, because a result that does not fit becomes null."""
-    if not type_.nullable and draft.measure.output_type is not None:
+    if not type_.nullable and candidate.measure.output_type is not None:
         context.report(
-            "NULL_BY_OPTION", f"{draft.measure.path}.output_type",
-            function=draft.name, declared=type_, option="OVERFLOW",
+            "NULL_BY_OPTION", f"{candidate.measure.path}.output_type",
+            function=candidate.name, declared=type_, option="OVERFLOW",
         )  # fmt: skip
     return type_.as_nullable()
 
 
 def _finished(
-    measure: BoundMeasure, draft: MeasureCandidate, matched: Matched, context: BindContext
+    measure: BoundMeasure, candidate: MeasureCandidate, matched: Matched, context: BindContext
 ) -> BoundMeasure | None:
     """Complete the measure with the specifics of counts, products and ``grouping()``."""
-    if draft.row is not None and draft.row.name == "count_if":
+    if candidate.row is not None and candidate.row.name == "count_if":
         return replace(measure, arguments=(), filter=_both(measure.filter, matched.values[0]))
     if measure.kind == "count" and not measure.distinct:
         # A constant that is not null counts in every row.
@@ -281,7 +296,7 @@ def _finished(
     if measure.kind == "product" and measure.type.kind in FLOATS:
         return replace(measure, arguments=tuple(map(_as_float, measure.arguments)))
     if measure.kind == "grouping":
-        constants = grouping_values(matched.values, draft.grouping, draft.measure, context)
+        constants = grouping_values(matched.values, candidate.grouping, candidate.measure, context)
         return None if constants is None else replace(measure, arguments=(), constants=constants)
     return measure
 
@@ -301,56 +316,58 @@ def _both(condition: Expr | None, other: Expr) -> Expr:
     return Call(BOOL.as_nullable(nullable), "and", (condition, other))
 
 
-def output_type(draft: MeasureCandidate, types: Schema, context: BindContext) -> Type:
+def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext) -> Type:
     """Return the type of the column.
 
     Report a declared type that is impossible and return `UNKNOWN`.
 
     Args:
-        draft: the measure.
+        candidate: the measure.
         types: types of its value arguments after conversion.
         context: collects the problems.
     """
-    row, measure = draft.row, draft.measure
+    row, measure = candidate.row, candidate.measure
     if row is None:
         return UNKNOWN
-    derived = _derived(draft, row, types, context)
+    derived = _derived(candidate, row, types, context)
     declared, path = measure.output_type, f"{measure.path}.output_type"
     if UNKNOWN.kind in (derived.kind, declared.kind if declared else ""):
         return UNKNOWN
     if declared is None:
-        context.report("OUTPUT_TYPE_MISSING", path, name=draft.name, type=derived)
+        context.report("OUTPUT_TYPE_MISSING", path, name=candidate.name, type=derived)
         return _with_null(row, derived)
     if not convertible(row.result, types, derived, declared) or not fits_decimal(declared):
         context.report(
-            "OUTPUT_TYPE_NOT_SUPPORTED", path, name=draft.name,
+            "OUTPUT_TYPE_NOT_SUPPORTED", path, name=candidate.name,
             argument=listed(types) or "rows", declared=declared, derived=derived,
         )  # fmt: skip
         return UNKNOWN
-    if output_explained(draft):
+    if output_explained(candidate):
         return _with_null(row, widened(declared, derived))
     never_null = derived.nullable and not declared.nullable
     if never_null:
-        context.report("OUTPUT_NULLABILITY", path, name=draft.name, declared=declared)
+        context.report("OUTPUT_NULLABILITY", path, name=candidate.name, declared=declared)
     if derived != (declared.as_nullable() if never_null else declared):
         context.report(
-            "OUTPUT_TYPE_DIFFERS", path, name=draft.name, declared=declared, derived=derived
+            "OUTPUT_TYPE_DIFFERS", path, name=candidate.name, declared=declared, derived=derived
         )
     return _with_null(row, widened(declared, derived))
 
 
 def _derived(
-    draft: MeasureCandidate, row: AggregateFunction, types: Schema, context: BindContext
+    candidate: MeasureCandidate, row: AggregateFunction, types: Schema, context: BindContext
 ) -> Type:
-    if draft.user is not None:
-        return _given(draft, draft.user, types, context)
+    if candidate.user is not None:
+        return _given(candidate, candidate.user, types, context)
     rule = RESULTS[row.result]
-    derived = rule(types, draft.measure.function.urn, context.profile.derivation)
-    constant = draft.matched is not None and draft.matched.nullable_constant
+    derived = rule(types, candidate.measure.function.urn, context.profile.derivation)
+    constant = candidate.matched is not None and candidate.matched.nullable_constant
     return derived.as_nullable() if constant and row.result in MIRRORING else derived
 
 
-def _given(draft: MeasureCandidate, user: UserMeasure, types: Schema, context: BindContext) -> Type:
+def _given(
+    candidate: MeasureCandidate, user: UserMeasure, types: Schema, context: BindContext
+) -> Type:
     """Return the type that the embedding program derives. Report exceptions of its code."""
     try:
         declared: object = user.result_type(types)
@@ -360,8 +377,8 @@ def _given(draft: MeasureCandidate, user: UserMeasure, types: Schema, context: B
         if isinstance(declared, Type):
             return declared
         reason = f"the method result returned {type(declared).__name__}, not a type"
-    path = draft.measure.path
-    context.report("USER_MEASURE_FAILED", path, name=draft.name, reason=reason)
+    path = candidate.measure.path
+    context.report("USER_MEASURE_FAILED", path, name=candidate.name, reason=reason)
     return UNKNOWN
 
 
@@ -375,16 +392,16 @@ def _with_null(row: AggregateFunction, type_: Type) -> Type:
 SECTION: Section = "aggregate_functions"
 
 
-def check_extension(draft: MeasureCandidate, context: BindContext) -> None:
+def check_extension(candidate: MeasureCandidate, context: BindContext) -> None:
     """Report a function of the wrong extension, or with a signature that the extension lacks."""
-    function, row, path = draft.measure.function, draft.row, draft.measure.path
+    function, row, path = candidate.measure.function, candidate.row, candidate.measure.path
     urn = function.urn
-    if row is None or row.kind is None or draft.user is not None or urn not in STANDARD_URNS:
+    if row is None or row.kind is None or candidate.user is not None or urn not in STANDARD_URNS:
         return
     if row.urns and urn not in row.urns:
         context.report(
             "FUNCTION_URN_DIFFERS", function.path or path,
-            name=draft.name, urn=urn, expected=" or ".join(row.urns),
+            name=candidate.name, urn=urn, expected=" or ".join(row.urns),
         )  # fmt: skip
         return
     named = function.name in declarations(urn, SECTION) if function.signature is not None else False
@@ -393,7 +410,7 @@ def check_extension(draft: MeasureCandidate, context: BindContext) -> None:
         check_declaration(function, SECTION, path, context)
 
 
-def signature_fits(draft: MeasureCandidate, matched: Matched, context: BindContext) -> bool:
+def signature_fits(candidate: MeasureCandidate, matched: Matched, context: BindContext) -> bool:
     """Report arguments that do not match the declared signature.
 
     Return False if the call is impossible.
@@ -401,33 +418,33 @@ def signature_fits(draft: MeasureCandidate, matched: Matched, context: BindConte
     A call is impossible if the plan declares the result of that signature, and the result for the
     actual arguments does not convert to it.
     """
-    declared, place = _misfit(draft)
+    declared, place = _misfit(candidate)
     if declared is None or place is None:
         return True
-    if place != NUMBER and _means_signature(draft) and not _holds(draft, matched, context):
-        report_type(draft, place, _taken(declared), context)
+    if place != NUMBER and _means_signature(candidate) and not _holds(candidate, matched, context):
+        report_type(candidate, place, _taken(declared), context)
         return False
-    path = draft.measure.path
-    at = f"{path}.arguments" if place == NUMBER else argument_place(draft.measure, place)
+    path = candidate.measure.path
+    at = f"{path}.arguments" if place == NUMBER else argument_place(candidate.measure, place)
     context.report(
         "SIGNATURE_DIFFERS", at,
-        name=draft.measure.function.declared, types=types_of(draft.arguments),
+        name=candidate.measure.function.declared, types=types_of(candidate.arguments),
     )  # fmt: skip
     return True
 
 
-def output_explained(draft: MeasureCandidate) -> bool:
+def output_explained(candidate: MeasureCandidate) -> bool:
     """Return whether the output type fits the declared signature while the arguments do not."""
-    return _misfit(draft)[1] is not None and _means_signature(draft)
+    return _misfit(candidate)[1] is not None and _means_signature(candidate)
 
 
-def not_decomposable(draft: MeasureCandidate) -> str:
+def not_decomposable(candidate: MeasureCandidate) -> str:
     """Return the signature with which the standard declares the measure as not decomposable.
 
     The text is empty if there is none.
     """
-    row, function = draft.row, draft.measure.function
-    if row is None or draft.user is not None:
+    row, function = candidate.row, candidate.measure.function
+    if row is None or candidate.user is not None:
         return ""
     declared = declared_signature(function, SECTION)
     signatures: tuple[Signature, ...] = ()
@@ -440,33 +457,35 @@ def not_decomposable(draft: MeasureCandidate) -> str:
     return signatures[0].signature if whole else ""
 
 
-def _misfit(draft: MeasureCandidate) -> tuple[ComparableSignature | None, int | None]:
-    declared = declared_signature(draft.measure.function, SECTION)
-    if declared is None or draft.row is None:
+def _misfit(candidate: MeasureCandidate) -> tuple[ComparableSignature | None, int | None]:
+    declared = declared_signature(candidate.measure.function, SECTION)
+    if declared is None or candidate.row is None:
         return None, None
-    return declared, misfit(declared, draft.arguments)
+    return declared, misfit(declared, candidate.arguments)
 
 
-def _means_signature(draft: MeasureCandidate) -> bool:
+def _means_signature(candidate: MeasureCandidate) -> bool:
     """Return whether the declared output type has the kind that the declared signature returns."""
-    row, output = draft.row, draft.measure.output_type
-    signature = draft.measure.function.signature
+    row, output = candidate.row, candidate.measure.output_type
+    signature = candidate.measure.function.signature
     if row is None or output is None or signature is None or row.result not in RESULTS:
         return False
     types = tuple(type_of_word(word) for word in words_of(signature) if word != ENUM)
     typed = tuple(t for t in types if t is not None)
     if len(typed) < len(types) or not (typed or row.result in COUNTS):
         return False
-    return RESULTS[row.result](typed, draft.measure.function.urn, "standard").kind == output.kind
+    return (
+        RESULTS[row.result](typed, candidate.measure.function.urn, "standard").kind == output.kind
+    )
 
 
-def _holds(draft: MeasureCandidate, matched: Matched, context: BindContext) -> bool:
+def _holds(candidate: MeasureCandidate, matched: Matched, context: BindContext) -> bool:
     """Return whether the result for the actual arguments converts to the declared output type."""
-    row, output = draft.row, draft.measure.output_type
+    row, output = candidate.row, candidate.measure.output_type
     if row is None or output is None or row.result not in RESULTS:
         return True
     rules = context.profile.derivation
-    derived = RESULTS[row.result](matched.types, draft.measure.function.urn, rules)
+    derived = RESULTS[row.result](matched.types, candidate.measure.function.urn, rules)
     return convertible(row.result, matched.types, derived, output)
 
 

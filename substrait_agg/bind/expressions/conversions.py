@@ -59,9 +59,9 @@ def convert(expression: Expr, target: Type) -> Expr:
     if is_unknown(expression) or expression.type.same_kind(target):
         return expression
     if isinstance(expression, Constant):
-        folded = _fold(expression, type_)
-        if folded is not None:
-            return folded
+        constant = _fold(expression, type_)
+        if constant is not None:
+            return constant
     return Conversion(type_, expression)
 
 

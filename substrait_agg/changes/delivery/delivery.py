@@ -82,14 +82,14 @@ class Delivery:
                 an end).
             progress: progress of the run, for the sinks that display it.
         """
-        for post in self.cursors:
-            post.catch_up(view, show=show, progress=progress)
+        for cursor in self.cursors:
+            cursor.catch_up(view, show=show, progress=progress)
 
     def finish(self, view: ReadableView) -> None:
         """Deliver what is left, then pass the view to every sink."""
         self.deliver(view)
-        for post in self.cursors:
-            post.finish(view)
+        for cursor in self.cursors:
+            cursor.finish(view)
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
         """Return the progress of every sink.
@@ -97,12 +97,12 @@ class Delivery:
         Args:
             newest: the newest committed version.
         """
-        return tuple(post.progress(newest) for post in self.cursors)
+        return tuple(cursor.progress(newest) for cursor in self.cursors)
 
     def close(self) -> None:
         """Close all sinks."""
-        for post in self.cursors:
-            post.sink.close()
+        for cursor in self.cursors:
+            cursor.sink.close()
 
 
 def _cursors(

@@ -35,28 +35,28 @@ class OutputWorker:
     """A thread that keeps one output up to date, or several outputs that write to the same stream.
 
     Args:
-        posts: the outputs, each with its view.
+        cursors: the outputs, each with its view.
         show: whether the run has no end.
         fatal: called with the exception that ends the run, such as a closed pipe.
     """
 
     def __init__(
         self,
-        posts: Sequence[tuple[OutputCursor, ReadableView]],
+        cursors: Sequence[tuple[OutputCursor, ReadableView]],
         *,
         show: bool,
         fatal: Callable[[BaseException], None],
     ) -> None:
-        self.posts = tuple(post for post, _ in posts)
+        self.cursors = tuple(cursor for cursor, _ in cursors)
         self.broken: BaseException | None = None
-        self._views = tuple(view for _, view in posts)
+        self._views = tuple(view for _, view in cursors)
         self._show = show
         self._fatal = fatal
         self._progress: Any = None
         self._woken = self._ending = self._hurried = False
         self._with_view = False
         self._changed = threading.Condition()
-        name = f"output {self.posts[0].name}"
+        name = f"output {self.cursors[0].name}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
@@ -121,9 +121,9 @@ class OutputWorker:
             self._close()
 
     def _close(self) -> None:
-        for post in self.posts:
+        for cursor in self.cursors:
             try:
-                post.close()
+                cursor.close()
             except BrokenPipeError as error:
                 self.broken = self.broken or error
 
@@ -131,7 +131,7 @@ class OutputWorker:
         """Wait until there is work; return False if the run is ending."""
         with self._changed:
             while not self._woken and not self._ending:
-                waits = [post.wait_for() for post in self.posts if post.error is not None]
+                waits = [cursor.wait_for() for cursor in self.cursors if cursor.error is not None]
                 finite_waits = [wait for wait in waits if wait is not None]
                 if finite_waits and not min(finite_waits):
                     break
@@ -140,35 +140,35 @@ class OutputWorker:
             return not self._ending
 
     def _round(self, *, last: bool) -> None:
-        for post, view in zip(self.posts, self._views, strict=True):
-            wait = post.wait_for()
+        for cursor, view in zip(self.cursors, self._views, strict=True):
+            wait = cursor.wait_for()
             # The last round tries every output, even one whose retry is not yet due.
             if wait is None or (wait and not last):
                 continue
-            if post.attempt(partial(self._work, post, view, last=last)):
-                self._tell(post)
+            if cursor.attempt(partial(self._work, cursor, view, last=last)):
+                self._tell(cursor)
 
-    def _work(self, post: OutputCursor, view: ReadableView, *, last: bool) -> None:
+    def _work(self, cursor: OutputCursor, view: ReadableView, *, last: bool) -> None:
         if last and self._with_view:
-            post.finish(view, self._progress, lambda: self._hurried)
+            cursor.finish(view, self._progress, lambda: self._hurried)
         else:
-            post.catch_up(
+            cursor.catch_up(
                 view,
                 show=self._show,
                 progress=self._progress,
                 stopping=lambda: self._hurried,
             )
 
-    def _tell(self, post: OutputCursor) -> None:
-        after = f"after version {post.version}" if post.version >= 0 else "at the first version"
+    def _tell(self, cursor: OutputCursor) -> None:
+        after = f"after version {cursor.version}" if cursor.version >= 0 else "at the first version"
         help = (
             "correct it, or remove the output"
-            if post.stuck
+            if cursor.stuck
             else "delivery is retried; nothing is lost"
         )
         notice(
             "OUTPUT_FAILING",
-            f"output {post.name} failed {after}: {reason(post.error)}",
+            f"output {cursor.name} failed {after}: {reason(cursor.error)}",
             help=f"the run and its other outputs continue; {help}",
         )
 
@@ -193,10 +193,10 @@ class OutputWorkers:
         groups: dict[object, list[tuple[OutputCursor, ReadableView]]] = {}
         for delivery, open_view in deliveries:
             view = SharedView(open_view)
-            for post in delivery.cursors:
-                groups.setdefault(id(post.sink.stream or post), []).append((post, view))
+            for cursor in delivery.cursors:
+                groups.setdefault(id(cursor.sink.stream or cursor), []).append((cursor, view))
         self._workers = [
-            OutputWorker(posts, show=show, fatal=self._is_fatal) for posts in groups.values()
+            OutputWorker(cursors, show=show, fatal=self._is_fatal) for cursors in groups.values()
         ]
         self._fatal: Callable[[BaseException], None] = lambda _error: None
         self._started = False
@@ -212,10 +212,10 @@ class OutputWorkers:
     def wake(self, progress: Any) -> None:
         """Announce a committed version, or the version that the run continues."""
         self._newest = progress.version
-        for courier in self._workers:
-            courier.wake(progress)
+        for worker in self._workers:
+            worker.wake(progress)
             if not self._started:
-                courier.start()
+                worker.start()
         self._started = True
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
@@ -236,15 +236,15 @@ class OutputWorkers:
             for delivery in self._deliveries:
                 delivery.close()
             return
-        for courier in self._workers:
-            courier.end(with_view=with_view)
+        for worker in self._workers:
+            worker.end(with_view=with_view)
         deadline = None if patience is None else time.monotonic() + patience
-        for courier in self._workers:
-            courier.join(deadline)
-        for courier in self._workers:
-            if courier.thread.is_alive():
-                courier.hurry()
-                _LEFT.setdefault(self._folder, []).append(courier.thread)
+        for worker in self._workers:
+            worker.join(deadline)
+        for worker in self._workers:
+            if worker.thread.is_alive():
+                worker.hurry()
+                _LEFT.setdefault(self._folder, []).append(worker.thread)
 
     def undelivered(self) -> list[RunFailed]:
         """Return an error for every output that failed or was not waited for.
@@ -252,42 +252,44 @@ class OutputWorkers:
         Call it after `end`.
         """
         return [
-            self._undelivered(post, busy=courier.thread.is_alive())
-            for courier in self._workers
-            for post in courier.posts
-            if post.error is not None or (self._started and courier.thread.is_alive())
+            self._undelivered(cursor, busy=worker.thread.is_alive())
+            for worker in self._workers
+            for cursor in worker.cursors
+            if cursor.error is not None or (self._started and worker.thread.is_alive())
         ]
 
     @property
     def busy(self) -> tuple[str, ...]:
         """Return the names of the outputs that are still being written."""
-        return tuple(post.name for c in self._workers if c.thread.is_alive() for post in c.posts)
+        return tuple(
+            cursor.name for c in self._workers if c.thread.is_alive() for cursor in c.cursors
+        )
 
     @property
     def broken(self) -> BaseException | None:
         """Return the exception that ended a thread early, if any."""
         return next((c.broken for c in self._workers if c.broken is not None), None)
 
-    def _undelivered(self, post: OutputCursor, *, busy: bool) -> RunFailed:
-        place = f"has version {post.version} of {self._newest}"
-        if post.version == self._newest:
+    def _undelivered(self, cursor: OutputCursor, *, busy: bool) -> RunFailed:
+        place = f"has version {cursor.version} of {self._newest}"
+        if cursor.version == self._newest:
             place = f"could not write the view of version {self._newest}"
-        elif post.version < 0:
+        elif cursor.version < 0:
             place = "has no version yet"
-        why = reason(post.error) if post.error is not None else "it is still writing"
+        why = reason(cursor.error) if cursor.error is not None else "it is still writing"
         error = RunFailed(
             "OUTPUT_NOT_DELIVERED",
-            f"output {post.name} {place}: {why}",
-            help=f"all versions are committed; {_rest(post)}",
+            f"output {cursor.name} {place}: {why}",
+            help=f"all versions are committed; {_rest(cursor)}",
         )
-        error.__cause__ = None if busy else post.error
+        error.__cause__ = None if busy else cursor.error
         return error
 
 
-def _rest(post: OutputCursor) -> str:
+def _rest(cursor: OutputCursor) -> str:
     """Return how the user obtains the versions that were not delivered."""
-    if post.sink.takes_changes and not post.sink.keeps_position:
-        since = f" --since {post.version}" if post.version >= 0 else ""
+    if cursor.sink.takes_changes and not cursor.sink.keeps_position:
+        since = f" --since {cursor.version}" if cursor.version >= 0 else ""
         return (
             f"this output does not store its position: substrait-agg changes DIR{since} prints the missing "
             "versions"

@@ -324,10 +324,12 @@ class Node:
         """Return expressions over the input that can make event keys (`event_key`)."""
         return self.keys
 
-    def event_key(self, ordinal: int, grids: tuple[TimeStep, ...], *, end: bool) -> EventKey | None:
+    def event_key(
+        self, ordinal: int, time_steps: tuple[TimeStep, ...], *, end: bool
+    ) -> EventKey | None:
         """Return the event key of expression `ordinal` of `timed_by`; None if it makes none."""
         everywhere = all(ordinal in keys for keys in self.sets)
-        return EventKey(ordinal, grids, end) if everywhere else None
+        return EventKey(ordinal, time_steps, end) if everywhere else None
 
     def event_column(self, event: EventKey) -> tuple[int, EventKey]:
         """Return the output column that follows event time by an event key, and how."""

@@ -69,9 +69,11 @@ class Sessionize(Node):
         """Return the time expression."""
         return tuple(value for value, _ in self.arguments[:1] if value is not None)
 
-    def event_key(self, ordinal: int, grids: tuple[TimeStep, ...], *, end: bool) -> EventKey | None:
+    def event_key(
+        self, ordinal: int, time_steps: tuple[TimeStep, ...], *, end: bool
+    ) -> EventKey | None:
         """See `Node`: the time is not a key."""
-        return None if end else EventKey(None, grids)
+        return None if end else EventKey(None, time_steps)
 
     def event_column(self, event: EventKey) -> tuple[int, EventKey]:
         """See `Node`.

@@ -25,10 +25,10 @@ class TimeStep:
         return instant - (instant - self.origin) % self.size + self.shift
 
 
-def compose(grids: Sequence[TimeStep], instant: int) -> int:
+def compose(time_steps: Sequence[TimeStep], instant: int) -> int:
     """Apply several step functions to an instant, one after the other."""
-    for grid in grids:
-        instant = grid(instant)
+    for step in time_steps:
+        instant = step(instant)
     return instant
 
 

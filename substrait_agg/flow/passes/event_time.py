@@ -87,8 +87,8 @@ def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple
     for ordinal, first in enumerate(by_branch[0]):
         if first is not None and all(other[ordinal] == first for other in by_branch):
             end = isinstance(first, EventTimeWindow)
-            grids = first.end if isinstance(first, EventTimeWindow) else first.time_steps
-            keys.append(node.event_key(ordinal, grids, end=end))
+            time_steps = first.end if isinstance(first, EventTimeWindow) else first.time_steps
+            keys.append(node.event_key(ordinal, time_steps, end=end))
     return tuple(key for key in keys if key is not None)
 
 
@@ -197,8 +197,8 @@ def time_of_expression(expression: Expr, columns: Sequence[EventTimeColumn]) -> 
             window = time_of_expression(inner, columns)
             if not isinstance(window, EventTimeWindow):
                 return None
-            grids = window.end if step == 1 else window.start
-            return None if grids is None else EventTimePoint(grids)
+            time_steps = window.end if step == 1 else window.start
+            return None if time_steps is None else EventTimePoint(time_steps)
         case Conversion(input=inner, type=type_):
             return _converted(time_of_expression(inner, columns), type_.kind, type_.params)
         case Call(function=name) if name in _CALLS:
@@ -226,10 +226,10 @@ def _then(place: int, make: Callable[[Call, list[int]], TimeStep | None]) -> _Ru
         """Append the step of the function to those of its time."""
         time = time_of_expression(call.arguments[place], columns)
         durations = _durations(call, place)
-        grid = None if durations is None else make(call, durations)
+        time_step = None if durations is None else make(call, durations)
         return (
-            EventTimePoint((*time.time_steps, grid))
-            if isinstance(time, EventTimePoint) and grid
+            EventTimePoint((*time.time_steps, time_step))
+            if isinstance(time, EventTimePoint) and time_step
             else None
         )
 

@@ -99,8 +99,8 @@ def _known(
     never = pa.array(np.full(len(rows), _NEVER, np.int64))
     values = base.entries.payload[0].take(pa.array(rows))
     after = encode([values, never, never], by_value.layout.components)
-    hashes, chains = base.entries.hashes[rows], base.entries.collision_ids[rows]
-    _, arrivals = stored.first_live(hashes, chains, after)
+    hashes, collision_ids = base.entries.hashes[rows], base.entries.collision_ids[rows]
+    _, arrivals = stored.first_live(hashes, collision_ids, after)
     return arrivals[1].to_numpy(zero_copy_only=False), arrivals[2].to_numpy(zero_copy_only=False)
 
 

@@ -131,7 +131,7 @@ def clear_state(state: GroupState, cleared: Mask) -> GroupState:
 
 
 def evict_entries(
-    delta: TreeDelta, groups: BatchGroups, chains: CollisionIds, evicted: Mask
+    delta: TreeDelta, groups: BatchGroups, collision_ids: CollisionIds, evicted: Mask
 ) -> Entries | None:
     """Return entries that cancel all entries of some groups, including this slice.
 
@@ -139,7 +139,7 @@ def evict_entries(
     """
     if not evicted.any():
         return None
-    entries = delta.tree.entries(groups.hashes[evicted], chains[evicted])
+    entries = delta.tree.entries(groups.hashes[evicted], collision_ids[evicted])
     return replace(entries, weights=-entries.weights) if len(entries) else None
 
 

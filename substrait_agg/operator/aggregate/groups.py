@@ -190,12 +190,12 @@ def with_collision_ids(
     """
     if not spec.trees:
         return groups, lookup, np.zeros(groups.count, np.uint16)
-    chains = assign_collision_ids(groups, lookup, tree)
-    order = ordered_by_collision_id(groups, chains)
+    collision_ids = assign_collision_ids(groups, lookup, tree)
+    order = ordered_by_collision_id(groups, collision_ids)
     if order is None:
-        return groups, lookup, chains
+        return groups, lookup, collision_ids
     moved, place = groups.reordered(order)
-    return moved, replace(lookup, positions=place[lookup.positions]), chains[order]
+    return moved, replace(lookup, positions=place[lookup.positions]), collision_ids[order]
 
 
 def assign_collision_ids(
@@ -210,10 +210,10 @@ def assign_collision_ids(
     Raises:
         OverflowError: more groups share a hash than there are ids.
     """
-    chains = np.zeros(groups.count, np.uint16)
+    collision_ids = np.zeros(groups.count, np.uint16)
     has_id = np.zeros(groups.count, np.bool_)
     if len(lookup.positions):
-        chains[lookup.positions] = lookup.rows.column("chain").to_numpy()
+        collision_ids[lookup.positions] = lookup.rows.column("chain").to_numpy()
         has_id[lookup.positions] = True
     again = np.flatnonzero(groups.hashes[1:] == groups.hashes[:-1]) + 1
     doubtful = np.zeros(groups.count, np.bool_)
@@ -224,10 +224,10 @@ def assign_collision_ids(
     if len(new):
         # The tree contains the groups that were found, and so their ids.
         stored = tree.rows_of(np.unique(groups.hashes[new]), ("hash", "chain"))
-        chains[new] = _free_collision_ids(
+        collision_ids[new] = _free_collision_ids(
             groups.hashes[new], stored.column("hash").to_numpy(), stored.column("chain").to_numpy()
         )
-    return chains
+    return collision_ids
 
 
 def _free_collision_ids(hashes: Hashes, taken_by: Hashes, taken_ids: CollisionIds) -> CollisionIds:
@@ -247,30 +247,30 @@ def _free_collision_ids(hashes: Hashes, taken_by: Hashes, taken_ids: CollisionId
     begin = np.searchsorted(owner, np.arange(len(labels)), "left")
     gaps = used - (np.arange(len(used)) - begin[owner])  # number of free ids below each taken one
     below = np.searchsorted(gaps, (label << _CHAIN_BITS) + turn, "right") - begin[label]
-    chains = turn + below
-    if int(chains.max()) > MAX_CHAIN:
+    collision_ids = turn + below
+    if int(collision_ids.max()) > MAX_CHAIN:
         raise OverflowError(f"more than {MAX_CHAIN + 1} groups share a hash")
-    return chains.astype(np.uint16)
+    return collision_ids.astype(np.uint16)
 
 
-def ordered_by_collision_id(groups: BatchGroups, chains: CollisionIds) -> Indices | None:
+def ordered_by_collision_id(groups: BatchGroups, collision_ids: CollisionIds) -> Indices | None:
     """Return the order of the groups by hash and collision id, None if they are in order."""
     same = groups.hashes[1:] == groups.hashes[:-1]
-    if not (same & (chains[1:] < chains[:-1])).any():
+    if not (same & (collision_ids[1:] < collision_ids[:-1])).any():
         return None
-    return np.lexsort((chains, groups.hashes))
+    return np.lexsort((collision_ids, groups.hashes))
 
 
 def group_ordinals(
-    groups: Hashes, chains: CollisionIds, hashes: Hashes, wanted_chains: CollisionIds
+    groups: Hashes, collision_ids: CollisionIds, hashes: Hashes, wanted_ids: CollisionIds
 ) -> Indices:
     """Return the group ordinal for each hash and collision id.
 
     The groups are in order of hash and collision id.
     """
     at = np.searchsorted(groups, hashes, "left")
-    wrong = np.flatnonzero(chains[at] != wanted_chains)
+    wrong = np.flatnonzero(collision_ids[at] != wanted_ids)
     while len(wrong):
         at[wrong] += 1
-        wrong = wrong[chains[at[wrong]] != wanted_chains[wrong]]
+        wrong = wrong[collision_ids[at[wrong]] != wanted_ids[wrong]]
     return at

@@ -115,14 +115,14 @@ class GroupOperator(StatefulOperator):
         emission: Emission,
         low: int = 0,
         high: int = HASH_MAX,
-        seeds: InitialGroups = (),
+        initial_groups: InitialGroups = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return delta rows for pending groups, candidates for eviction, and initial groups."""
         parts = list(due(state.open_keyed(PENDING), emission, low, high))
         # If all groups are emitted, a step does not look up the pending tree: count here.
         waited = sum(rows.num_rows for rows in parts) if emission.all else 0
         parts += to_look_at(self.spec, state.open_keyed(GROUP), emission, low, high)
-        inside = [(hash_, index) for hash_, index in seeds if low <= hash_ <= high]
+        inside = [(hash_, index) for hash_, index in initial_groups if low <= hash_ <= high]
         if inside:
             parts.append(_initial_group_rows(inside, self.spec))
         return [rows for rows in parts if rows.num_rows], {"waiting": -waited}
@@ -161,13 +161,13 @@ def with_key_types(batch: pa.RecordBatch, spec: InputSpec) -> pa.RecordBatch:
     return batch
 
 
-def _initial_group_rows(seeds: InitialGroups, spec: OperatorSpec) -> pa.Table:
+def _initial_group_rows(groups: InitialGroups, spec: OperatorSpec) -> pa.Table:
     """Return rows of the initial groups: keys are null except for the index of the grouping set."""
-    columns = {"hash": pa.array([h for h, _ in seeds], pa.uint64())}
+    columns = {"hash": pa.array([h for h, _ in groups], pa.uint64())}
     for i, type_ in enumerate(spec.keys):
-        columns[f"k{i}"] = pa.nulls(len(seeds), type_)
+        columns[f"k{i}"] = pa.nulls(len(groups), type_)
     if spec.keys:
-        columns[f"k{len(spec.keys) - 1}"] = pa.array([i for _, i in seeds], spec.keys[-1])
+        columns[f"k{len(spec.keys) - 1}"] = pa.array([i for _, i in groups], spec.keys[-1])
     return pa.table(columns)
 
 

@@ -97,67 +97,67 @@ def step(
         RunFailed: RESULT_OVERFLOW, WEIGHT_OVERFLOW, TOTAL_OVERFLOW, EARLY_RETRACTION or
             USER_MEASURE_FAILED.
     """
-    folded = apply_batch(spec, slice_.combine_chunks(), state, emission)
-    groups, old, out = folded.groups, folded.before, folded.evicted
-    shown, values = _to_emit(spec, folded, state, shown_weights or _shown)
+    applied = apply_batch(spec, slice_.combine_chunks(), state, emission)
+    groups, old, out = applied.groups, applied.before, applied.evicted
+    shown, values = _to_emit(spec, applied, state, shown_weights or _shown)
     shown = np.where(out.forgotten, 0, shown)
-    trees, freed_aside = _tree_rows(spec, folded)
+    trees, freed_aside = _tree_rows(spec, applied)
     counters = {
-        "touched": int((folded.pending.has_rows | out.forgotten).sum()),
-        "quarantined": folded.quarantined - freed_aside,
-        "early": folded.early,
-        "emitted": folded.pending.emitted,
-        "waiting": folded.pending.more,
+        "touched": int((applied.pending.has_rows | out.forgotten).sum()),
+        "quarantined": applied.quarantined - freed_aside,
+        "early": applied.early,
+        "emitted": applied.pending.emitted,
+        "waiting": applied.pending.more,
     }
     rows = {
-        GROUP: _group_rows(spec, folded, shown, values),
-        PENDING: pending_rows(groups, folded.pending),
+        GROUP: _group_rows(spec, applied, shown, values),
+        PENDING: pending_rows(groups, applied.pending),
         **{entries_tree(i): entries for i, entries in enumerate(trees)},
-        CLOSED: closed_rows(spec, groups, out, folded.returning, shown, values),
+        CLOSED: closed_rows(spec, groups, out, applied.returning, shown, values),
     }
     return OperatorResult(rows, row_changes(spec, groups, old, shown, values), counters)
 
 
 def _group_rows(
-    spec: OperatorSpec, folded: AppliedBatch, shown: Int64s, values: Sequence[pa.Array]
+    spec: OperatorSpec, applied: AppliedBatch, shown: Int64s, values: Sequence[pa.Array]
 ) -> pa.Table:
     """Return the rows of the group tree.
 
     A group that appears and disappears within the batch has no row.
     """
-    evicted = folded.evicted.any
+    evicted = applied.evicted.any
     shown_after = np.where(evicted, 0, shown)
-    now = clear_state(folded.after, evicted)
+    now = clear_state(applied.after, evicted)
     rows = stored_rows(
         spec,
-        folded.groups,
-        folded.collision_ids,
+        applied.groups,
+        applied.collision_ids,
         now,
         shown_after,
         values,
-        folded.extremes,
-        folded.time,
+        applied.extremes,
+        applied.time,
     )
-    unknown = as_mask(rows.column("dead")) & ~folded.before.exists
+    unknown = as_mask(rows.column("dead")) & ~applied.before.exists
     return rows.filter(pa.array(~unknown)) if unknown.any() else rows
 
 
-def _tree_rows(spec: OperatorSpec, folded: AppliedBatch) -> tuple[tuple[pa.Table, ...], int]:
+def _tree_rows(spec: OperatorSpec, applied: AppliedBatch) -> tuple[tuple[pa.Table, ...], int]:
     """Return the rows of the ordered trees, and the number of evicted quarantined rows."""
     tables, aside = [], 0
-    evicted = folded.evicted.any
-    for i, (delta, tree) in enumerate(zip(folded.deltas, spec.trees, strict=True)):
+    evicted = applied.evicted.any
+    for i, (delta, tree) in enumerate(zip(applied.deltas, spec.trees, strict=True)):
         if tree.extremes_only:
             tables.append(tree.layout.schema.empty_table())
             continue
         entries = delta.entries
-        out = evict_entries(delta, folded.groups, folded.collision_ids, evicted)
+        out = evict_entries(delta, applied.groups, applied.collision_ids, evicted)
         if out is not None:
             entries = consolidate_sorted([entries, out]) if len(entries) else out
             aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
         tables.append(entries.to_table(tree.layout))
     if spec.groups_are_rows and spec.early == "quarantine":
-        aside += int(-np.minimum(row_counts(spec, folded.after), 0)[:, evicted].sum())
+        aside += int(-np.minimum(row_counts(spec, applied.after), 0)[:, evicted].sum())
     return tuple(tables), aside
 
 
@@ -214,20 +214,20 @@ class AppliedBatch:
 
 
 def _to_emit(
-    spec: OperatorSpec, folded: AppliedBatch, state: StateReader, shown_weights: ShownWeights
+    spec: OperatorSpec, applied: AppliedBatch, state: StateReader, shown_weights: ShownWeights
 ) -> tuple[Int64s, list[pa.Array]]:
     """Return the weights and measures of the groups as shown after this batch.
 
     Groups that are not emitted keep the values last emitted.
     """
-    old, fired = folded.before, folded.pending.fired
+    old, fired = applied.before, applied.pending.fired
     if not fired.any():
         return old.shown, old.values
-    shown = shown_weights(spec, folded.groups, folded.after)
-    values = measure_values(folded.to_show(spec, fired & (shown > 0), state))
+    shown = shown_weights(spec, applied.groups, applied.after)
+    values = measure_values(applied.to_show(spec, fired & (shown > 0), state))
     if fired.all():
         return shown, values
-    count = folded.groups.count
+    count = applied.groups.count
     index = pa.array(np.where(fired, 0, count) + np.arange(count))
     pairs = zip(values, old.values, strict=True)
     return np.where(fired, shown, old.shown), [pa.concat_arrays(p).take(index) for p in pairs]
@@ -240,14 +240,14 @@ def apply_batch(
     groups = collect_groups(spec, slice_)
     tree = state.open_keyed(GROUP)
     lookup = tree.lookup(groups.hashes, groups.keys)
-    groups, lookup, chains = with_collision_ids(spec, groups, lookup, tree)
+    groups, lookup, collision_ids = with_collision_ids(spec, groups, lookup, tree)
     old, back = restore_evicted(spec, groups, restore(spec, groups.count, lookup), state.open_keyed)
     pending = waiting(slice_, groups, state.open_keyed, emission)
     time = newest_times(slice_, groups, old, emission.instant)
     pending, out = evicted_groups(spec, groups, pending, time, emission)
     # The values that the view kept of a returning group do not hold for its new rows.
     stale = _waited(slice_, groups, pending) | back if spec.trees else back
-    trees = GroupTrees(groups.hashes, chains, state.open_tree)
+    trees = GroupTrees(groups.hashes, collision_ids, state.open_tree)
     rows_in = hold_early_retractions(spec, slice_, groups, trees)
     deltas = _tree_deltas(spec, rows_in, trees, state.version)
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
@@ -259,7 +259,7 @@ def apply_batch(
         aside = report_early_retractions(spec, groups.keys, *counts)
     early = rows_in.early + early_retractions(spec, old.state, now)
     return AppliedBatch(
-        groups, chains, old, now, deltas, ends, pending, out, back, time, stale, aside, early
+        groups, collision_ids, old, now, deltas, ends, pending, out, back, time, stale, aside, early
     )
 
 

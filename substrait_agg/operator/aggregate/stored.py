@@ -100,7 +100,7 @@ def _restored_floats(rows: pa.Table, ordinal: int, at: Indices, count: int) -> F
 def stored_rows(
     spec: OperatorSpec,
     groups: BatchGroups,
-    chains: CollisionIds,
+    collision_ids: CollisionIds,
     state: GroupState,
     shown: Int64s,
     values: Sequence[pa.Array],
@@ -124,7 +124,7 @@ def stored_rows(
     fixed = pa.Array.from_buffers(pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)])
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
-        *([pa.array(chains)] if spec.trees else []), *(p for end in ends for p in end.payload),
+        *([pa.array(collision_ids)] if spec.trees else []), *(p for end in ends for p in end.payload),
         # Reset the time of dead groups: it must not depend on whether a merge dropped the row.
         *([] if time is None else [pa.array(np.where(dead, NEVER, time))]),
     ]  # fmt: skip

@@ -89,7 +89,7 @@ def tree_delta(
 
 
 def slice_entries(
-    spec: TreeSpec, slice_: pa.Table, of_row: Indices, hashes: Hashes, chains: CollisionIds
+    spec: TreeSpec, slice_: pa.Table, of_row: Indices, hashes: Hashes, collision_ids: CollisionIds
 ) -> Entries:
     """Return the rows of a slice as entries of a tree; arguments and errors as `tree_delta`."""
     rows = contributing(spec, slice_)
@@ -99,7 +99,9 @@ def slice_entries(
     if spec.elements:
         parents = pc.list_parent_indices(columns[0]).to_numpy()
         columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
-    return consolidate(spec.layout, hashes[of], chains[of], typed(spec, columns), weights, of)
+    return consolidate(
+        spec.layout, hashes[of], collision_ids[of], typed(spec, columns), weights, of
+    )
 
 
 def delta_of(ordinal: int, entries: Entries, trees: GroupTrees) -> TreeDelta:

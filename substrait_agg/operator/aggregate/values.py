@@ -269,14 +269,18 @@ def large_groups(totals: Int64s, live: Int64s, entries: Int64s) -> npt.NDArray[n
 
 
 def few_values(
-    tree: OrderedTree, hashes: Hashes, chains: CollisionIds, totals: Int64s, measure: MeasureSpec
+    tree: OrderedTree,
+    hashes: Hashes,
+    collision_ids: CollisionIds,
+    totals: Int64s,
+    measure: MeasureSpec,
 ) -> Segments:
     """Return the values at the relevant ranks, with weights that represent all values.
 
     Args:
         tree: the tree of the measure.
         hashes: of the groups.
-        chains: collision ids of the groups.
+        collision_ids: collision ids of the groups.
         totals: number of values of each group, above 0.
         measure: a measure for which `by_rank` is True.
     """
@@ -285,7 +289,7 @@ def few_values(
     new[:, 1:] = ranks[:, 1:] > ranks[:, :-1]
     owners = np.nonzero(new)[0]
     new_ranks = ranks[new]
-    _, columns = tree.at_ranks(hashes, chains, owners, new_ranks)
+    _, columns = tree.at_ranks(hashes, collision_ids, owners, new_ranks)
     before = np.concatenate([[-1], new_ranks[:-1]])
     before[np.flatnonzero(np.diff(owners, prepend=-1))] = -1
     offsets = np.searchsorted(owners, np.arange(len(hashes) + 1), "left")

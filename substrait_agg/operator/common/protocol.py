@@ -178,7 +178,7 @@ class StatefulOperator(Protocol):
         emission: Emission,
         low: int = 0,
         high: int = HASH_MAX,
-        seeds: InitialGroups = (),
+        initial_groups: InitialGroups = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return delta rows for groups of a hash range that must act without input rows.
 
@@ -189,7 +189,7 @@ class StatefulOperator(Protocol):
             emission: the rules of the batch.
             low: least hash of the range.
             high: greatest hash of the range.
-            seeds: the initial groups.
+            initial_groups: the initial groups.
 
         Returns:
             Tables of delta rows, and counters by name.

@@ -102,30 +102,30 @@ class EventTimeStats:
 
 
 def moved(
-    rule: WatermarkRule, before: SourceTime | None, heard: EventTimeStats, now: int
+    rule: WatermarkRule, before: SourceTime | None, observed: EventTimeStats, now: int
 ) -> SourceTime:
     """Return the event time of a source after a batch.
 
     Args:
         rule: the rule of the source.
         before: the event time before the batch; None at the first batch.
-        heard: the event times observed in the batch.
+        observed: the event times observed in the batch.
         now: the instant of the batch.
 
     Raises:
         RunFailed: WATERMARK_PARTITIONS.
     """
     at = _not_after(before or SourceTime(last_rows_at=now), now)
-    if not heard.rows or heard.greatest is None:
+    if not observed.rows or observed.greatest is None:
         return at
-    at = replace(at, last_rows_at=now, rows=at.rows + heard.rows)
+    at = replace(at, last_rows_at=now, rows=at.rows + observed.rows)
     if rule.percent is not None:
-        latest = (*at.latest, *heard.latest)[-rule.events :]
+        latest = (*at.latest, *observed.latest)[-rule.events :]
         reached = _percentile(latest, rule.percent) if at.rows >= rule.frequency else None
         return replace(at, latest=latest, watermark=_later(at.watermark, reached))
     if rule.by:
-        return replace(at, partitions=_partitions(at.partitions, heard.partitions or {}, now))
-    return replace(at, watermark=_later(at.watermark, heard.greatest - rule.offset))
+        return replace(at, partitions=_partitions(at.partitions, observed.partitions or {}, now))
+    return replace(at, watermark=_later(at.watermark, observed.greatest - rule.offset))
 
 
 def _not_after(at: SourceTime, now: int) -> SourceTime:
@@ -146,10 +146,10 @@ def _percentile(latest: Sequence[int], percent: int) -> int:
 
 
 def _partitions(
-    before: Sequence[PartitionTime], heard: Mapping[str, int], now: int
+    before: Sequence[PartitionTime], observed: Mapping[str, int], now: int
 ) -> tuple[PartitionTime, ...]:
     by_name = {p.name: p for p in before}
-    for name, greatest in sorted(heard.items()):
+    for name, greatest in sorted(observed.items()):
         stored = by_name.get(name)
         by_name[name] = PartitionTime(
             name, max(greatest, stored.greatest if stored else greatest), now
@@ -199,8 +199,8 @@ def watermark_of(
     return _later(before, min(w for w in watermarks if w is not None))
 
 
-def _is_active(rule: WatermarkRule, heard: int, now: int) -> bool:
-    return rule.idle is None or now - heard < rule.idle
+def _is_active(rule: WatermarkRule, last_rows_at: int, now: int) -> bool:
+    return rule.idle is None or now - last_rows_at < rule.idle
 
 
 def idle_at(rules: Sequence[WatermarkRule], sources: Sequence[SourceTime], now: int) -> int | None:

@@ -92,7 +92,7 @@ class SessionOperator(GroupOperator):
         emission: Emission,
         low: int = 0,
         high: int = HASH_MAX,
-        seeds: InitialGroups = (),
+        initial_groups: InitialGroups = (),
     ) -> tuple[list[pa.Table], Mapping[str, int]]:
         """Return nothing: no group acts without rows."""
         return [], {}
@@ -120,26 +120,26 @@ def session_step(
     Raises:
         RunFailed: WEIGHT_OVERFLOW, TOTAL_OVERFLOW or EARLY_RETRACTION.
     """
-    folded = apply_batch(spec, slice_.combine_chunks(), state, emission)
-    return _result(spec, folded, _changes(spec, folded))
+    applied = apply_batch(spec, slice_.combine_chunks(), state, emission)
+    return _result(spec, applied, _changes(spec, applied))
 
 
 def drop_rows(spec: SessionSpec, slice_: pa.Table, state: StateReader) -> OperatorResult:
     """Remove rows of finished sessions (`finished_rows`) from the tree; emit no changes."""
-    folded = apply_batch(spec, slice_.combine_chunks(), state, ALL)
-    return _result(spec, folded, _table(spec, [], _Moves.none(), []))
+    applied = apply_batch(spec, slice_.combine_chunks(), state, ALL)
+    return _result(spec, applied, _table(spec, [], _Moves.none(), []))
 
 
-def _result(spec: SessionSpec, folded: AppliedBatch, changes: pa.Table) -> OperatorResult:
-    groups = folded.groups
+def _result(spec: SessionSpec, applied: AppliedBatch, changes: pa.Table) -> OperatorResult:
+    groups = applied.groups
     shown = np.zeros(groups.count, np.int64)
-    rows = stored_rows(spec, groups, folded.collision_ids, folded.after, shown, [], [])
-    never_stored = as_mask(rows.column("dead")) & ~folded.before.exists
+    rows = stored_rows(spec, groups, applied.collision_ids, applied.after, shown, [], [])
+    never_stored = as_mask(rows.column("dead")) & ~applied.before.exists
     trees = {
         GROUP: rows.filter(pa.array(~never_stored)),
-        entries_tree(0): folded.deltas[0].entries.to_table(spec.trees[0].layout),
+        entries_tree(0): applied.deltas[0].entries.to_table(spec.trees[0].layout),
     }
-    counters = {"touched": groups.count, "quarantined": folded.quarantined}
+    counters = {"touched": groups.count, "quarantined": applied.quarantined}
     return OperatorResult(trees, changes, counters)
 
 
@@ -164,14 +164,14 @@ class _Moves:
         return _Moves(nothing, Bounds(nothing, nothing), nothing)
 
 
-def _changes(spec: SessionSpec, folded: AppliedBatch) -> pa.Table:
-    delta = folded.deltas[0]
+def _changes(spec: SessionSpec, applied: AppliedBatch) -> pa.Table:
+    delta = applied.deltas[0]
     timeless = as_mask(delta.entries.payload[0].is_null())
     parts = []
     if timeless.any():
-        parts.append(_of_timeless(spec, folded, delta, np.flatnonzero(timeless)))
+        parts.append(_of_timeless(spec, applied, delta, np.flatnonzero(timeless)))
     if not timeless.all():
-        parts.append(_of_sessions(spec, folded, np.flatnonzero(~timeless)))
+        parts.append(_of_sessions(spec, applied, np.flatnonzero(~timeless)))
     if not parts:
         parts.append(_table(spec, [], _Moves.none(), []))
     changes = pa.concat_tables(parts)
@@ -185,20 +185,20 @@ def _counted(spec: SessionSpec, weights: Int64s) -> Int64s:
 
 
 def _of_timeless(
-    spec: SessionSpec, folded: AppliedBatch, delta: TreeDelta, rows: Indices
+    spec: SessionSpec, applied: AppliedBatch, delta: TreeDelta, rows: Indices
 ) -> pa.Table:
     weights = _counted(spec, delta.weights_after[rows]) - _counted(spec, delta.weights_before[rows])
-    keys = take(folded.groups.keys, delta.groups[rows])
+    keys = take(applied.groups.keys, delta.groups[rows])
     zeros = np.zeros(len(rows), np.int64)
     moves = _Moves(np.arange(len(rows)), Bounds(zeros, zeros), weights)
     return _table(spec, keys, moves, take(delta.entries.payload, rows), timeless=True)
 
 
-def _of_sessions(spec: SessionSpec, folded: AppliedBatch, rows: Indices) -> pa.Table:
-    delta, gap = folded.deltas[0], spec.gap
+def _of_sessions(spec: SessionSpec, applied: AppliedBatch, rows: Indices) -> pa.Table:
+    delta, gap = applied.deltas[0], spec.gap
     time = spec.trees[0].layout.components[0]
     tree = TimeTree(
-        delta.tree, time.type, time.nullable, folded.groups.hashes, folded.collision_ids
+        delta.tree, time.type, time.nullable, applied.groups.hashes, applied.collision_ids
     )  # fmt: skip
     times = micros(take(delta.entries.payload[:1], rows)[0])
     spans = whole_sessions(tree, Spans(delta.groups[rows], times, times), gap)
@@ -212,7 +212,7 @@ def _of_sessions(spec: SessionSpec, folded: AppliedBatch, rows: Indices) -> pa.T
     changed = np.flatnonzero(gathered.source == 0)
     old[changed] -= delta.entries.weights[gathered.places[changed]]
     moves = _moved(gathered.owners, at, _counted(spec, old), _counted(spec, new), gap)
-    keys = take(folded.groups.keys, spans.groups[gathered.owners[moves.rows]])
+    keys = take(applied.groups.keys, spans.groups[gathered.owners[moves.rows]])
     return _table(spec, keys, moves, take(payload, moves.rows))
 
 
@@ -305,9 +305,9 @@ def _retracting_rows(
     spec: SessionSpec, state: StateReader, entries: Entries, rows: Indices
 ) -> pa.Table:
     """Return delta rows that bring the weight of some entries to zero."""
-    hashes, chains = entries.hashes[rows], entries.collision_ids[rows]
+    hashes, collision_ids = entries.hashes[rows], entries.collision_ids[rows]
     columns: dict[str, pa.Array | npt.NDArray[np.uint64]] = {"hash": hashes}
-    columns |= {f"k{i}": k for i, k in enumerate(_keys_of(spec, state, hashes, chains))}
+    columns |= {f"k{i}": k for i, k in enumerate(_keys_of(spec, state, hashes, collision_ids))}
     payload = take(entries.payload, rows)
     columns |= {f"x{i}": p for i, p in enumerate(payload)}
     batch = pa.RecordBatch.from_pydict({**columns, WEIGHT: -entries.weights[rows]})
@@ -321,7 +321,7 @@ def _keys_of(
     spec: SessionSpec,
     state: StateReader,
     hashes: npt.NDArray[np.uint64],
-    chains: npt.NDArray[np.uint16],
+    collision_ids: npt.NDArray[np.uint16],
 ) -> list[pa.Array]:
     """Return the keys of groups, given in order of hash and collision id.
 
@@ -334,7 +334,7 @@ def _keys_of(
     order = np.lexsort((groups.column("chain").to_numpy(), groups.column("hash").to_numpy()))
     groups = groups.take(pa.array(order))
     at = group_ordinals(
-        groups.column("hash").to_numpy(), groups.column("chain").to_numpy(), hashes, chains
+        groups.column("hash").to_numpy(), groups.column("chain").to_numpy(), hashes, collision_ids
     )
     return take([groups.column(name).combine_chunks() for name in names], at)
 

@@ -80,42 +80,42 @@ class BatchStrategy:
         return replace(self, size=size, on_driver=self.on_driver and size <= ALIKE * self.size)
 
 
-def repeat_strategy(care: BatchStrategy, results: Sequence[TaskResult]) -> BatchStrategy:
+def repeat_strategy(strategy: BatchStrategy, results: Sequence[TaskResult]) -> BatchStrategy:
     """Return the strategy that the batch needs after these results.
 
-    If it differs from `care`, the batch is computed again.
+    If it differs from `strategy`, the batch is computed again.
 
     Args:
-        care: the batch strategy used.
+        strategy: the batch strategy used.
         results: of all tasks.
     """
     return replace(
-        care,
-        repartition=care.repartition or any(r.misplaced for r in results),
-        split_decimals=care.split_decimals or any(r.decimal_overflow for r in results),
-        split_weights=care.split_weights or any(r.large_weights for r in results),
+        strategy,
+        repartition=strategy.repartition or any(r.misplaced for r in results),
+        split_decimals=strategy.split_decimals or any(r.decimal_overflow for r in results),
+        split_weights=strategy.split_weights or any(r.large_weights for r in results),
     )
 
 
 def next_strategy(
-    spec: InputSpec, results: Sequence[TaskResult], care: BatchStrategy
+    spec: InputSpec, results: Sequence[TaskResult], strategy: BatchStrategy
 ) -> BatchStrategy:
     """Return the strategy for the next batch, assuming that it resembles this one.
 
     Args:
         spec: the operator.
         results: of all tasks.
-        care: the batch strategy used.
+        strategy: the batch strategy used.
     """
     rows = sum(r.counters.get("input_rows", 0) for r in results)
     groups = sum(r.counters.get("touched", 0) for r in results)
     if not rows:
-        return care
-    raw = should_skip_preaggregation(spec, rows, groups, raw=care.skip_preaggregation)
+        return strategy
+    raw = should_skip_preaggregation(spec, rows, groups, raw=strategy.skip_preaggregation)
     came = sum(r.counters.get("partial_rows", 0) for r in results)
     row_bytes = -(-sum(r.received for r in results) // max(1, came))
     return replace(
-        care,
+        strategy,
         split_weights=any(r.large_weights for r in results),
         skip_preaggregation=raw,
         # The groups of all sets are at least as many as the distinct keys of rows.
@@ -131,11 +131,15 @@ def _is_fixed(node: Node) -> bool:
     return all(type_.kind in _FIXED for type_ in (*node.key_types, *arguments))
 
 
-def rows_per_arrow_batch(node: Node, care: BatchStrategy) -> int | None:
+def rows_per_arrow_batch(node: Node, strategy: BatchStrategy) -> int | None:
     """Return the rows per Arrow batch if Spark need not measure row sizes; None if it must."""
     if _is_fixed(node):
         return HANDED_OVER
-    return min(HANDED_OVER, UNWEIGHED_BYTES // care.row_bytes) or None if care.row_bytes else None
+    return (
+        min(HANDED_OVER, UNWEIGHED_BYTES // strategy.row_bytes) or None
+        if strategy.row_bytes
+        else None
+    )
 
 
 def may_skip_preaggregation(spec: InputSpec) -> bool:
@@ -192,28 +196,30 @@ _UNKNOWN_BYTES = 1 << 50
 _CELL_BYTES = 8
 
 
-def sample_cardinality(spec: InputSpec, frame: DataFrame, care: BatchStrategy) -> BatchStrategy:
+def sample_cardinality(spec: InputSpec, frame: DataFrame, strategy: BatchStrategy) -> BatchStrategy:
     """Choose the strategy for the first batch of an operator by sampling its keys.
 
     Args:
         spec: the operator.
         frame: its rows, with the keys ``k*``.
-        care: the batch strategy for a batch of this size.
+        strategy: the batch strategy for a batch of this size.
 
     Raises:
         RunFailed: Spark could not read the rows.
     """
-    decided = care.row_bytes or care.skip_preaggregation or not may_skip_preaggregation(spec)
-    if decided or not LARGE_BYTES <= care.size < _UNKNOWN_BYTES or _is_observed(frame):
-        return care
+    decided = (
+        strategy.row_bytes or strategy.skip_preaggregation or not may_skip_preaggregation(spec)
+    )
+    if decided or not LARGE_BYTES <= strategy.size < _UNKNOWN_BYTES or _is_observed(frame):
+        return strategy
     try:
         drawn, distinct = _drawn(frame, len(spec.keys))
     except SPARK_ERRORS as error:
         raise batch_failed(error) from error
-    rows = max(drawn, care.size // (_CELL_BYTES * row_cells(spec)))
+    rows = max(drawn, strategy.size // (_CELL_BYTES * row_cells(spec)))
     groups = expected_groups(rows, drawn, distinct)
     return replace(
-        care, skip_preaggregation=should_skip_preaggregation(spec, rows, groups, raw=False)
+        strategy, skip_preaggregation=should_skip_preaggregation(spec, rows, groups, raw=False)
     )
 
 

@@ -71,17 +71,17 @@ class EventState:
             return EventState(options)
         return EventState(options, last.watermark, last.sources, last.idle)
 
-    def after(self, heard: Sequence[EventTimeStats], now: int) -> EventState:
+    def after(self, observed: Sequence[EventTimeStats], now: int) -> EventState:
         """Return the state after a batch.
 
         Args:
-            heard: the observed event times by source; empty if the batch has no rows.
+            observed: the observed event times by source; empty if the batch has no rows.
             now: the instant of the batch, in microseconds since 1970.
         """
         rules, watermark, sources = self.options.rules, self.watermark, self.sources
         if rules:
             before = sources or (None,) * len(rules)
-            stats = heard or (EventTimeStats(),) * len(rules)
+            stats = observed or (EventTimeStats(),) * len(rules)
             sources = tuple(moved(*each, now) for each in zip(rules, before, stats, strict=True))
             watermark = watermark_of(rules, sources, watermark, now)
         advanced = replace(self, watermark=watermark, sources=sources)

@@ -151,10 +151,10 @@ class ParquetReader:
     def _found(self, file: pq.ParquetFile) -> list[_Column]:
         """Return the columns that a file has, each once."""
         schema = file.schema_arrow
-        folded = [name.lower() for name in schema.names]
+        lower_names = [name.lower() for name in schema.names]
         columns = []
         for column in (*self.columns, *([self.change] if self.change else [])):
-            times = folded.count(column.name.lower())
+            times = lower_names.count(column.name.lower())
             if not times and column is not self.change:
                 continue  # Spark reads nulls
             # Spark compares names without regard to case.

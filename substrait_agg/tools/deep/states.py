@@ -269,7 +269,7 @@ def _from_nothing(
     state = _reader(replace(trees, state=OperatorState()))
     received = [operator.receive(batch, raw=True, emission=ALL)[0] for batch in rows]
     parts = [pa.Table.from_batches([batch]) for batch in received]
-    woken, _ = operator.wake(state, ALL, seeds=_initial_groups(trees, stored))
+    woken, _ = operator.wake(state, ALL, initial_groups=_initial_groups(trees, stored))
     if not parts and not woken:
         return {name: [] for name in operator.state_schema()}
     slice_ = operator.completed([*parts, *woken], ALL)

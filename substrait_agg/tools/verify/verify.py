@@ -373,8 +373,8 @@ def _check_entries(
         digits = unpack_fixed(part.column("fixed").combine_chunks())[start : start + 2]
         totals = digits[0] + (digits[1] << DIGIT_BITS)
         some = totals != 0
-        hashes, chains = (part.column(n).to_numpy()[some] for n in ("hash", "chain"))
-        counted.append(_label(hashes, chains, totals[some]))
+        hashes, collision_ids = (part.column(n).to_numpy()[some] for n in ("hash", "chain"))
+        counted.append(_label(hashes, collision_ids, totals[some]))
     there = [_label([], [], [])]
     runs = state[entries_tree(tree)]
     if runs:
@@ -382,8 +382,8 @@ def _check_entries(
         for part in OrderedTree(storage, runs, layout).scan():
             live = part.column("weight").to_numpy() > 0
             keep = live if number.kind == "live" else np.ones(len(live), np.bool_)
-            hashes, chains = (part.column(n).to_numpy()[keep] for n in ("hash", "chain"))
-            there.append(_label(hashes, chains, -np.ones(len(hashes), np.int64)))
+            hashes, collision_ids = (part.column(n).to_numpy()[keep] for n in ("hash", "chain"))
+            there.append(_label(hashes, collision_ids, -np.ones(len(hashes), np.int64)))
     both = pa.concat_tables([*counted, *there])
     sums = both.group_by(["hash", "chain"]).aggregate([("count", "sum")])
     wrong = int(np.count_nonzero(sums.column("count_sum").to_numpy()))
@@ -392,10 +392,10 @@ def _check_entries(
         found.fault("COUNTS_DIFFER", path, message)
 
 
-def _label(hashes: object, chains: object, counts: object) -> pa.Table:
+def _label(hashes: object, collision_ids: object, counts: object) -> pa.Table:
     columns = [
         pa.array(hashes, pa.uint64()),
-        pa.array(chains, pa.uint16()),
+        pa.array(collision_ids, pa.uint16()),
         pa.array(counts, pa.int64()),
     ]
     return pa.table(columns, ["hash", "chain", "count"])
@@ -525,9 +525,11 @@ def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.boo
     Returns:
         Whether it belongs to the same group, and whether it sorts after the preceding row.
     """
-    hashes, chains = entries.hashes, entries.collision_ids
-    same = (hashes[1:] == hashes[:-1]) & (chains[1:] == chains[:-1])
-    behind = (hashes[1:] > hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (chains[1:] > chains[:-1]))
+    hashes, collision_ids = entries.hashes, entries.collision_ids
+    same = (hashes[1:] == hashes[:-1]) & (collision_ids[1:] == collision_ids[:-1])
+    behind = (hashes[1:] > hashes[:-1]) | (
+        (hashes[1:] == hashes[:-1]) & (collision_ids[1:] > collision_ids[:-1])
+    )
     at = np.flatnonzero(same)
     keys: EncodedKeys = entries.keys
     behind[at] = before(keys, at, keys, at + 1)
