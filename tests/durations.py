@@ -1,4 +1,4 @@
-"""Share the tests between the two processes of `make test`, and show where the time goes.
+"""Share the tests between the processes of `make test`, and show where the time goes.
 
 A part is the tests of one file that need the same kind of process. Each process takes a part, runs it and takes the
 next one, until none is left. A part is taken by creating a file for it in a shared folder, so that no durations have
@@ -25,6 +25,11 @@ SESSION, COMMAND, OTHER = "session", "command", "other"
 START = "start"
 """The kind under which the time before the first test is shown."""
 LONG = (
+    "tests/kills/",
+    "tests/conformance/test_scalar.py",
+    "tests/spark/test_s",
+    "tests/e2e/test_joins.py",
+    "tests/pages/",
     "tests/crash/",
     "tests/repo/test_checks.py",
     "tests/packaging/",
@@ -32,7 +37,9 @@ LONG = (
     "tests/plan/test_fields.py",
     "tests/joins/",
 )
-"""The second process begins with these, so that the parts at the end are short."""
+"""The parts that come first, so that those at the end are short."""
+PROCESSES = (1, 2, 3)
+"""They begin with the shared Spark session, with the tests without a JVM, and with commands that start a JVM."""
 LISTED = 20
 
 
@@ -61,19 +68,24 @@ class Spent(NamedTuple):
 def order_of(parts: Iterable[FilePart], process: int) -> list[FilePart]:
     """Return the parts that a process may take, in the order in which it asks for them.
 
-    Only the first process has the Spark session. Two JVMs slow each other down, so commands that start one are run by
-    the first process too, unless the second has nothing else left to do.
+    The second has no Spark session. Commands that start a JVM wait more than they compute, so the third runs them beside
+    the other two, and then takes part in the tests with a session.
 
     Args:
         parts: all parts.
-        process: 1 or 2.
+        process: one of `PROCESSES`.
     """
     every = sorted(set(parts), key=lambda part: (not part.file.startswith(LONG), part))
     session, command, other = (
         [part for part in every if part.kind == kind] for kind in (SESSION, COMMAND, OTHER)
     )
-    # The two take from opposite ends.
-    return [*session, *command, *reversed(other)] if process == 1 else [*other, *reversed(command)]
+    # They take from opposite ends.
+    orders = {
+        1: [*session, *reversed(command), *reversed(other)],
+        2: [*other, *reversed(command)],
+        3: [*command, *reversed(session)],
+    }
+    return orders[process]
 
 
 class Queue:
@@ -196,9 +208,16 @@ class Clock:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("durations", "sharing and measuring")
-    group.addoption("--share", type=int, choices=(1, 2), help="the number of this process")
+    group.addoption("--share", type=int, choices=PROCESSES, help="the number of this process")
     group.addoption("--queue", type=Path, metavar="FOLDER", help="the folder that they share")
     group.addoption("--spent", type=Path, metavar="FILE", help="where to write the time spent")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare the third process the import of modules that it takes no part of."""
+    if config.getoption("--share") != 3 or not collection_path.match("test_*.py"):
+        return None
+    return b"spark" not in collection_path.read_bytes() or None
 
 
 def pytest_configure(config: pytest.Config) -> None:

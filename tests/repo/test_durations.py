@@ -1,4 +1,4 @@
-"""The two processes of `make test` share all tests, and neither waits while there are some."""
+"""The processes of `make test` share all tests, and neither of the first two waits while there are some."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from tests.durations import (
     COMMAND,
     OTHER,
+    PROCESSES,
     SESSION,
     START,
     FilePart,
@@ -38,25 +39,33 @@ def test_number(module, number):
 
 
 def test_every_part_is_taken_once(tmp_path: Path) -> None:
-    """Also by two processes that take parts by turns."""
-    queues = [Queue(order_of(PARTS, process), tmp_path) for process in (1, 2)]
+    """Also by processes that take parts by turns."""
+    queues = [Queue(order_of(PARTS, process), tmp_path) for process in PROCESSES]
     parts = [queue.take() for _ in PARTS for queue in queues]
     assert sorted(part for part in parts if part) == sorted(PARTS)
 
 
-@pytest.mark.parametrize("process", [1, 2])
-def test_what_is_left_is_taken_by_the_other_process(process: int, tmp_path: Path) -> None:
-    """A process that is alone runs everything, but the second has no Spark session."""
+@pytest.mark.parametrize(
+    ("process", "kinds"),
+    [(1, {SESSION, COMMAND, OTHER}), (2, {COMMAND, OTHER}), (3, {SESSION, COMMAND})],
+)
+def test_what_is_left_is_taken_by_the_other_process(
+    process: int, kinds: set[str], tmp_path: Path
+) -> None:
+    """The first runs everything if it is alone; the second has no Spark session, the third nothing else."""
     queue = Queue(order_of(PARTS, process), tmp_path)
     parts = set(iter(queue.take, None))
-    assert parts == {part for part in PARTS if process == 1 or part.kind != SESSION}
+    assert parts == {part for part in PARTS if part.kind in kinds}
 
 
 def test_each_process_begins_with_what_is_its_own() -> None:
-    first, second = (order_of(PARTS, process) for process in (1, 2))
+    first, second, third = (order_of(PARTS, process) for process in PROCESSES)
     assert [part.kind for part in first] == [SESSION] * 4 + [COMMAND] * 4 + [OTHER] * 4
     assert [part.kind for part in second] == [OTHER] * 4 + [COMMAND] * 4
+    assert [part.kind for part in third] == [COMMAND] * 4 + [SESSION] * 4
     assert first[-4:] == second[3::-1]
+    assert first[4:8] == second[4:] == third[3::-1]
+    assert first[:4] == third[:3:-1]
 
 
 def test_long_parts_come_first() -> None:
@@ -81,13 +90,23 @@ def test_two_processes_run_every_test_once(tmp_path: Path) -> None:
     assert ran == [line for lines in each for line in lines]
 
 
-def run_share(folder: Path, process: int, queue: Path) -> str:
+def test_the_third_process_imports_only_modules_about_spark(tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(SUITE.replace("import pytest", "import nothing_such"))
+    (tmp_path / "test_b.py").write_text(f"{SUITE}\npytestmark = pytest.mark.spark\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = spark\n")
+    (tmp_path / "queue").mkdir()
+    output = run_share(tmp_path, 3, tmp_path / "queue", settings="pytest.ini")
+    ran = [line for line in output.splitlines() if line.startswith("ran")]
+    assert ran == [f"ran test_b {i}" for i in range(3)]
+
+
+def run_share(folder: Path, process: int, queue: Path, settings: str = os.devnull) -> str:
     """Run the tests in a folder as one of the processes; return its output."""
     plugin = ["-p", "tests.durations", "--share", str(process), "--queue", str(queue)]
     words = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *plugin]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
-        [*words, "--rootdir", str(folder), "-c", os.devnull, "."],
+        [*words, "--rootdir", str(folder), "-c", settings, "."],
         cwd=folder,
         env=environment,
         capture_output=True,
