@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -173,30 +175,39 @@ def test_equal_sets_have_bitmasks_of_their_own() -> None:
 
 # --- substrait-python --------------------------------------------------------------------------
 
-TABLE = sub.read_named_table(
-    "t",
-    types.named_struct(
-        names=["a", "b", "c"],
-        struct=types.struct(
-            [types.string(nullable=True), types.i32(nullable=False), types.i64(nullable=True)],
-            nullable=False,
-        ),
-    ),
-)
+
+@cache
+def table() -> Any:
+    """Build the table in tests only: its package reads the declarations of all functions."""
+    struct = types.struct(
+        [types.string(nullable=True), types.i32(nullable=False), types.i64(nullable=True)],
+        nullable=False,
+    )
+    return sub.read_named_table("t", types.named_struct(names=["a", "b", "c"], struct=struct))
+
+
 SUM = sub.f.sum(sub.col("c"), alias="s")
-FRAMES: dict[str, tuple[Any, list[str], tuple[str, ...]]] = {
-    "rollup": (TABLE.rollup("a", "b").agg(SUM), ["string?", "i32?", "i64?"], ("a", "b", "s")),
-    "cube": (TABLE.cube("a", "b").agg(SUM), ["string?", "i32?", "i64?"], ("a", "b", "s")),
+FRAMES: dict[str, tuple[Callable[[], Any], list[str], tuple[str, ...]]] = {
+    "rollup": (
+        lambda: table().rollup("a", "b").agg(SUM),
+        ["string?", "i32?", "i64?"], ("a", "b", "s"),
+    ),
+    "cube": (
+        lambda: table().cube("a", "b").agg(SUM),
+        ["string?", "i32?", "i64?"], ("a", "b", "s"),
+    ),
     "grouping_sets": (
-        TABLE.group_by("a", "b", grouping_sets=[["a", "b"], ["b"], ["b"]]).agg(SUM),
+        lambda: table().group_by("a", "b", grouping_sets=[["a", "b"], ["b"], ["b"]]).agg(SUM),
         ["string?", "i32", "i64?"], ("a", "b", "s"),
     ),
     "one set": (
-        TABLE.group_by("a", "b", grouping_sets=[["a", "b"]]).agg(SUM),
+        lambda: table().group_by("a", "b", grouping_sets=[["a", "b"]]).agg(SUM),
         ["string?", "i32", "i64?"], ("a", "b", "s"),
     ),
     "above": (
-        TABLE.rollup("a").agg(SUM).filter(sub.col("s") > sub.lit(1)).with_columns(x=sub.col("s")),
+        lambda: (
+            table().rollup("a").agg(SUM).filter(sub.col("s") > sub.lit(1)).with_columns(x=sub.col("s"))
+        ),
         ["string?", "i64?", "i64?"], ("a", "s", "x"),
     ),
 }  # fmt: skip
@@ -206,7 +217,7 @@ FRAMES: dict[str, tuple[Any, list[str], tuple[str, ...]]] = {
 def test_substrait_python_names_no_index(name: str) -> None:
     frame, columns, names = FRAMES[name]
     problems = Problems()
-    made = bind(decode(frame.to_plan().SerializeToString(), problems), problems)
+    made = bind(decode(frame().to_plan().SerializeToString(), problems), problems)
     assert made is not None, problems.errors
     assert ([str(t) for t in made.root.types], made.names) == (columns, names)
     said = [p.code for p in problems.items if p.code == "GROUPING_INDEX_NOT_NAMED"]
