@@ -1,7 +1,8 @@
 """The table of errors that are not about a plan: code, what it says, what to do.
 
-An exception of `substrait_agg.errors` carries one of these codes, or those of a plan's problems (`problem_kinds`). The
-command shows them the same way; what it prints besides exceptions is here as well.
+An exception of `substrait_agg.errors` carries one of these codes, or those of a plan's problems
+(`problem_kinds`). The command shows them the same way. Codes of its other messages are here as
+well.
 """
 
 from __future__ import annotations

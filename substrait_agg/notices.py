@@ -12,7 +12,7 @@ LOGGER = logging.getLogger("substrait_agg")
 class Notice:
     """A warning with the same parts as an error of `substrait_agg.errors`.
 
-    Nobody has to catch it.
+    It is logged, not raised.
     """
 
     code: str

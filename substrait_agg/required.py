@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def required(value: T | None) -> T:
-    """Return a value that the caller knows to exist.
+    """Return a value that must not be None.
 
     Raises:
         ValueError: it is None, which is a bug of the caller.

@@ -132,7 +132,7 @@ class BindContext:
     bind_input: Callable[[Any, BindContext], Bound] | None = None
 
     def report(self, code: str, path: str, **params: object) -> None:
-        """Report a problem. Add what the producer means, if the problem is a habit of the producer.
+        """Report a problem, with the producer's meaning if the problem is a habit of the producer.
 
         Strict mode makes no assumptions, so its messages have no such note. What the producer may
         leave out is not reported.

@@ -32,7 +32,7 @@ Convert = Callable[[pa.Array, Conversion], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class CastCase:
-    """A way to convert; `fails` tells whether a value may not convert."""
+    """A kind of conversion; with `fails`, some values may not convert."""
 
     convert: Convert
     fails: bool = False

@@ -53,10 +53,10 @@ def _search(find: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
 
 
 def _pieces(pattern: str, escape: str | None) -> list[tuple[bool, str]]:
-    """Split a pattern into characters, each with whether it is a wildcard.
+    """Split a pattern into characters, each with a flag for wildcards.
 
     The escape character before any character makes that a plain one. At the end of the pattern it
-    stands for itself.
+    is a plain character.
     """
     pieces, escaped = [], False
     for character in pattern:

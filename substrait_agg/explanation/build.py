@@ -269,7 +269,7 @@ def steps_of(
 
 
 def _probes(node: Node, ports: Sequence[Names]) -> Iterator[RunStep]:
-    """Yield the lookups in stored rows of ports, in order, and what they read."""
+    """Yield the lookups in the stored rows of ports, in order."""
     for probe in node.probes:
         names = [say(key, ports[probe.changed]) for key in node.inputs[probe.changed].keys]
         what = f"look up {', '.join(names)} of" if names else "compare"

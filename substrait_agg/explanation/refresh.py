@@ -12,9 +12,9 @@ from substrait_agg.refresh.policies import RefreshPolicies
 
 
 def explained_refresh(flow: Flow, policies: RefreshPolicies) -> Iterator[ExplainedRefresh]:
-    """Yield the refresh policy of each view, with what is in its way.
+    """Yield the refresh policy of each view, with the obstacles to it.
 
-    The sources and options of a run can be in its way as well; they are not known here.
+    The sources and options of a run can be obstacles as well; they are unknown here.
 
     Args:
         flow: the flow.

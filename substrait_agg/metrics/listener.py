@@ -88,7 +88,7 @@ class RunListener:
 
 
 class Announcer:
-    """Calls a listener from a thread of its own.
+    """Calls a listener from a separate thread.
 
     Args:
         listener: an object with any of the methods of `RunListener`.

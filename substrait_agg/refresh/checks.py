@@ -1,4 +1,4 @@
-"""Check refresh policies against a flow: what is not incremental, and what cannot be computed again."""
+"""Check refresh policies against a flow: what is not incremental or cannot be recomputed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class RunConditions:
-    """What a run has besides its flow that decides whether operators can be computed again.
+    """Properties of a run that decide, besides its flow, whether operators can be computed again.
 
     Attributes:
         event_time: whether it has watermarks or a TTL.
@@ -54,7 +54,7 @@ class RunConditions:
 
 
 def not_incremental(flow: Flow, operators: Collection[int]) -> Iterator[Obstacle]:
-    """Yield what a batch computes from stored rows again instead of from changes.
+    """Yield the parts of a flow that a batch computes from stored rows instead of from changes.
 
     The cost of such a part follows the size of the state: a batch that changes one row of a group
     or of an input reads all others.

@@ -1,9 +1,9 @@
-"""Estimate what a batch costs in either way, from the measured costs of past batches.
+"""Estimate the cost of a batch in either way, from the measured costs of past batches.
 
 A batch costs a fixed time and a time per byte of input that is read: the bytes of the batch if it
 is incremental, the bytes of all input so far if operators are computed again. Both lines are fitted
-to the past batches of the checkpoint, by least squares of relative errors. What the batches do not
-say comes from first guesses: they count as much as one measured batch, so they soon lose weight.
+to the past batches of the checkpoint, by least squares of relative errors. First guesses count as
+much as one measured batch, so they soon lose weight.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECENT = 0.85
 
 @dataclass(frozen=True, slots=True)
 class BatchCost:
-    """What a batch took.
+    """The measured cost of a batch.
 
     Attributes:
         full: whether operators were computed again. The first batch of all counts as one: nothing
@@ -74,7 +74,7 @@ class CostHistory:
     ratio: float = RATIO
 
     def add(self, cost: BatchCost) -> CostHistory:
-        """Return the history with one more batch; of each way, the newest `REMEMBERED` are kept."""
+        """Return the history with one more batch; it keeps the newest `REMEMBERED` of each way."""
         newest: list[BatchCost] = []
         room = {True: REMEMBERED, False: REMEMBERED}
         for old_cost in reversed((*self.costs, cost)):

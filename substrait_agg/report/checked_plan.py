@@ -1,4 +1,4 @@
-"""Hold a plan as it was given, and decode and bind it on first use."""
+"""A plan as the user gave it, decoded and bound on first use."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
 
 
 def _read_bound(plan: Any, expression: Any, name: str, names: dict[int, str]) -> bool:
-    """Replace a bound of a tumbling window by the function that returns it. Return whether it is one."""
+    """Replace a bound of a tumbling window by its function. Return whether the call was a bound."""
     arguments = [a.value for a in expression.scalar_function.arguments]
     inner = arguments[0].scalar_function
     if (

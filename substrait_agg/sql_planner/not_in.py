@@ -1,4 +1,4 @@
-"""Write NOT IN with a subquery as what it means where values can be null.
+"""Rewrite NOT IN with a subquery so that it handles nulls as SQL does.
 
 DataFusion marks the anti join of such a NOT IN as null-aware, and Substrait has no place for the
 mark. ``x NOT IN (SELECT y ...)`` is true for the rows without a match for which no y is null, and x

@@ -81,7 +81,7 @@ class SqlOrigin:
         return None
 
     def _messages(self, path: str) -> Iterator[Any]:
-        """Yield the messages on a path of the plan, as far as the path is one."""
+        """Yield the messages along a path of the plan, as far as the path exists."""
         message = self._plan
         for name, number in _STEP.findall(path):
             if name not in message.DESCRIPTOR.fields_by_name:

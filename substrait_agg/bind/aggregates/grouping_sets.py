@@ -94,7 +94,7 @@ def report_repeated(
 
 
 def with_repeated_keys(node: model.AggregateRel, context: BindContext) -> model.AggregateRel:
-    """Give every mention of an expression in an old-form grouping set a key of its own.
+    """Give every occurrence of an expression in an old-form grouping set a separate key.
 
     Report repetitions.
     """

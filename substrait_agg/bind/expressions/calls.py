@@ -357,7 +357,7 @@ def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
 def _possibly_null(argument: Expr) -> bool:
     """Return whether an argument can be null.
 
-    A constant that is not null never is, whatever its type.
+    A constant with a value is not null, even if its type is nullable.
     """
     return argument.type.nullable and (not isinstance(argument, Constant) or is_null(argument))
 

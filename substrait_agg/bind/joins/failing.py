@@ -1,4 +1,4 @@
-"""Tell which expressions can fail at run time.
+"""Determine which expressions can fail at run time.
 
 An expression that cannot fail may be computed for rows that the plan would have removed before.
 """

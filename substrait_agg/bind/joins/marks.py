@@ -112,7 +112,7 @@ def mark_join(
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """A join with marks that are true or false, to which the null marks are added.
+    """A join with marks that are true or false, and the null marks that are added to it.
 
     Attributes:
         first: the join whose mark says whether the condition is true for a row.

@@ -66,7 +66,7 @@ def bind_fetch(node: model.FetchRel, ordered: Ordered, context: BindContext) -> 
 
 
 def _check_message(node: model.FetchRel, context: BindContext) -> None:
-    """Report what the message leaves open, and ties, which are not kept."""
+    """Report fields that the message leaves open, and the unsupported option to keep ties."""
     old = context.release is not None and context.release < COUNT_OPTIONAL_SINCE
     if node.count_missing and old:
         context.report("FETCH_COUNT_UNCLEAR", node.path)

@@ -75,7 +75,7 @@ def as_views(plan: BoundPlan | BoundViews) -> BoundViews:
 
 
 def view_name(read: BoundRead) -> str:
-    """Return the name that a view must have to be what a relation reads."""
+    """Return the name of the view that a read refers to."""
     return ".".join(read.table)
 
 

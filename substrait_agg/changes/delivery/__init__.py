@@ -1,4 +1,4 @@
 """Delivery of committed versions to outputs.
 
-A worker per output, a cursor that says how far it is. Read `output_worker` first.
+Each output has a worker, and a cursor with the last delivered version. Read `output_worker` first.
 """

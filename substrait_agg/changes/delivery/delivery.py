@@ -86,7 +86,7 @@ class Delivery:
             cursor.catch_up(view, show=show, progress=progress)
 
     def finish(self, view: ReadableView) -> None:
-        """Deliver what is left, then pass the view to every sink."""
+        """Deliver the remaining versions, then pass the view to every sink."""
         self.deliver(view)
         for cursor in self.cursors:
             cursor.finish(view)

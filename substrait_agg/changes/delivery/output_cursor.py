@@ -209,7 +209,7 @@ class OutputCursor:
     def finish(
         self, view: ReadableView, progress: Any = None, stopping: Callable[[], bool] = _never
     ) -> None:
-        """Deliver what is left, then pass the view to the sink."""
+        """Deliver the remaining versions, then pass the view to the sink."""
         self.catch_up(view, progress=progress, stopping=stopping)
         if self.sink.takes_view and not stopping():
             self._fence.check()
@@ -218,7 +218,7 @@ class OutputCursor:
             self._shown = max(self._shown, version)
 
     def close(self) -> None:
-        """Close the sink; keep an exception, unless another one is kept already.
+        """Close the sink; store its exception, unless an earlier one is stored.
 
         Raises:
             BrokenPipeError: the reader of the output has closed it.

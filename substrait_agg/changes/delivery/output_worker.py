@@ -80,7 +80,7 @@ class OutputWorker:
             self._changed.notify()
 
     def end(self, *, with_view: bool) -> None:
-        """Deliver what is left, then end.
+        """Deliver the remaining versions, then end.
 
         Args:
             with_view: whether the run reached the end of its input; if so, outputs also receive the
@@ -225,7 +225,7 @@ class OutputWorkers:
         )
 
     def end(self, *, with_view: bool, patience: float | None = None) -> None:
-        """Deliver what is left and end; may be called repeatedly, and from another thread.
+        """Deliver the remaining versions and end; may be called again and from other threads.
 
         Args:
             with_view: whether the run reached the end of its input; if so, outputs also receive the

@@ -141,7 +141,7 @@ def _csv_frame(view: Table, cells: int, lines: int) -> tuple[RenderableType, str
 
 
 def omitted_text(view: Table, rows: int, columns: int) -> str:
-    """Return a text that says how many rows and columns of a view are not shown; empty if none."""
+    """Return a note about the rows and columns of a view that are not shown; empty if all are."""
     counts = ((view.num_rows - rows, "row"), (view.num_columns - columns, "column"))
     texts = [f"{n:,} more {what}{'s' if n > 1 else ''}" for n, what in counts if n > 0]
     return ", ".join(texts)

@@ -86,7 +86,7 @@ def unseal(
 
 
 def damaged(name: str, reason: str) -> StateRefused:
-    """Return the error for a file of a checkpoint whose content is not what was written."""
+    """Return the error for a file of a checkpoint with unexpected content."""
     return StateRefused(
         "STATE_DAMAGED",
         f"checkpoint file {name} is damaged: {reason}",

@@ -190,7 +190,7 @@ class PlanDocument:
         return any(view.operator == operator for view in self.view_schemas)
 
     def check_views(self) -> None:
-        """Check that every view has an operator, and a name of its own.
+        """Check that every view has an operator and a unique name.
 
         Raises:
             ValueError: one has not.

@@ -145,7 +145,7 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class ViewVersion:
-    """What a version has of a view.
+    """The part of a version that belongs to one view.
 
     Attributes:
         changes: change files.
@@ -240,7 +240,7 @@ class Snapshot:
     refresh: RefreshRecord = field(default_factory=RefreshRecord, metadata={DOCUMENT_OMITTED: True})
 
     def of_view(self, name: str) -> ViewVersion:
-        """Return what the version has of a view; nothing for an unknown one."""
+        """Return the part of the version for a view; an empty one for an unknown view."""
         if not name:
             return ViewVersion(self.changes, self.begun, self.retractions)
         return self.views.get(name, ViewVersion())

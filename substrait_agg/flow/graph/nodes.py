@@ -79,7 +79,7 @@ class Probe:
     Attributes:
         changed: the port with the changed rows.
         stored: the port whose stored rows are searched.
-        purpose: what the rows that are found are for.
+        purpose: what the matching rows are used for.
     """
 
     changed: int
@@ -290,7 +290,7 @@ class Node:
 
     @property
     def shows_rows_below(self) -> bool:
-        """Return whether it only keeps rows of operators below.
+        """Return whether its rows are unchanged rows of the operators below.
 
         Then a view over it shows the groups of those operators.
         """
@@ -344,7 +344,7 @@ class Node:
         return NodeDescription("aggregate" if self.measures else "distinct rows", "groups")
 
     def identity(self) -> tuple[object, ...]:
-        """Return what its groups depend on besides rows and keys.
+        """Return the properties besides rows and keys that determine its groups.
 
         The parts are: whether rows are kept, grouping sets, session, upserts.
         """

@@ -250,7 +250,7 @@ class _Lowering:
     def as_rows(
         self, relation: BoundRelation, inputs: tuple[Branch, ...], ordinals: tuple[int, ...]
     ) -> tuple[Branch, ...]:
-        """Add an operator that keeps rows, so that early retractions are found; read it."""
+        """Add an operator that stores rows to detect early retractions, and read it."""
         node = self.distinct(inputs, tuple(relation.types[o] for o in ordinals), relation.path)
         return (Branch(OperatorOrigin(node.id, node.types), ()),)
 
@@ -356,9 +356,9 @@ def _apart(
     *,
     timed: bool,
 ) -> FlowView:
-    """Return a view whose operator others read as well: over shared changes, or over rows of its own.
+    """Return a view whose operator has other readers: over shared changes, or separate rows.
 
-    Rows of its own are needed if equal rows of different groups have to be consolidated, or if a
+    Separate rows are needed if equal rows of different groups have to be consolidated, or if a
     version has two passes: readers of the changes need those of each pass.
     """
     node = lowering.operators[view.operator]

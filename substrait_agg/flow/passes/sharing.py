@@ -12,8 +12,8 @@ from substrait_agg.bind.rewrite import inputs_of, with_inputs
 def share_equal(roots: Sequence[BoundRelation]) -> tuple[BoundRelation, ...]:
     """Return relations that compute the same rows, in which equal relations are one object.
 
-    Relations are equal if they compute the same, wherever they are written. Their path is that of
-    the first one. Lowering makes one operator of an object, whoever reads it.
+    Relations are equal if they compute the same rows. The first one's path is used. Lowering makes
+    one operator of an object, for all its readers.
     """
     by_key: dict[str, BoundRelation] = {}
     done: dict[int, BoundRelation] = {}

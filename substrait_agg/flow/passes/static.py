@@ -15,7 +15,7 @@ from substrait_agg.flow.graph.nodes import Flow, Node
 
 
 def with_static_ports(flow: Flow, tables: Collection[tuple[str, ...]], *, forgets: bool) -> Flow:
-    """Return the flow in which every branch says whether it is static.
+    """Return the flow with the property `static` of every branch set.
 
     Args:
         flow: the flow.

@@ -271,7 +271,7 @@ def _words() -> CatalogueTable:
 
 
 def overload_texts(row: ScalarFunction) -> tuple[str, ...]:
-    """Return the overloads as texts. Overloads with the same result are one text."""
+    """Return the overloads as texts; overloads with the same result share a text."""
     return tuple(f"({arguments}): {result}" for arguments, result in _overloads(row.overloads))
 
 

@@ -149,7 +149,7 @@ def magnitude(digits: Digits) -> tuple[Mask, Magnitude]:
 
 
 def divide(mag: Magnitude, divisor: npt.NDArray[np.uint64]) -> tuple[Magnitude, Mask]:
-    """Return the floor of `mag` / `divisor`, and where there is a remainder.
+    """Return the floor of `mag` / `divisor`, and a mask of nonzero remainders.
 
     There is one divisor per number, from 1 to 2^63 - 1.
     """
@@ -386,9 +386,9 @@ def leading_digits(
 def _leading_bits(
     mag: Magnitude, inexact: Mask
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], Mask]:
-    """Return the position of the highest bit, the 64 bits from there down, and what lies below.
+    """Return the position of the highest bit, 64 bits from there down, and a flag for the rest.
 
-    The last result is true where a bit below those 64 is set.
+    The flag is true where a bit below those 64 is set.
     """
     (high, mid, low), length, place, sticky = leading_digits(mag, inexact, 3)
     window = (high << (np.uint64(64) - length)) | (mid << (_U32 - length)) | (low >> length)

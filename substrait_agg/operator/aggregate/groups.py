@@ -127,7 +127,7 @@ def collect_groups(spec: InputSpec, slice_: pa.Table) -> BatchGroups:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a slice adds to each group.
+    """The additions of a slice to each group.
 
     Attributes:
         weight: uncarried digits of the total weight.

@@ -423,7 +423,7 @@ def _scale(measure: BoundMeasure, read: MeasureState) -> int:
 def masked_arguments(
     arguments: Sequence[tuple[Expr | None, Expr | None]],
 ) -> tuple[MaskedArgument, ...]:
-    """Return the arguments whose value and filter are arguments of their own.
+    """Return the arguments whose value and whose filter are separate arguments, too.
 
     Nested values are left out: the exchange changes the form of those that it sorts by.
     """

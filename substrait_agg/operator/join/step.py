@@ -64,7 +64,7 @@ class JoinOperator(StatefulOperator):
     def receive(
         self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
     ) -> tuple[pa.RecordBatch, int]:
-        """Cast the keys to the types of the state; every row is one input row."""
+        """Cast the keys to the types of the state; each row counts as one input row."""
         return with_key_types(batch, self.spec), batch.num_rows
 
     def rows_at_once(self, state: StateReader) -> int:
@@ -266,7 +266,7 @@ class _Step:
             yield self._pairs.alone(port, rows, weights, matched=matched)
 
     def _flipped(self, port: int) -> Iterator[pa.Table]:
-        """Yield the changes of stored rows whose first match has come or whose last one is gone."""
+        """Yield the changes of stored rows that got their first match or lost their last one."""
         hashes, keys = self._changed_keys(1 - port)
         if self._residual is None:
             hashes, keys, came = self._flipped_keys(1 - port, hashes, keys)
@@ -314,7 +314,7 @@ class _Step:
     def _holding(
         self, port: int, rows: pa.RecordBatch, parts: Iterator[Matches]
     ) -> Iterator[Matches]:
-        """Yield the matches for which the residual condition holds."""
+        """Yield the matches for which the residual condition is true."""
         for matches in parts:
             if self._residual is None:
                 yield matches

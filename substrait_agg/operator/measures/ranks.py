@@ -50,8 +50,8 @@ _FINEST = 1 << 62
 class _Points:
     """Points between values.
 
-    Point p lies at the fraction `part[p] / parts` of the way from entry `low[p]` to entry
-    `high[p]`. `rank` is the rank of the lower entry. Points where `valid` is not set are null.
+    Point p is at the fraction `part[p] / parts` of the way from entry `low[p]` to entry `high[p]`.
+    `rank` is the rank of the lower entry. Points where `valid` is not set are null.
     """
 
     low: Indices

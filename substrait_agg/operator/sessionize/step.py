@@ -471,7 +471,7 @@ def micros(column: pa.Array) -> Int64s:
 
 
 def whole_sessions(tree: TimeTree, touched: Spans, gap: int) -> Spans:
-    """Return the spans of all sessions, before and after, that the times in `touched` belong to.
+    """Return the spans of all sessions, old and new, that contain times in `touched`.
 
     A span ends where no entry follows within a gap, so no session extends beyond it, whatever the
     weights of its entries. The reading distance grows until every span ends this way.

@@ -78,7 +78,7 @@ class TopKOperator(StatefulOperator):
     def receive(
         self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
     ) -> tuple[pa.RecordBatch, int]:
-        """Give every row a weight; every row is one input row."""
+        """Add a weight to every row; each row counts as one input row."""
         rows = with_key_types(batch, self.spec)
         if WEIGHT not in rows.schema.names:
             rows = rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))

@@ -61,7 +61,7 @@ class UpsertOperator(StatefulOperator):
     def receive(
         self, batch: pa.RecordBatch, *, raw: bool, emission: Emission
     ) -> tuple[pa.RecordBatch, int]:
-        """Cast the keys to the types of the state; every row is one input row."""
+        """Cast the keys to the types of the state; each row counts as one input row."""
         return with_key_types(batch, self.spec), batch.num_rows
 
     def apply(

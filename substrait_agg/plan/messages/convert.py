@@ -61,7 +61,7 @@ def as_message(content: Any, *, state_release: bool = True) -> Any:
 
 
 def _refuse(code: str, path: str, **params: object) -> None:
-    """Ignore what the newest release cannot express only if it says nothing."""
+    """Drop a field that the newest release cannot express if it has no effect; otherwise refuse it."""
     if code == "UNKNOWN_FIELD":
         raise _not_converted(path, str(params.get("name", params.get("field", "a field"))))
 

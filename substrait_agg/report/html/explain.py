@@ -53,7 +53,7 @@ WHERE = {
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """The limits for what a page shows: rows per table or list, characters per text."""
+    """The limits of the page: rows per table or list, characters per text."""
 
     rows: int
     letters: int

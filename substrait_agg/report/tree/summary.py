@@ -171,7 +171,7 @@ class _Writer:
         return True
 
     def relation(self, node: MessageNode) -> bool:
-        """Write only the kind of a relation; its content is a plan of its own."""
+        """Write only the kind of a relation inside an expression."""
         kind = node.which("rel_type")
         if kind is not None:
             self.words.add(f"{kind} {{{ELIDED}}}")

@@ -114,14 +114,14 @@ def _is_full(taken: float, limit: float) -> bool:
 
 
 def _demand(taken: float, limit: float) -> float:
-    """Return what a source may give next: anything if it was full, else twice what it gave."""
+    """Return how much a source may provide next: no limit if it was full, else twice its last size."""
     return math.inf if _is_full(taken, limit) else 2 * taken
 
 
 def shared(total: float, wants: Sequence[float]) -> tuple[float, ...]:
-    """Divide a total among sources: max-min fair, then what nobody wants in equal parts.
+    """Divide a total among sources: max-min fair, and the rest in equal parts.
 
-    A source gets what it wants, or an equal part of what the others leave.
+    A source gets its demand, or an equal part of what the others do not use.
 
     >>> shared(90.0, [10.0, float("inf"), float("inf")])
     (10.0, 40.0, 40.0)

@@ -231,7 +231,7 @@ def _decimal_result(
     right: tuple[int, int],
     nullable: bool,
 ) -> SparkType:
-    """Return the type of decimal arithmetic, which both specifications define alike up to 38 digits."""
+    """Return the type of decimal arithmetic; both specifications agree up to 38 digits."""
     (p1, s1), (p2, s2) = left, right
     if name == "multiply":
         precision, scale = p1 + p2 + 1, s1 + s2
@@ -441,7 +441,7 @@ def _in(scope: Scope, tree: SparkTree) -> Typed:
 
 
 def _case(scope: Scope, tree: SparkTree) -> Typed:
-    """CASE WHEN and IF: conditions and values in turns, then the value of ELSE if there is one."""
+    """Return a conditional for CASE WHEN and IF: conditions and values, then an optional ELSE."""
     values = _arguments(scope, tree)
     pairs = [(values[i], values[i + 1]) for i in range(0, len(values) - 1, 2)]
     results = [value for _, value in pairs]

@@ -13,12 +13,12 @@ from substrait_agg.spark.types.cached_transform import RecordedTransform
 
 
 def lacks_sets(frame: RecordedTransform, spec: InputSpec) -> bool:
-    """Return whether each row of a frame stands for one row per grouping set."""
+    """Return whether each row of a frame represents one row per grouping set."""
     return bool(spec.sets) and _index(spec) not in frame.columns
 
 
 def with_sets(frame: RecordedTransform, spec: InputSpec) -> RecordedTransform:
-    """Return one row per grouping set and row, if the rows stand for that many; else the rows."""
+    """Repeat rows that represent one row per grouping set; return other rows unchanged."""
     if not lacks_sets(frame, spec):
         return frame
     every = F.array(*(F.lit(index).cast("int") for index in range(len(spec.sets))))

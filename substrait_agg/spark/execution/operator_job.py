@@ -212,7 +212,7 @@ def _on_driver(
     *,
     rows_fit: bool,
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy] | None:
-    """Compute a batch on the driver as `_with_rows` does; None if it is not one for the driver."""
+    """Compute a batch on the driver as `_with_rows` does; None if the driver should not compute it."""
     spark, few = frame.sparkSession, strategy.on_driver or job.spec.is_global
     size = strategy.size * rows_per_input_row(job.spec)
     if rows_fit and driver.takes_rows(spark, size, job.state):

@@ -133,7 +133,7 @@ _SUB_DAY = frozenset("HOUR MINUTE SECOND MILLISECOND MICROSECOND SUBSECOND".spli
 
 
 def _whole_day(part: str, column: Column, type_: Type) -> Column:
-    """Convert a date to a timestamp if the part is one of the time of day, which is midnight."""
+    """Convert a date to a timestamp at midnight if the part is one of the time of day."""
     wants_time = part.upper() in _SUB_DAY and type_.kind == "date"
     return column.cast("timestamp_ntz") if wants_time else column
 

@@ -63,7 +63,7 @@ def planned_files(folder: Path, batch: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSource:
-    """What Spark has planned to read from a source in a micro-batch.
+    """The files that Spark has planned to read from a source in a micro-batch.
 
     Attributes:
         empty: whether it is nothing.

@@ -74,7 +74,7 @@ def evolutions(
 def _unchanged(
     view: str, there: PlanDocument, document: PlanDocument, evolution: Evolution
 ) -> bool:
-    """Return whether a named view goes on as it is: the same columns of the same state."""
+    """Return whether a named view continues unchanged: the same columns of the same state."""
     before, now = there.view_schema(view), document.view_schema(view)
     if not view or before is None or now is None:
         return False
@@ -214,7 +214,7 @@ class _Evolution(Generic[Rows]):
         )
 
     def _of_view(self, view: FlowView) -> ViewVersion:
-        """Return what the version has of a view: nothing new if the view goes on as it is."""
+        """Return the part of the version for a view; an empty one for an unchanged view."""
         if view.name not in self._new:
             return ViewVersion(begun=self._last.of_view(view.name).begun)
         retractions = tuple(self._retractions.get(view.name, ()))

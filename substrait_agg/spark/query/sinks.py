@@ -54,7 +54,7 @@ class SparkWriter(SparkSink):
             self._application = f"substrait-agg {self._own_id()}"
 
     def _own_id(self) -> str:
-        """Return an id that no other checkpoint has, even one made later in the same folder.
+        """Return an id that is unique to this checkpoint, also among later ones in the same folder.
 
         Delta skips versions that it already has from the same id.
         """
@@ -104,7 +104,7 @@ class SparkWriter(SparkSink):
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Convert a table to a DataFrame with the types of the plan, whatever the session's settings.
+    """Convert a table to a DataFrame with the types of the plan, in any session.
 
     Timestamps without a zone stay without one.
     """

@@ -92,7 +92,7 @@ def isolated(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spar
 
 
 def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Apply `SESSION_CONF` and then `conf` to a session that nobody else uses, and return it.
+    """Apply `SESSION_CONF` and then `conf` to an otherwise unused session, and return it.
 
     Raises:
         UsageError: ``SETTING_REFUSED``.

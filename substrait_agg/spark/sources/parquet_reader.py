@@ -214,7 +214,7 @@ def parquet_reader(
 
 
 def _column(name: str, type_: Type, schema: st.StructType) -> _Column | None:
-    """Return how a column is read; None if Spark has to."""
+    """Return how to read a column; None if Spark has to read it."""
     matching = [f for f in schema.fields if f.name.lower() == name.lower()]
     if len(matching) != 1 or "." in matching[0].name:
         return None

@@ -254,7 +254,7 @@ def divide(left: Column, right: Column, p: Params, q: Params, target: Params) ->
 
 
 def _decisive_scale(p: Params, q: Params, target: Params) -> int:
-    """Return the scale from which a rounded quotient is a tie only if the exact quotient is one."""
+    """Return the least scale at which a rounded quotient shows whether the exact one is a tie."""
     return target[1] + q[0] + max(0, p[1] - q[1])
 
 

@@ -30,7 +30,7 @@ TreeForm = OneOf["groups", "entries", "rows"]
 
 
 def tree_form(name: str) -> TreeForm:
-    """Return what the tree with this name contains."""
+    """Return the form of the content of the tree with this name."""
     if _ORDERED.fullmatch(name):
         return "entries"
     return "rows" if _ARRANGED.fullmatch(name) else "groups"
@@ -52,7 +52,7 @@ class TreeRuns:
 
     @property
     def form(self) -> TreeForm:
-        """Return what it contains."""
+        """Return the form of its content."""
         return tree_form(self.name)
 
 
