@@ -35,8 +35,8 @@ from substrait_agg.state.run import RunFile, RunWriter, open_pages
 from substrait_agg.tools.checks.findings import Finding, FindingCollector
 from substrait_agg.tools.deep.check import check_deep
 from substrait_agg_cli.main import main
+from tests.bind.bound_relations import WIDTHS, RandomRelations, count, read
 from tests.bind.naive import Bag
-from tests.bind.test_normal_form import WIDTHS, RandomRelations, count, read
 from tests.joins.local_flow import LocalFlow
 from tests.joins.test_random_plans import after_batch, delta
 from tests.local.run import run

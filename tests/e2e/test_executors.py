@@ -14,6 +14,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.operator.common.watermarks import SourceTime
+from tests.e2e import event_runs
 from tests.e2e import test_early_retraction as early
 from tests.e2e import test_emit as emit
 from tests.e2e import test_event_time as timed
@@ -139,7 +140,7 @@ def in_sets() -> str:
     """Count, sum and maximum per team and window, and per window."""
     windows = Windows()
     keys = [column(0), windows.call("tumble_end", interval(60), interval(7))]
-    relation = aggregate(windows.read(), keys, timed.MEASURES, sets=[[0, 1], [1]])
+    relation = aggregate(windows.read(), keys, event_runs.MEASURES, sets=[[0, 1], [1]])
     return windows.plan(relation, "team", "w", "c", "s", "m", "set")
 
 
@@ -189,10 +190,10 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "tumbling windows": lambda: over_tables(timed.TUMBLE, SHORT),
     "windows emitted by watermark": lambda: over_tables(timed.TUMBLE, SHORT, emit="watermark"),
     "windows emitted by count and watermark": lambda: over_tables(timed.TUMBLE, SHORT, emit="count:4,watermark"),
-    "hopping windows": lambda: over_tables(timed.plan_of("hop", interval(60), interval(20)), HOP),
-    "sessions": lambda: over_tables(timed.plan_of("session", interval(15)), SHORT),
+    "hopping windows": lambda: over_tables(event_runs.plan_of("hop", interval(60), interval(20)), HOP),
+    "sessions": lambda: over_tables(event_runs.plan_of("session", interval(15)), SHORT),
     "two tables and a filter": lambda: over_tables(
-        timed.plan_of("tumble_end", interval(60), interval(7), tables=("goals", "more"), numbers=(1, 2)), *TWO
+        event_runs.plan_of("tumble_end", interval(60), interval(7), tables=("goals", "more"), numbers=(1, 2)), *TWO
     ),
     "an aggregate over windows": lambda: over_tables(timed.chained_plan(), SHORT, emit="watermark"),
     "grouping sets over windows": lambda: over_tables(in_sets(), SHORT),

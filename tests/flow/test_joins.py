@@ -18,7 +18,7 @@ from substrait_agg.flow.graph.nodes import Flow, shown_operators
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction
 from substrait_agg.report.html.explain import plan_html
-from tests.bind.test_normal_form import call, col, count, eq, join, key, read, select
+from tests.bind.bound_relations import call, col, count, eq, join, key, read, select
 
 
 def flow_of(root: BoundRelation, early: EarlyRetraction = "carry") -> Flow:

@@ -17,8 +17,8 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import WEIGHT
 from tests.bind import naive
+from tests.bind.bound_relations import WIDTHS, RandomRelations
 from tests.bind.naive import Bag
-from tests.bind.test_normal_form import WIDTHS, RandomRelations
 from tests.joins.local_flow import LocalFlow
 from tests.sampling import seeds
 

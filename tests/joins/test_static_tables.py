@@ -22,8 +22,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import arrangement_tree
 from substrait_agg.plan.types import I64
 from substrait_agg.report.html.explain import plan_html
-from tests.bind.naive import Bag
-from tests.bind.test_normal_form import (
+from tests.bind.bound_relations import (
     WIDTHS,
     RandomRelations,
     call,
@@ -35,6 +34,7 @@ from tests.bind.test_normal_form import (
     read,
     select,
 )
+from tests.bind.naive import Bag
 from tests.joins.local_flow import LocalFlow
 from tests.joins.test_random_plans import after_batch, delta
 from tests.sampling import seeds

@@ -6,7 +6,8 @@ import re
 from itertools import groupby
 
 from substrait_agg.problems import KINDS
-from tests.producers.cases import CASES, Case
+from tests.producers.case import Case
+from tests.producers.cases import CASES
 from tests.producers.plans import ROOT
 
 PAGE = ROOT / "docs" / "producers.md"

@@ -12,7 +12,8 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.bind.profiles import PROFILES
 from substrait_agg.problems import KINDS, Mode
-from tests.producers.cases import CASES, Case
+from tests.producers.case import Case
+from tests.producers.cases import CASES
 from tests.producers.page import PAGE, written
 from tests.producers.plans import ROOT
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -84,3 +86,24 @@ def over_rows(
     values = [to_column(e, columns).alias(f"v{i}") for i, e in enumerate(exprs)]
     found = frame.select(F.col("r.n"), *values).collect()
     return [tuple(map(_plain, row[1:])) for row in sorted(found, key=lambda r: int(r[0]))]
+
+
+def fails(spark: SparkSession, expr: Expr, match: str) -> None:
+    with pytest.raises(Exception, match=match):
+        constants(spark, expr)
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Equality of values in which NaN equals NaN and -0.0 differs from 0.0."""
+    if isinstance(wanted, float) and isinstance(found, float):
+        if math.isnan(wanted):
+            return math.isnan(found)
+        return found == wanted and math.copysign(1, found) == math.copysign(1, wanted)
+    return bool(found == wanted) and type(found) is type(wanted)
+
+
+def check(spark: SparkSession, cases: list[tuple[Expr, Any]]) -> None:
+    """All cases in one job; each is compared, so that a failure names it."""
+    found = constants(spark, *(e for e, _ in cases))
+    wrong = [(e, f, w) for (e, w), f in zip(cases, found, strict=True) if not same(f, w)]
+    assert not wrong

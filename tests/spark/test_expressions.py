@@ -41,36 +41,17 @@ from tests.spark.evaluating import (
     TS,
     TSTZ,
     call,
+    check,
     column_calls,
-    constants,
+    fails,
     over_rows,
+    same,
 )  # fmt: skip
 
 pytestmark = pytest.mark.spark
 
 UTC = dt.UTC
 MIN64, MAX64 = -(2**63), 2**63 - 1
-
-
-def fails(spark: SparkSession, expr: Expr, match: str) -> None:
-    with pytest.raises(Exception, match=match):
-        constants(spark, expr)
-
-
-def same(found: Any, wanted: Any) -> bool:
-    """Equality of values in which NaN equals NaN and -0.0 differs from 0.0."""
-    if isinstance(wanted, float) and isinstance(found, float):
-        if math.isnan(wanted):
-            return math.isnan(found)
-        return found == wanted and math.copysign(1, found) == math.copysign(1, wanted)
-    return bool(found == wanted) and type(found) is type(wanted)
-
-
-def check(spark: SparkSession, cases: list[tuple[Expr, Any]]) -> None:
-    """All cases in one job; each is compared, so that a failure names it."""
-    found = constants(spark, *(e for e, _ in cases))
-    wrong = [(e, f, w) for (e, w), f in zip(cases, found, strict=True) if not same(f, w)]
-    assert not wrong
 
 
 def test_every_scalar_function_has_a_builder() -> None:
