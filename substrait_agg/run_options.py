@@ -138,7 +138,7 @@ class RunOptions:
     evolve: bool = _option(
         False,
         "Continue a checkpoint with a plan that has other measures or names. New measures are computed from the "
-        "stored state, or refused with a reason.",
+        "stored state, new columns of joins from the files read so far, or refused with a reason.",
     )
     mode: Mode = "lenient"
     master: str | None = _option(None, "Spark master; default: all cores of this machine.", "URL")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,7 +34,9 @@ from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.executors.local_executor import LocalExecutor
 from substrait_agg.spark.inputs.event_sources import EventSource
 from substrait_agg.spark.inputs.event_state import BatchTimes
+from substrait_agg.spark.inputs.inputs import table_origins
 from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.spark.offsets.planned_files import logged_files
 from substrait_agg.spark.query.evolve import evolve_to
 from substrait_agg.spark.query.handle import CheckedRun
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
@@ -43,6 +46,7 @@ from substrait_agg.spark.query.static_tables import (
     stored_inputs,
     with_contents,
 )
+from substrait_agg.spark.refresh.files_so_far import FilesSoFar
 from substrait_agg.spark.refresh.whole_input import FileSizes, RowsByOperator, WholeInput
 from substrait_agg.spark.sources.open import OPERATIONS, is_static
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
@@ -105,14 +109,16 @@ class LocalRun:
     def _begin(self) -> tuple[MicroBatches[pa.Table], list[Delivery]]:
         checked, options = self._checked, self._checked.options
         store = checked.store
-        store.create(checked.document, evolve=options.evolve)
+        self._logs = Path(store.spark_folder)
+        tables = _Tables(self, FilesSoFar(store, checked.flow, checked.sources))
+        store.create(checked.document, evolve=options.evolve, unreadable=tables.unreadable)
         store.claim()
         partitions = options.partitions or 2
         versions = store.versions()
         if checked.evolves:
             evolve_to(
                 checked.document, LocalExecutor(ArrowSteps()), checked.flow, store, partitions,
-                inputs=checked.source_locations, retention=options.retention,
+                inputs=checked.source_locations, retention=options.retention, tables=tables,
             )  # fmt: skip
         deliveries = [
             Delivery(
@@ -127,7 +133,6 @@ class LocalRun:
         )  # fmt: skip
         batches.inputs = checked.source_locations
         self._query = store.identity
-        self._logs = Path(store.spark_folder)
         self._logs.mkdir(parents=True, exist_ok=True)
         (self._logs / "metadata").write_text(json.dumps({"id": self._query}))
         if batches.last is None:
@@ -165,7 +170,8 @@ class LocalRun:
         self._plan(number, counts)
         self._number = number
         instant = self._clock()
-        parts = list(self._branches(tables))
+        lateness = self._batches.event_state.lateness(self._checked.flow)
+        parts = list(self._branches(tables, lateness))
         nodes = dict.fromkeys(node for node, _ in parts)
         rows = {n: _together(p.prepared for node, p in parts if node == n) for n in nodes}
         stats = tuple(_stats(event, tables) for event in self._checked.events.sources)
@@ -182,33 +188,68 @@ class LocalRun:
         batch = [str(f) for f in files if f not in done]
         size, missing = FileSizes().look_up(batch, [str(f) for f in files])
 
-        def read(operators: Collection[int]) -> RowsByOperator[pa.Table]:
-            tables = {
-                table: _table_of(self._checked, table, paths)
-                for table, paths in _files(self._checked, counts).items()
-                if paths
-            }
-            streamed = ((n, branch.prepared) for n, branch in self._branches(tables))
-            first = ((n, rows) for n, _, rows in _first_rows(self._checked))
-            parts = [part for part in (*streamed, *first) if part[0] in operators]
-            return _by_operator(parts), {}
+        return WholeInput(size, missing, partial(self.rows_of_files, counts))
 
-        return WholeInput(size, missing, read)
+    def rows_of_files(
+        self, counts: Mapping[str, int], operators: Collection[int]
+    ) -> RowsByOperator[pa.Table]:
+        """Return the rows that operators have from the first files of every table."""
+        tables = {
+            table: _table_of(self._checked, table, paths)
+            for table, paths in _files(self._checked, counts).items()
+            if paths
+        }
+        nothing = [Lateness()] * len(self._checked.flow.operators)
+        streamed = ((n, branch.prepared) for n, branch in self._branches(tables, nothing))
+        first = ((n, rows) for n, _, rows in _first_rows(self._checked))
+        parts = [part for part in (*streamed, *first) if part[0] in operators]
+        return _by_operator(parts), {}
+
+    def offsets_so_far(self) -> dict[str, int]:
+        """Return how many files of each table the newest version has read."""
+        last = self._checked.store.newest_snapshot()
+        return {} if last is None or last.query is None else self._offsets(last.batch)
+
+    @property
+    def _streams(self) -> list[str]:
+        """Return the streaming tables in the order of the sources of a query of Spark."""
+        origins = dict.fromkeys(o.table for o in table_origins(self._checked.flow))
+        return [".".join(t) for t in origins if not is_static(self._checked.sources[t])]
 
     def _offsets(self, batch: int) -> dict[str, int]:
         """Return how many files of each table have been read up to a batch."""
-        path = self._logs / "offsets" / str(batch)
-        return dict(json.loads(path.read_text().splitlines()[2])) if path.exists() else {}
+        if not (self._logs / "offsets" / str(batch)).exists():
+            return {}
+        files = logged_files(self._logs, batch)
+        assert files is not None
+        return {name: len(read) for name, read in zip(self._streams, files, strict=True)}
 
     def _plan(self, batch: int, counts: Mapping[str, int]) -> None:
-        """Note a batch before it is computed, as Spark does."""
-        path = self._logs / "offsets" / str(batch)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(["v1", "{}", json.dumps(counts)]))
+        """Note a batch and its files before it is computed, as Spark does."""
+        before = self._offsets(batch - 1)
+        files = {".".join(t): paths for t, paths in _files(self._checked, counts).items()}
+        for source, table in enumerate(self._streams):
+            entries = [
+                {
+                    "path": path.resolve().as_uri(),
+                    "timestamp": path.stat().st_mtime_ns // 1_000_000,
+                    "batchId": batch,
+                }
+                for path in files[table][before.get(table, 0) :]
+            ]
+            self._write(f"sources/{source}/{batch}", ["v1", *map(json.dumps, entries)])
+        offset = json.dumps({"logOffset": batch})
+        self._write(f"offsets/{batch}", ["v1", "{}", *(offset for _ in self._streams)])
 
-    def _branches(self, tables: Mapping[Any, pa.Table]) -> Iterator[tuple[int, ArrowBranch]]:
+    def _write(self, name: str, lines: Sequence[str]) -> None:
+        path = self._logs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines))
+
+    def _branches(
+        self, tables: Mapping[Any, pa.Table], lateness: Sequence[Lateness]
+    ) -> Iterator[tuple[int, ArrowBranch]]:
         events = {event.table: event for event in self._checked.events.sources}
-        lateness = self._batches.event_state.lateness(self._checked.flow)
         for node in self._checked.flow.operators:
             for branch in node.branches:
                 origin = branch.origin
@@ -241,6 +282,26 @@ class LocalRun:
             self._deliver(last=True)
         finally:
             self._close()
+
+
+class _Tables:
+    """Reads the rows of files again for an evolution.
+
+    Args:
+        run: the run that evolves.
+        files: the files that its checkpoint has read.
+    """
+
+    def __init__(self, run: LocalRun, files: FilesSoFar) -> None:
+        self._run, self._files = run, files
+
+    def unreadable(self) -> dict[str, str]:
+        """Return the tables whose rows cannot be read again, and why."""
+        return self._files.unreadable()
+
+    def read(self, operators: Collection[int]) -> RowsByOperator[pa.Table]:
+        """Return the rows of operators."""
+        return self._run.rows_of_files(self._run.offsets_so_far(), operators)
 
 
 def run(plan: Any, sources: Mapping[str, Any], **options: Any) -> LocalRun:

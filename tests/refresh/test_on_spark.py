@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
@@ -11,7 +12,8 @@ from pyspark.sql import SparkSession
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from tests.executors import ON_SPARK, drivers
-from tests.refresh.test_rebuild import QUERIES, chosen_at_random, tables_of
+from tests.local.run import run
+from tests.refresh.test_rebuild import QUERIES, chosen_at_random, rows_of, tables_of
 from tests.refresh.test_rebuild import changes_of as changed
 from tests.views.brokerage import TABLES, Brokerage, sources, write
 
@@ -52,3 +54,35 @@ def test_a_full_batch_in_spark_jobs(spark: SparkSession, tmp_path: Path) -> None
                 plan, given, checkpoint=tmp_path / policy, spark=spark, outputs=["none"], refresh=policy,
             ).wait()  # fmt: skip
     assert changed(tmp_path / "full") == changed(tmp_path / "incremental")
+
+
+@pytest.mark.parametrize("jobs", [False, True])
+def test_a_join_that_evolves_to_more_columns(
+    spark: SparkSession, tmp_path: Path, jobs: bool
+) -> None:
+    """It reads the files in Spark's log again, and goes on with the next one."""
+    given = tables_of(tmp_path, 4, batches=3)
+    names = ("trades", "accounts")
+    files = {name: sorted((tmp_path / name).iterdir())[-1] for name in names}
+    plans = [
+        sa.sql(
+            f"SELECT a.broker, {measures} FROM trades t LEFT JOIN accounts a ON t.account_id = a.account_id "
+            "GROUP BY a.broker",
+            {name: TABLES[name] for name in names},
+        )
+        for measures in ("count(*) n", "count(*) n, sum(t.quantity) s, max(a.closed) c")
+    ]
+    used = {name: given[name] for name in names}
+    for file in files.values():
+        file.rename(tmp_path / file.parent.name.join(("later ", ".parquet")))
+    with drivers(ON_SPARK) if jobs else nullcontext():
+        sa.run(plans[0], used, checkpoint=tmp_path / "c", spark=spark, outputs=["none"]).wait()
+        for file in files.values():
+            (tmp_path / file.parent.name.join(("later ", ".parquet"))).rename(file)
+        sa.run(
+            plans[1], used, checkpoint=tmp_path / "c", spark=spark, outputs=["none"], evolve=True
+        ).wait()
+    run(plans[1], used, checkpoint=tmp_path / "whole", outputs=["none"]).wait()
+    assert rows_of(tmp_path / "c")[3:] == rows_of(tmp_path / "whole")[2:]
+    verdict = sa.open_state(tmp_path / "c").verify(deep=True)
+    assert verdict.ok, verdict.findings

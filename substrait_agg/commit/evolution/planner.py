@@ -7,7 +7,7 @@ impossible.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.commit.documents.plan_document import PlanDocument
@@ -26,8 +26,12 @@ ARRIVALS = "it depends on the order in which rows arrived, which is not stored"
 UNREAD = "the values that it reads are not in the stored state"
 _ONLY_KEPT = ("sessions", "upserts", "ordered rows", "rows of both sides")
 """Kinds of state that cannot be changed, and whose rows other operators cannot be made from."""
+_BY_ARRIVAL = ("sessions", "upserts")
 _PORTS = ("left", "right")
 ENDS_ALONE = "; for append-only input, only the extremes of min and max are stored"
+
+UnreadableTables = Callable[[], Mapping[str, str]]
+"""Returns the tables of a run whose rows so far cannot be read again, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,29 +73,36 @@ class Evolution:
     """How a checkpoint continues with another plan.
 
     Attributes:
-        operators: per operator of the new plan its migration; None: its state is made from all
-            output rows of its input operators.
+        operators: per operator of the new plan its migration; None: its state is made from all its
+            input rows.
         fed: operators whose output rows are read for that.
+        reread: operators for which rows of tables are read again for that.
     """
 
     operators: tuple[Migration | None, ...]
     fed: frozenset[int]
+    reread: frozenset[int] = frozenset()
 
 
 class _Unmigratable(Exception):
-    """Raised when the state of an operator cannot be made.
+    """Raised when the state of an operator cannot be made from stored state.
 
     Attributes:
         reasons: why.
+        rebuildable: whether it can be made from all its input rows, if these can be read again.
     """
 
-    def __init__(self, *reasons: str) -> None:
+    def __init__(self, *reasons: str, rebuildable: bool = False) -> None:
         super().__init__(*reasons)
         self.reasons = reasons
+        self.rebuildable = rebuildable
 
 
 def evolution(
-    there: PlanDocument, wanted: PlanDocument, last: Snapshot | None
+    there: PlanDocument,
+    wanted: PlanDocument,
+    last: Snapshot | None,
+    unreadable: UnreadableTables | None = None,
 ) -> tuple[Evolution | None, tuple[str, ...]]:
     """Plan how a checkpoint continues with another plan.
 
@@ -99,6 +110,7 @@ def evolution(
         there: the document of the current plan.
         wanted: that of the new plan.
         last: the newest version.
+        unreadable: returns the tables whose rows cannot be read again; None: no rows can be.
 
     Returns:
         The evolution, or None and all reasons why it is impossible.
@@ -117,13 +129,26 @@ def evolution(
     planner = _Planner(there, wanted, last)
     migrations: list[Migration | None] = []
     reasons: list[str] = []
+    lost: dict[int, tuple[str, ...]] = {}
     for ordinal in range(len(wanted.state_schemas)):
         try:
             migrations.append(planner.operator(ordinal))
         except _Unmigratable as refused:
-            reasons += refused.reasons
-    if reasons:
+            migrations.append(None)
+            if refused.rebuildable:
+                lost[ordinal] = refused.reasons
+            else:
+                reasons += refused.reasons
+    if reasons or (lost and unreadable is None):
+        reasons += [reason for of_operator in lost.values() for reason in of_operator]
         return None, tuple(dict.fromkeys(reasons))
+    again = planner.rebuilt(lost)
+    if unreadable is not None and lost:
+        reasons = list(planner.obstacles(again, unreadable()))
+        if reasons:
+            first = [reason for of_operator in lost.values() for reason in of_operator]
+            return None, tuple(dict.fromkeys((*first, *planner.new_columns(), *reasons)))
+    migrations = [None if i in again else m for i, m in enumerate(migrations)]
     left = set(range(len(there.state_schemas))) - {m.operator for m in migrations if m is not None}
     if last.counters.get("quarantined") and any(
         there.state_schemas[i].early == "quarantine" for i in left
@@ -135,30 +160,32 @@ def evolution(
         if m is None
         for b in o.below
     }
-    return Evolution(tuple(migrations), frozenset(fed)), ()
+    return Evolution(tuple(migrations), frozenset(fed), again), ()
 
 
 class _Planner:
     def __init__(self, there: PlanDocument, wanted: PlanDocument, last: Snapshot) -> None:
         self._there, self._wanted, self._last = there, wanted, last
         self._free = set(range(len(there.state_schemas)))
+        self._found: dict[int, int] = {}
 
     def operator(self, ordinal: int) -> Migration | None:
         """Return the migration of an operator. None: its input operators provide all rows."""
         now = self._wanted.state_schemas[ordinal]
         found = self._counterpart(now)
-        reasons: tuple[str, ...] = ()
+        failure: _Unmigratable | None = None
         if found is not None:
             self._free.discard(found)
+            self._found[ordinal] = found
             try:
                 return self._migration(found, ordinal)
             except _Unmigratable as refused:
-                reasons = refused.reasons
+                failure = refused
         elif now.reads:
             raise _Unmigratable(
                 f"{self._named(ordinal)} reads other rows, or groups them by other keys"
             )
-        self._check_anew(found, ordinal, reasons)
+        self._check_anew(found, ordinal, failure)
         return None
 
     def _named(self, ordinal: int) -> str:
@@ -213,7 +240,8 @@ class _Planner:
                 raise _Unmigratable(
                     f"{self._named(ordinal)} now reads {missing} more "
                     f"{'column' if missing == 1 else 'columns'} of the {side} input of a join; only the "
-                    "columns that the plan read before are stored, and the rows of tables are not read again"
+                    "columns that the plan read before are stored",
+                    rebuildable=True,
                 )
             found.append(tuple(map(stored.index, wanted)))
         return tuple(found)
@@ -293,33 +321,79 @@ class _Planner:
 
     # --- state from the input operators -----------------------------------------------------------
 
-    def _check_anew(self, found: int | None, ordinal: int, reasons: Sequence[str]) -> None:
+    def _check_anew(self, found: int | None, ordinal: int, failure: _Unmigratable | None) -> None:
         """Refuse to rebuild state if the result could differ from the stored state."""
         now = self._wanted.state_schemas[ordinal]
-        if now.reads:
-            raise _Unmigratable(*reasons)
+        reasons = () if failure is None else failure.reasons
+        if now.reads and failure is not None:
+            raise failure
         if self._forgets:
             raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be rebuilt: {FINISHED}"
-            )
-        if any(self._wanted.state_schemas[b].kind in _ONLY_KEPT for b in now.below):
-            raise _Unmigratable(
-                *reasons
-                or (f"{self._named(ordinal)} reads other rows, or groups them by other keys",)
             )
         if any(tree.holds == "arrivals" for tree in now.trees):
             raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be rebuilt: {ARRIVALS}"
             )
-        if found is None:
-            return
-        if self._last.operators[found][PENDING]:
-            raise _Unmigratable(
-                *reasons, f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
-            )
-        surrogates = self._surrogates(found, ordinal)
-        if surrogates:
-            raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would change")
+        if found is not None:
+            if self._last.operators[found][PENDING]:
+                raise _Unmigratable(
+                    *reasons, f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
+                )
+            surrogates = self._surrogates(found, ordinal)
+            if surrogates:
+                raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would change")
+        if any(self._wanted.state_schemas[b].kind in _ONLY_KEPT for b in now.below):
+            other = f"{self._named(ordinal)} reads other rows, or groups them by other keys"
+            raise _Unmigratable(*(reasons or (other,)), rebuildable=True)
+
+    # --- state from rows that are read again ------------------------------------------------------
+
+    def rebuilt(self, lost: Iterable[int]) -> frozenset[int]:
+        """Return the operators to rebuild: those that lost their state, and those that feed them.
+
+        An operator whose output rows cannot be read from its state provides them only if it is
+        rebuilt, too.
+        """
+        schemas, waiting, found = self._wanted.state_schemas, list(lost), set[int]()
+        while waiting:
+            ordinal = waiting.pop()
+            if ordinal not in found:
+                found.add(ordinal)
+                waiting += [b for b in schemas[ordinal].below if schemas[b].kind in _ONLY_KEPT]
+        return frozenset(found)
+
+    def obstacles(self, again: Iterable[int], unreadable: Mapping[str, str]) -> Iterator[str]:
+        """Yield why operators cannot be rebuilt from rows that are read again.
+
+        Args:
+            again: the operators.
+            unreadable: the tables whose rows cannot be read again, and why.
+        """
+        if self._forgets:
+            yield f"nothing can be rebuilt from the tables: {FINISHED}"
+        for ordinal in sorted(again):
+            now, found = self._wanted.state_schemas[ordinal], self._found.get(ordinal)
+            if now.kind in _BY_ARRIVAL:
+                yield f"{self._named(ordinal)} ({now.kind}) would have to be rebuilt: {ARRIVALS}"
+            if now.early == "quarantine":
+                yield f"{self._named(ordinal)} may have rows in quarantine"
+            if found is not None and self._last.operators[found][PENDING]:
+                yield f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
+        for table, reason in unreadable.items():
+            yield f"the rows of the table {table} cannot be read again: {reason}"
+
+    def new_columns(self) -> Iterator[str]:
+        """Yield the columns that only the new plan reads, as a reason."""
+        before = {(read.table, name) for read in self._there.inputs for name in read.columns}
+        now = ((read.table, name) for read in self._wanted.inputs for name in read.columns)
+        new = [
+            f"{name} of {table}"
+            for table, name in dict.fromkeys(now)
+            if (table, name) not in before
+        ]
+        if new:
+            yield f"only the new plan reads {', '.join(new)}"
 
     def _surrogates(self, found: int, ordinal: int) -> list[str]:
         there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]

@@ -31,7 +31,7 @@ from substrait_agg.commit.documents.plan_document import (
 )
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.evolution.compatibility import check_evolved, check_same
-from substrait_agg.commit.evolution.planner import Evolution, evolution
+from substrait_agg.commit.evolution.planner import Evolution, UnreadableTables, evolution
 from substrait_agg.commit.log.fence import claim
 from substrait_agg.commit.log.publishing import (
     committed_by_another,
@@ -63,7 +63,13 @@ class Checkpoint(CheckpointReader):
     Arguments and errors are those of `CheckpointReader`.
     """
 
-    def create(self, document: PlanDocument, *, evolve: bool = False) -> None:
+    def create(
+        self,
+        document: PlanDocument,
+        *,
+        evolve: bool = False,
+        unreadable: UnreadableTables | None = None,
+    ) -> None:
         """Create the folder with its plan document.
 
         If the folder has a plan document, check that it is the same or that the checkpoint can
@@ -91,7 +97,7 @@ class Checkpoint(CheckpointReader):
                 self.spark,
             ):
                 files.make()
-        self._check_same(document, evolve=evolve)
+        self._check_same(document, evolve=evolve, unreadable=unreadable)
 
     def claim(self) -> None:
         """Claim the checkpoint for this run.
@@ -105,28 +111,39 @@ class Checkpoint(CheckpointReader):
         with writing(self.folder, "its claim"):
             self.fence = claim(self._owners, self.identity)
 
-    def check(self, document: PlanDocument, *, evolve: bool = False) -> Evolution | None:
+    def check(
+        self,
+        document: PlanDocument,
+        *,
+        evolve: bool = False,
+        unreadable: UnreadableTables | None = None,
+    ) -> Evolution | None:
         """Check a plan document like `create`, without writing anything.
 
         Args:
             document: the document of the plan.
             evolve: continue the checkpoint with this plan if that is possible.
+            unreadable: returns the tables whose rows cannot be read again; None: no rows can be.
 
         Returns:
             The evolution to this plan. None if there is no checkpoint, or if the plan is the
                 current one.
         """
         self.check_usable()
-        return self._check_same(document, evolve=evolve) if self.exists() else None
+        if not self.exists():
+            return None
+        return self._check_same(document, evolve=evolve, unreadable=unreadable)
 
-    def _check_same(self, document: PlanDocument, *, evolve: bool) -> Evolution | None:
+    def _check_same(
+        self, document: PlanDocument, *, evolve: bool, unreadable: UnreadableTables | None
+    ) -> Evolution | None:
         there, last = self.document(), self.newest_snapshot()
         if last is not None and last.plan != there.plan:
             there = self.document_of(last.plan)
         if there.plan == document.plan:
             check_same(there, document, str(self.folder))
             return None
-        planned, reasons = evolution(there, document, last)
+        planned, reasons = evolution(there, document, last, unreadable)
         return check_evolved(
             there, document, str(self.folder), planned, reasons=reasons, evolve=evolve
         )

@@ -83,31 +83,53 @@ def planned_sources(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
         return ()
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedFile:
+    """A file in Spark's log of a source.
+
+    Attributes:
+        uri: its URI.
+        modified: its modification time when Spark found it, in milliseconds since 1970.
+    """
+
+    uri: str
+    modified: int
+
+
 def all_files(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
     """Return the files that Spark has planned up to a micro-batch, by source.
 
     Returns:
         Nothing if a source is not one of files, or if its log does not go back to its first file.
     """
+    uris = [tuple(file.uri for file in files) for files in logged_files(folder, batch) or ()]
+    return tuple(PlannedSource(not files, files) for files in uris)
+
+
+def logged_files(folder: Path, batch: int) -> tuple[tuple[LoggedFile, ...], ...] | None:
+    """Return the files that Spark has planned up to a micro-batch with their times, by source.
+
+    Returns:
+        None if a source is not one of files, if its log does not go back to its first file, or if
+        Spark has not planned the batch.
+    """
     try:
         now = read_offsets(folder, batch)
-        ends = [] if now is None else [now.log_entry(i) for i in range(len(now.sources))]
+        if now is None:
+            return None
+        ends = [now.log_entry(i) for i in range(len(now.sources))]
         logs = (folder / "sources" / str(source) for source in range(len(ends)))
         files = [
             None if e is None else _files_until(log, e) for log, e in zip(logs, ends, strict=True)
         ]
     except (OSError, ValueError, KeyError):
-        return ()
-    planned = [part for part in files if part is not None]
-    return (
-        tuple(PlannedSource(not part, part) for part in planned)
-        if len(planned) == len(files)
-        else ()
-    )
+        return None
+    known = tuple(part for part in files if part is not None)
+    return known if len(known) == len(files) else None
 
 
-def _files_until(log: Path, end: int) -> tuple[str, ...] | None:
-    """Return the URIs of all files in a log up to an entry; None if entries are missing."""
+def _files_until(log: Path, end: int) -> tuple[LoggedFile, ...] | None:
+    """Return all files in a log up to an entry; None if entries are missing."""
     numbers = range(end, -1, -1)
     names = frozenset(path.name for path in children(log))
     base = next((n for n in numbers if f"{n}{COMPACT}" in names), -1)
@@ -115,7 +137,11 @@ def _files_until(log: Path, end: int) -> tuple[str, ...] | None:
     later = [str(n) for n in range(base + 1, end + 1)]
     if not names.issuperset(later):
         return None
-    return tuple(e["path"] for name in (*entries, *later) for e in read_entries(log / name)[1])
+    return tuple(
+        LoggedFile(e["path"], int(e["timestamp"]))
+        for name in (*entries, *later)
+        for e in read_entries(log / name)[1]
+    )
 
 
 def _planned_sources(folder: Path, now: Offsets, before: Offsets | None) -> Iterator[PlannedSource]:

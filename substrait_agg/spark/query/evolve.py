@@ -1,16 +1,17 @@
 """Evolve a checkpoint to another plan, in a version of its own, before the query begins.
 
 Operators over tables derive their state from stored state (`commit.evolution.task`). Operators
-above do so too, or rebuild it from all rows of the operators below, which come as insertions.
+above do so too, or rebuild it from all rows of the operators below, which come as insertions. A join
+that needs more columns is rebuilt from all rows of its tables, if these can be read again.
 Publishing the version is the evolution; the old plan is in force until then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Generic
+from typing import Generic, Protocol
 
 from substrait_agg.commit.documents.plan_document import PlanDocument, ViewSchema
 from substrait_agg.commit.documents.snapshot import (
@@ -36,11 +37,27 @@ from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PENDING
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.spark.execution.job import OperatorJob, changes_of
-from substrait_agg.spark.executors.executor import Executor, Rows
+from substrait_agg.spark.executors.executor import BranchInput, Executor, Rows
 from substrait_agg.spark.inputs.late_rows import Lateness
+from substrait_agg.spark.inputs.side_files import Rows_co
 from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import conflict_behind
+from substrait_agg.spark.refresh.whole_input import RowsByOperator
 from substrait_agg.state.tree import tree_of
+
+
+class RereadTables(Protocol[Rows_co]):
+    """Reads the rows again that the tables of a checkpoint have given so far."""
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Return the tables whose rows cannot be read again, and why."""
+
+    def read(self, operators: Collection[int]) -> RowsByOperator[Rows_co]:
+        """Return the rows that operators have from tables, and those written in the plan.
+
+        Raises:
+            RunFailed: the rows cannot be read.
+        """
 
 
 def evolutions(
@@ -92,6 +109,7 @@ def evolve_to(
     *,
     inputs: tuple[InputPlace, ...] = (),
     retention: Retention = DEFAULT,
+    tables: RereadTables[Rows] | None = None,
 ) -> Snapshot | None:
     """Evolve a checkpoint to another plan, if its current plan differs.
 
@@ -103,6 +121,8 @@ def evolve_to(
         partitions: number of state partitions.
         inputs: locations of the tables.
         retention: which versions keep their state.
+        tables: reads rows of tables again, for joins that need more columns; None: no rows can be
+            read again.
 
     Returns:
         The version of the evolution; None if another run has made it meanwhile.
@@ -113,14 +133,18 @@ def evolve_to(
         CommitConflict: another run committed this version.
     """
     # The order matters: if another version is published in between, this one cannot be published.
-    last, evolution = store.newest_snapshot(), store.check(document, evolve=True)
+    unreadable = None if tables is None else tables.unreadable
+    last = store.newest_snapshot()
+    evolution = store.check(document, evolve=True, unreadable=unreadable)
     if evolution is None or last is None:
         return None
     store.add(document)
     evolving = _Evolution(executor, flow, store, document, evolution, last, partitions)
     try:
+        again = evolution.reread
+        rows = tables.read(again) if tables is not None and again else ({}, {})
         with writing(store.folder, f"version {last.version + 1}"):
-            evolving.run()
+            evolving.run(rows)
         snapshot = replace(evolving.snapshot(), inputs=inputs)
         store.publish(snapshot)
     except Exception as error:
@@ -167,8 +191,11 @@ class _Evolution(Generic[Rows]):
         between = (files for o, files in enumerate(self._given) if o not in operators_of_views)
         return (file.name for files in between for file in files)
 
-    def run(self) -> None:
+    def run(self, rows: RowsByOperator[Rows] = ({}, {})) -> None:
         """Build the state of all operators and the change files.
+
+        Args:
+            rows: the rows that operators to rebuild have from tables.
 
         Raises:
             RunFailed: a value does not fit, or Spark could not compute it.
@@ -183,7 +210,7 @@ class _Evolution(Generic[Rows]):
                 along[view.operator] = view
         for node, migration in zip(self._flow.operators, self._found.operators, strict=True):
             if migration is None:
-                self._made_anew(node)
+                self._made_anew(node, *rows)
             else:
                 back = along.get(migration.operator)
                 done = self._moved(
@@ -283,8 +310,14 @@ class _Evolution(Generic[Rows]):
 
     # --- from the operators below -----------------------------------------------------------------
 
-    def _made_anew(self, node: Node) -> None:
-        inputs = [rows for rows in map(self._below(node), node.branches) if rows is not None]
+    def _made_anew(
+        self, node: Node, rows: Mapping[int, Rows], tables: Mapping[int, BranchInput[Rows]]
+    ) -> None:
+        """Build the state of an operator from all its input rows."""
+        inputs = [rows[node.id]] if node.id in rows else []
+        branches = [tables[node.id]] if node.id in tables else []
+        found = map(self._below(node), node.branches)
+        branches += [part for part in found if part is not None]
         operator = operator_of(node)
         job = OperatorJob(
             node=node,
@@ -298,22 +331,24 @@ class _Evolution(Generic[Rows]):
             final=self._flow.shows(node.id),
             initial_groups=self._executor.initial_groups(operator.spec),
         )
-        result = self._executor.run(job, inputs)
+        result = self._executor.run(job, inputs, branches)
         self._states.append(result.state)
         self._given.append(changes_of([result]))
 
-    def _below(self, node: Node) -> Callable[[Branch], Rows | None]:
-        """Return a function from a branch to its rows: all rows that the operator below shows."""
+    def _below(self, node: Node) -> Callable[[Branch], BranchInput[Rows] | None]:
+        """Return a function from a branch to its rows: all rows that the operator below shows.
 
-        def rows(branch: Branch) -> Rows | None:
+        It returns None for a branch from a table, and if there are no rows.
+        """
+
+        def rows(branch: Branch) -> BranchInput[Rows] | None:
             """Return the rows of the operator below; None if it shows none."""
             if not isinstance(branch.origin, OperatorOrigin):
-                raise TypeError("rows of a table are not kept")
+                return None
             below = self._flow.operators[branch.origin.operator]
             paths = [self._store.changes.path(f.name) for f in self._given[below.id]]
             if not paths:
                 return None
-            none = Lateness()
-            return self._executor.changes(below, node, branch, paths, none).prepared
+            return self._executor.changes(below, node, branch, paths, Lateness())
 
         return rows

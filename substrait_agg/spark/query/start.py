@@ -47,6 +47,7 @@ from substrait_agg.spark.query.sinks import SparkWriter, check_writers, frame_of
 from substrait_agg.spark.query.static_tables import changed_tables, with_contents
 from substrait_agg.spark.query.warm_up import first_bytes, warm_driver, warm_workers
 from substrait_agg.spark.refresh.conditions import refresh_chooser
+from substrait_agg.spark.refresh.files_so_far import FilesSoFar, SparkTables
 from substrait_agg.spark.session.errors import (
     SPARK_ERRORS,
     reason_of,
@@ -57,6 +58,7 @@ from substrait_agg.spark.session.session import (
     PARTITIONS,
     SqlSettings,
     get_session,
+    prepare,
     require_classic,
 )
 from substrait_agg.spark.sources.open import check_sources, is_static, weight_kind
@@ -121,7 +123,8 @@ def _start(
     inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
     checked = _with_static_tables(checked, session)
     timer.end("sources")
-    store.create(checked.document, evolve=options.evolve)
+    files = FilesSoFar(store, checked.flow, checked.sources)
+    store.create(checked.document, evolve=options.evolve, unreadable=files.unreadable)
     closing = undone.enter_context(ExitStack())
     closing.enter_context(lock_for_run(store.folder))
     store.check_runnable()
@@ -135,6 +138,7 @@ def _start(
         evolve_to(
             checked.document, executor, checked.flow, store, partitions,
             inputs=checked.source_locations, retention=options.retention,
+            tables=SparkTables(files, inputs, partial(prepare, session, options.conf)),
         )  # fmt: skip
     work = closing.enter_context(open_query_checkpoint(store))
     output_workers = _output_workers(checked, outer, since)
@@ -240,7 +244,8 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     check_times(flow, events, options.emit_policy)
     refresh = refresh_chooser(plan, flow, chosen, events, options)
     document = plan_document(flow, events)
-    found = store.check(document, evolve=options.evolve)
+    files = FilesSoFar(store, flow, chosen)
+    found = store.check(document, evolve=options.evolve, unreadable=files.unreadable)
     check_logs(store)
     places = input_locations(chosen)
     check_locations(store, places, accept=options.accept_source_change)

@@ -50,12 +50,20 @@ def refresh_chooser(
 
 
 def _unreadable(flow: Flow, sources: Mapping[Table, Source]) -> Iterator[tuple[Table, str]]:
-    """Yield the tables whose rows so far cannot be read again, and why."""
+    """Yield the tables whose rows so far cannot be read again in a batch, and why."""
+    for origin in table_origins(flow):
+        if is_static(sources[origin.table]):
+            yield origin.table, "it is a static table, which is read once"
+    yield from unreadable_streams(flow, sources)
+
+
+def unreadable_streams(flow: Flow, sources: Mapping[Table, Source]) -> Iterator[tuple[Table, str]]:
+    """Yield the streaming tables whose rows so far cannot be read again, and why."""
     for origin in table_origins(flow):
         source = sources[origin.table]
         if is_static(source):
-            yield origin.table, "it is a static table, which is read once"
-        elif isinstance(source, DataFrame):
+            continue
+        if isinstance(source, DataFrame):
             yield origin.table, "it is a DataFrame"
         elif sets_aside(source):
             yield origin.table, "its bad rows are in the quarantine"

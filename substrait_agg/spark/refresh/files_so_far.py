@@ -1,0 +1,114 @@
+"""Find the files that a checkpoint has read so far, to read them again for another plan.
+
+Spark's log of a source lists its files, each with the modification time that it had. The rows are
+those that the checkpoint has read only if every file is still there with that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
+from substrait_agg.spark.offsets.planned_files import LoggedFile, PlannedSource, logged_files
+from substrait_agg.spark.refresh.conditions import unreadable_streams
+from substrait_agg.spark.refresh.whole_input import RowsByOperator, local_path
+from substrait_agg.spark.sources.open import is_static
+from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSoFar:
+    """The files of the streaming tables up to the newest version of a checkpoint.
+
+    Attributes:
+        store: the checkpoint.
+        flow: the plan that is to read them; its tables are those of the plan of the checkpoint.
+        sources: the source of each table.
+    """
+
+    store: Checkpoint
+    flow: Flow
+    sources: Mapping[Table, Source]
+
+    @property
+    def _tables(self) -> tuple[Table, ...]:
+        """Return the streaming tables in the order of the sources of Spark's query."""
+        tables = dict.fromkeys(origin.table for origin in table_origins(self.flow))
+        return tuple(table for table in tables if not is_static(self.sources[table]))
+
+    def unreadable(self) -> dict[str, str]:
+        """Return the tables whose rows so far cannot be read again, and why."""
+        found = {".".join(table): why for table, why in unreadable_streams(self.flow, self.sources)}
+        tables = self._tables
+        files = None if found else self._logged()
+        if files is None or len(files) != len(tables):
+            why = "the log of Spark in the checkpoint does not list all its files"
+            return found or {".".join(table): why for table in tables}
+        for table, of_table in zip(tables, files, strict=True):
+            source = self.sources[table]
+            why = "" if isinstance(source, DataFrame) else _obstacle(of_table, as_spec(source))
+            if why:
+                found[".".join(table)] = why
+        return found
+
+    def planned(self) -> tuple[PlannedSource, ...]:
+        """Return the files of each table, in the order of the sources of Spark's query."""
+        files = [tuple(file.uri for file in of_table) for of_table in self._logged() or ()]
+        return tuple(PlannedSource(not uris, uris) for uris in files)
+
+    def _logged(self) -> Sequence[tuple[LoggedFile, ...]] | None:
+        last = self.store.newest_snapshot()
+        if last is None:
+            return None
+        if last.query is None:  # no batch of the query has been committed
+            return [() for _ in self._tables]
+        return logged_files(Path(self.store.spark_folder), last.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTables:
+    """Reads the rows of the files so far with Spark, for an evolution (`query.evolve.RereadTables`).
+
+    Attributes:
+        files: the files.
+        inputs: the opened inputs of the new plan.
+        prepare: prepares the session of the run for jobs.
+    """
+
+    files: FilesSoFar
+    inputs: Inputs
+    prepare: Callable[[], object]
+
+    def unreadable(self) -> dict[str, str]:
+        """Return the tables whose rows cannot be read again, and why."""
+        return self.files.unreadable()
+
+    def read(self, operators: Collection[int]) -> RowsByOperator[DataFrame]:
+        """Return the rows that operators have from tables, and those written in the plan."""
+        self.prepare()
+        planned = self.files.planned()
+        if any(not source.empty for source in planned):
+            return self.inputs.rows_of_files(planned, operators)
+        return {o: rows for o, rows in self.inputs.first.items() if o in operators}, {}
+
+
+def _obstacle(files: Sequence[LoggedFile], spec: SourceSpec) -> str:
+    """Return why files cannot be read again as they were; empty if they can."""
+    folder = Path(spec.location).resolve()
+    for file in files:
+        path = Path(local_path(file.uri))
+        if not path.resolve().is_relative_to(folder):
+            return f"{path} is not in {spec.location}"
+        try:
+            modified = path.stat().st_mtime_ns // 1_000_000
+        except OSError:
+            return f"{path} is gone"
+        if modified != file.modified:
+            return f"{path} has been modified since it was read"
+    return ""
