@@ -11,6 +11,7 @@ import click
 
 import substrait_agg
 from substrait_agg.escape import printable
+from substrait_agg_cli.queries import pairs
 from substrait_agg_cli.terminal import FAILURE, debug_option, existing_folder, show
 
 if TYPE_CHECKING:
@@ -208,14 +209,23 @@ def _upright(table: Any) -> None:
     is_flag=True,
     help="Also compute the state of every operator of the newest version again, from that of the operators below.",
 )
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME=SPEC",
+    help="With --deep: read the rows of a table again, and compare the operators over it with them. SPEC is that of "
+    "the run. Local Parquet files only. May be repeated.",
+)
 @format_option
 @debug_option
-def verify(directory: str, deep: bool, format: str) -> None:
+def verify(directory: str, deep: bool, sources: tuple[str, ...], format: str) -> None:
     """Verify the checkpoint: checksums, sort order, counters, and the view against the sum of its changes.
 
     Exit status: 0 no faults; 1 faults, each listed with its file and a remedy.
     """
-    verdict = _opened(directory).verify(deep=deep)
+    given = pairs(sources, "--source", "NAME=SPEC")
+    verdict = _opened(directory).verify(deep=deep, sources=given)
     if format == "json":
         _json(verdict.to_json())
     else:

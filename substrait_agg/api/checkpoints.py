@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from substrait_agg.commit import View
+    from substrait_agg.commit.log.checkpoint import Checkpoint
+    from substrait_agg.tools.deep.inputs import TableReader
     from substrait_agg.tools.state import State
 
 
@@ -55,4 +58,10 @@ def open_state(checkpoint: str | Path) -> State:
     """
     from substrait_agg.tools.state import open_state as open_kept
 
-    return open_kept(checkpoint)
+    def open_tables(store: Checkpoint, sources: Mapping[str, str]) -> TableReader:
+        """Open the sources of tables to read their files again."""
+        from substrait_agg.spark.refresh.table_files import TableFiles
+
+        return TableFiles(store, sources)
+
+    return open_kept(checkpoint, open_tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from substrait_agg.tools.checks.trees import (
     shape_of,
     trees_of,
 )
+from substrait_agg.tools.deep.inputs import TableReader
 from substrait_agg.tools.listing import Listing, listing
 from substrait_agg.tools.rollback.rollback import Rollback, rollback
 from substrait_agg.tools.showing import Showing
@@ -37,8 +39,16 @@ LIMIT = 20
 """Default number of versions, groups or entries that are shown."""
 
 
-def open_state(checkpoint: str | Location) -> State:
+OpenTables = Callable[[Checkpoint, Mapping[str, str]], TableReader]
+"""Opens the sources of tables, given as SPEC by name, to read their rows again."""
+
+
+def open_state(checkpoint: str | Location, open_tables: OpenTables | None = None) -> State:
     """Open the state in a checkpoint folder.
+
+    Args:
+        checkpoint: the folder.
+        open_tables: opens sources for `State.verify`; None: it cannot read tables.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT.
@@ -46,7 +56,7 @@ def open_state(checkpoint: str | Location) -> State:
     opened = Checkpoint(checkpoint)
     if not opened.exists() and not opened.versions():
         opened.document()
-    return State(opened)
+    return State(opened, open_tables)
 
 
 class State:
@@ -56,8 +66,8 @@ class State:
     then. `rescale` takes effect from the next run on.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._checkpoint = checkpoint
+    def __init__(self, checkpoint: Checkpoint, open_tables: OpenTables | None = None) -> None:
+        self._checkpoint, self._open_tables = checkpoint, open_tables
 
     def ls(self, limit: int | None = LIMIT) -> Listing:
         """List versions (the newest `limit`, None for all), and the trees of the newest version.
@@ -215,12 +225,27 @@ class State:
         retention = parse_retention(keep, older_than, ("--keep", "--older-than"))
         return vacuum(self._checkpoint, retention, changes=changes, dry_run=dry_run, no_run=no_run)
 
-    def verify(self, *, deep: bool = False) -> Verdict:
+    def verify(self, *, deep: bool = False, sources: Mapping[str, str] | None = None) -> Verdict:
         """Check the whole checkpoint: checksums, order, counters, the view against its changes.
 
         Args:
             deep: also compute the state of every operator of the newest version again, from that of
                 the operators below, and the values of groups from their numbers. This holds the
                 rows of one operator in memory. A note names what cannot be computed.
+            sources: with `deep`, the sources of tables as they are given to a run. Their rows are
+                read again, and operators over tables are compared with them.
+
+        Raises:
+            UsageError: OPTION_CONFLICT: sources without `deep`; a source is not valid.
         """
-        return verify(self._checkpoint, deep=deep)
+        tables: TableReader | None = None
+        if sources:
+            if not deep:
+                raise UsageError(
+                    "OPTION_CONFLICT", "sources are only read by a deep check",
+                    help="give --deep (deep=True) too", path="--source",
+                )  # fmt: skip
+            tables = (
+                None if self._open_tables is None else self._open_tables(self._checkpoint, sources)
+            )
+        return verify(self._checkpoint, deep=deep, tables=tables)

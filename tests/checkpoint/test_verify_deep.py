@@ -5,6 +5,7 @@ every kind of operator.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +41,7 @@ from tests.bind.naive import Bag
 from tests.joins.local_flow import LocalFlow
 from tests.joins.test_random_plans import after_batch, delta
 from tests.local.run import run
-from tests.sampling import seeds
+from tests.sampling import sample, seeds
 
 PLANS = 20
 """Plans of a block."""
@@ -73,8 +74,11 @@ QUERIES = {
 }  # fmt: skip
 
 
-def maintained(query: str, folder: Path, **options: str) -> Path:
-    """Run a query over both tables; return the checkpoint."""
+def maintained(query: str, folder: Path, *, static: bool = False, **options: str) -> Path:
+    """Run a query over both tables; return the checkpoint.
+
+    With `static` the table of customers is static.
+    """
     sources = {}
     for name, columns, batches in (
         ("orders", ["id", "customer", "amount", "w"], ORDERS),
@@ -82,11 +86,12 @@ def maintained(query: str, folder: Path, **options: str) -> Path:
     ):
         place = folder / name
         place.mkdir()
-        for number, rows in enumerate(batches):
+        fixed = static and name == "customers"
+        for number, rows in enumerate(batches[:1] if fixed else batches):
             values = [list(column) for column in zip(*rows, strict=True)]
             table = pa.table(dict(zip(columns, values, strict=True)))
             pq.write_table(table, place / f"{number}.parquet")
-        sources[name] = f"parquet:{place}?weight=w&batch-files=1"
+        sources[name] = f"parquet:{place}?{'static=true' if fixed else 'weight=w&batch-files=1'}"
     plan = sa.sql(query, sources)
     read = {name: spec for name, spec in sources.items() if name in query}
     run(plan, read, checkpoint=folder / "ckpt", **options).wait()
@@ -102,14 +107,22 @@ def faults(found: Iterable[Finding]) -> list[str]:
 
 
 def damage(
-    folder: Path, operator: int, tree: str, column: str, change: Callable[[int], int]
+    folder: Path,
+    operator: int,
+    tree: str,
+    column: str,
+    change: Callable[[Any], Any],
+    key: int | None = None,
 ) -> None:
-    """Change the first value of a column in the newest run of a tree, with checksums that are right."""
+    """Change a value of a column in every run of a tree, with checksums that are right.
+
+    It is that of the first row, or of the group with a `key`.
+    """
     store = Checkpoint(folder)
     snapshot = store.newest_snapshot()
     assert snapshot is not None
     state = snapshot.operators[operator]
-    runs = [_damaged(store.state, run_, column, change) for run_ in state[tree]]
+    runs = [_damaged(store.state, run_, column, change, key) for run_ in state[tree]]
     trees = {**state.trees, tree: tuple(runs)}
     operators = list(snapshot.operators)
     operators[operator] = OperatorState(trees)
@@ -118,20 +131,29 @@ def damage(
 
 
 def _damaged(
-    files: FolderFiles, file: RunFile, column: str, change: Callable[[int], int]
+    files: FolderFiles,
+    file: RunFile,
+    column: str,
+    change: Callable[[Any], Any],
+    key: int | None = None,
 ) -> RunFile:
     reader, _ = open_pages(files.map(file.name))
     with reader:
         rows = reader.read_all().combine_chunks()
-    place = rows.column_names.index(column)
+    keys = rows.column("k0").to_pylist() if key is not None else []
+    if key is not None and key not in keys:
+        return file
+    at = keys.index(key) if key is not None else 0
     values = rows.column(column).combine_chunks()
+    changed = values.to_pylist()
     if column == "fixed":
-        digits = np.frombuffer(values[0].as_py(), np.int32).copy()
-        at = min(2, len(digits) - 2)  # of the first number after the weight
-        digits[at] = change(int(digits[at]))
-        changed = [digits.tobytes(), *values.to_pylist()[1:]]
+        digits = np.frombuffer(changed[at], np.int32).copy()
+        digit = min(2, len(digits) - 2)  # of the first number after the weight
+        digits[digit] = change(int(digits[digit]))
+        changed[at] = digits.tobytes()
     else:
-        changed = [change(values[0].as_py()), *values.to_pylist()[1:]]
+        changed[at] = change(changed[at])
+    place = rows.column_names.index(column)
     rows = rows.set_column(place, rows.schema.field(place), pa.array(changed, values.type))
     writer = RunWriter(files, file.name.replace(".", "x.", 1), rows.schema, len(rows))
     writer.write(rows)
@@ -176,6 +198,109 @@ def test_damage_with_right_checksums_is_found(
     assert all(f.path.startswith("snapshots/") for f in found)
 
 
+READ_AGAIN = {
+    **QUERIES,
+    "full": JOIN.replace("JOIN", "FULL JOIN"),
+    "over left": OVER_JOIN.replace("JOIN", "LEFT JOIN"),
+    "anti": EXISTS.replace("WHERE EXISTS", "WHERE NOT EXISTS"),
+}
+
+
+def sources_of(folder: Path, query: str, **options: str) -> dict[str, str]:
+    """Return the sources of `maintained`."""
+    given = {n: f"parquet:{folder / n}?weight=w" for n in ("orders", "customers") if n in query}
+    return given | {n: f"parquet:{folder / n}?{o}" for n, o in options.items() if n in query}
+
+
+@pytest.mark.parametrize("early", ["carry", "refuse", "quarantine"])
+@pytest.mark.parametrize("query", sample(READ_AGAIN, "left", "over left", "stacked", "top"))
+def test_with_the_tables_everything_is_computed_again(
+    query: str, early: str, tmp_path: Path
+) -> None:
+    """Also the rows that joins pass on without storing them, because their key has a null."""
+    folder = maintained(READ_AGAIN[query], tmp_path, early_retraction=early)
+    found = sa.open_state(folder).verify(deep=True, sources=sources_of(tmp_path, READ_AGAIN[query]))
+    assert not found.findings
+
+
+@pytest.mark.parametrize(
+    ("query", "operator", "tree", "column"),
+    [
+        ("stacked", 0, "group", "k0"),
+        ("join", 0, "rows0", "v0"),
+        ("over left", 1, "group", "fixed"),
+        ("left", 1, "group", "shown"),
+    ],
+)
+def test_damage_below_or_beside_what_is_stored_is_found_with_the_tables(
+    query: str, operator: int, tree: str, column: str, tmp_path: Path
+) -> None:
+    """A wrong row of a table in a join or in a group, and one that the join has not stored."""
+    text = READ_AGAIN[query]
+    folder = maintained(text, tmp_path)
+    change = (lambda _: "x") if column == "k0" else lambda value: value + 1
+    damage(folder, operator, tree, column, change)
+    verdict = sa.open_state(folder).verify(deep=True, sources=sources_of(tmp_path, text))
+    assert any(
+        f.code == "DEEP_DIFFERS" and f"operator {operator}" in f.message for f in verdict.findings
+    )
+
+
+def test_a_wrong_row_with_a_null_in_its_key_is_found(tmp_path: Path) -> None:
+    """The view has an order without a customer twice; the join does not store it."""
+    folder = maintained(LEFT, tmp_path)
+    damage(folder, 1, "group", "shown", lambda n: n + 1, key=5)
+    verdict = sa.open_state(folder).verify(deep=True, sources=sources_of(tmp_path, LEFT))
+    found = [faults(deep(folder)), faults(verdict.findings)]
+    wrong = [[m for m in messages if "rows of the operators below" in m] for messages in found]
+    assert [len(messages) for messages in wrong] == [0, 1]
+
+
+@pytest.mark.parametrize("query", ["join", "over join", "left", "over left"])
+def test_a_join_with_a_static_table(query: str, tmp_path: Path) -> None:
+    """The rows of the other side are not stored; they are read again."""
+    text = READ_AGAIN[query]
+    folder = maintained(text, tmp_path, static=True)
+    assert any("not stored" in f.message for f in deep(folder))
+    given = sources_of(tmp_path, text, customers="static=true")
+    assert not sa.open_state(folder).verify(deep=True, sources=given).findings
+    damage(folder, 1, "group", "shown", lambda n: n + 1)
+    verdict = sa.open_state(folder).verify(deep=True, sources=given)
+    assert any("operator 1" in message for message in faults(verdict.findings))
+    os.utime(tmp_path / "customers" / "0.parquet")
+    verdict = sa.open_state(folder).verify(deep=True, sources=given)
+    assert any("operator 1" in message for message in faults(verdict.findings)), (
+        "its content is the same"
+    )
+    (tmp_path / "customers" / "0.parquet").write_bytes(b"")
+    notes = [f.message for f in sa.open_state(folder).verify(deep=True, sources=given).findings]
+    assert any("customers has changed" in note for note in notes)
+
+
+def test_tables_that_cannot_be_compared_are_noted(tmp_path: Path) -> None:
+    folder = maintained(STACKED, tmp_path)
+    place = tmp_path / "orders"
+    state = sa.open_state(folder)
+
+    def notes(spec: str) -> str:
+        verdict = state.verify(deep=True, sources={"orders": spec})
+        assert not faults(verdict.findings)
+        return "; ".join(f.message for f in verdict.findings)
+
+    assert notes(f"parquet:{place}?weight=w") == ""
+    assert "another location" in notes(f"parquet:{tmp_path}?weight=w")
+    assert "another static=" in notes(f"parquet:{place}?static=true")
+    assert "another location" in notes(f"json:{place}?weight=w")
+    assert "cannot be read" in notes(f"parquet:{place}?weight=absent")
+    with pytest.raises(sa.UsageError) as refused:
+        state.verify(sources={"orders": f"parquet:{place}"})
+    assert refused.value.code == "OPTION_CONFLICT"
+    os.utime(place / "0.parquet", (1, 1))
+    assert "0.parquet has been modified" in notes(f"parquet:{place}?weight=w")
+    (place / "0.parquet").unlink()
+    assert "0.parquet is gone" in notes(f"parquet:{place}?weight=w")
+
+
 @pytest.mark.parametrize("operation", SET_OUTPUTS)
 def test_set_operations(operation: SetOperationKind, tmp_path: Path) -> None:
     """Over counts of two tables; the counts below and the counts of inputs are damaged in turn."""
@@ -212,7 +337,7 @@ def test_the_command_names_the_operator(tmp_path: Path) -> None:
     told = json.loads(answer.output)
     assert told["checked"]["comparisons"] > 2
     assert [f["message"] for f in told["findings"]] == [
-        "operator 0 (aggregate): rows of the table orders are not stored"
+        "operator 0 (aggregate): rows of the table orders are not stored; --source orders=... reads them again"
     ]
     damage(folder, 0, "group", "fixed", lambda value: value + 1)
     answer = CliRunner().invoke(main, arguments)
@@ -265,3 +390,58 @@ def test_random_plans_have_no_fault_at_any_version(block: int) -> None:
                 compared += check_deep(flow, storage, local.states, "x", found)
                 assert not faults(found), f"seed {seed}, version {version}"
     assert compared > 2 * PLANS
+
+
+DAILY = "SELECT day, name, count(*) AS n FROM visits GROUP BY day, name"
+COUNTED = "SELECT n, count(*) AS c FROM (SELECT name, count(*) AS n FROM visits GROUP BY name) AS x GROUP BY n"
+
+
+def visits(query: str, folder: Path, **options: Any) -> tuple[Path, dict[str, str]]:
+    """Maintain a query over visits by day; return the checkpoint and the sources."""
+    days = [[1, 2, 3], [9, 9, 20], [21, 22, 30], [31, 31]]
+    (folder / "visits").mkdir()
+    for number, some in enumerate(days):
+        dates = pa.array(some, pa.int32()).cast(pa.date32())
+        rows = pa.table({"day": dates, "name": ["ab"[d % 2] + str(d) for d in some]})
+        pq.write_table(rows, folder / "visits" / f"{number}.parquet")
+    sources = {"visits": f"parquet:{folder / 'visits'}?batch-files=1"}
+    run(sa.sql(query, sources), sources, checkpoint=folder / "ckpt", **options).wait()
+    return folder / "ckpt", sources
+
+
+@pytest.mark.parametrize("ttl", ["10s:keep", "10s:retract"])
+def test_operators_above_evicted_groups(ttl: str, tmp_path: Path) -> None:
+    """What is above them is compared with the rows that are kept of them."""
+    ticks = iter(range(10**9))
+    folder, sources = visits(COUNTED, tmp_path, ttl=ttl, clock=lambda: next(ticks) * 10**7)
+    for given in (None, sources):
+        found = sa.open_state(folder).verify(deep=True, sources=given).findings
+        assert not faults(found)
+        assert not any("operator 1 " in f.message for f in found), "all of it is compared"
+    damage(folder, 1, "group", "fixed", lambda value: value + 1)
+    assert any("rows of the operators below" in message for message in faults(deep(folder)))
+
+
+def test_groups_that_are_not_closed(tmp_path: Path) -> None:
+    """Groups that the watermark has closed may be missing; those that are stored have all their rows."""
+    query = f"SELECT day, sum(n) AS s FROM ({DAILY}) AS x GROUP BY day"
+    folder, _ = visits(query, tmp_path, watermark={"visits.day": "max-diff:1d"})
+    last = Checkpoint(folder).newest_snapshot()
+    assert last is not None
+    assert last.operators[1]["closed"]
+    found = deep(folder)
+    assert not faults(found)
+    assert not any("operator 1 " in f.message for f in found)
+    damage(folder, 0, "group", "shown", lambda n: n + 1)
+    assert any("operator 1 " in message for message in faults(deep(folder)))
+
+
+def test_groups_over_closed_groups_are_noted(tmp_path: Path) -> None:
+    """The rows of closed groups are not stored below another operator."""
+    query = f"SELECT n, count(*) AS c FROM ({DAILY}) AS x GROUP BY n"
+    folder, sources = visits(query, tmp_path, watermark={"visits.day": "max-diff:1d"})
+    found = sa.open_state(folder).verify(deep=True, sources=sources).findings
+    assert not faults(found)
+    notes = [f.message for f in found]
+    assert any("operator 1 (aggregate): rows of closed groups are not stored" in n for n in notes)
+    assert any("operator 0 (aggregate): late rows have been left out" in n for n in notes)

@@ -52,7 +52,7 @@ class FilesSoFar:
             return found or {".".join(table): why for table in tables}
         for table, of_table in zip(tables, files, strict=True):
             source = self.sources[table]
-            why = "" if isinstance(source, DataFrame) else _obstacle(of_table, as_spec(source))
+            why = "" if isinstance(source, DataFrame) else changed_file(of_table, as_spec(source))
             if why:
                 found[".".join(table)] = why
         return found
@@ -98,7 +98,7 @@ class SparkTables:
         return {o: rows for o, rows in self.inputs.first.items() if o in operators}, {}
 
 
-def _obstacle(files: Sequence[LoggedFile], spec: SourceSpec) -> str:
+def changed_file(files: Sequence[LoggedFile], spec: SourceSpec) -> str:
     """Return why files cannot be read again as they were; empty if they can."""
     folder = Path(spec.location).resolve()
     for file in files:

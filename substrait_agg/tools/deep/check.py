@@ -1,6 +1,7 @@
 """Compare the state of every operator of the newest version with that of the operators below.
 
-The rows of tables are not stored. Of an operator over tables, only its own parts are compared.
+The rows of tables are not stored. Of an operator over tables, only its own parts are compared,
+unless the tables can be read again.
 """
 
 from __future__ import annotations
@@ -15,19 +16,26 @@ from substrait_agg.commit.documents.flow_document import parse_flow
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.log.checkpoint import PlanDocument
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.graph import OperatorOrigin, RowsOrigin
+from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.state.storage import Storage
 from substrait_agg.tools.checks.findings import CAUGHT, FindingCollector
 from substrait_agg.tools.deep.inputs import (
     NotComputable,
+    TableReader,
     check_computable,
-    origin_types,
     port_rows,
+    table_rows,
     written_rows,
 )
-from substrait_agg.tools.deep.outputs import InputRows, StoredTrees, output_rows, passes_rows_on
+from substrait_agg.tools.deep.outputs import (
+    InputRows,
+    PortRows,
+    StoredTrees,
+    output_rows,
+    passes_rows_on,
+)
 from substrait_agg.tools.deep.states import (
     Difference,
     against_input,
@@ -59,6 +67,7 @@ def check_deep(
     states: Sequence[OperatorState],
     path: str,
     findings: FindingCollector,
+    tables: TableReader | None = None,
 ) -> int:
     """Compare the states of all operators; return the number of comparisons.
 
@@ -68,8 +77,9 @@ def check_deep(
         states: the state of each operator.
         path: path of the snapshot, for findings.
         findings: takes the findings: an error per difference, a note per part that cannot be compared.
+        tables: reads rows of tables again; None: they are not compared.
     """
-    check = _Check(flow, storage, states)
+    check = _Check(flow, storage, states, tables)
     done = 0
     for node in flow.operators:
         name = f"operator {node.id} ({node.describe().kind})"
@@ -94,10 +104,13 @@ class _Check:
     flow: Flow
     storage: Storage
     states: Sequence[OperatorState]
+    tables: TableReader | None
 
     def input(self, node: Node) -> Iterator[Difference]:
         """Compare an operator with the output of the operators below."""
-        return against_input(node, self._trees(node), partial(self._port, node))
+        inputs = partial(self._port, node)
+        late = any(map(self._may_be_late, node.branches))
+        return against_input(node, self._trees(node), inputs, late=late)
 
     def own(self, node: Node) -> Iterator[Difference]:
         """Compare the values of an operator with its numbers."""
@@ -106,6 +119,13 @@ class _Check:
     def hashes(self, node: Node) -> Iterator[Difference]:
         """Compare the hashes of the keys of a join."""
         return hashes_of_keys(node, self._trees(node))
+
+    def _may_be_late(self, branch: Branch) -> bool:
+        """Return whether rows of a branch may be late for the operator that reads it."""
+        origin = branch.origin
+        if isinstance(origin, OperatorOrigin):
+            return self.flow.operators[origin.operator].passes_late
+        return isinstance(origin, TableOrigin) and not branch.static
 
     def _trees(self, node: Node) -> StoredTrees:
         try:
@@ -125,17 +145,30 @@ class _Check:
         if not branches:
             raise NotComputable("the input is not known")
         for branch in branches:
-            check_computable(origin_types(branch), node, branch)
+            check_computable(branch.origin.types, node, branch)
         rows: list[pa.Table] = []
-        complete = True
+        missing = ""
         for branch in branches:
             origin = branch.origin
             if isinstance(origin, RowsOrigin):
                 rows += port_rows(node, branch, [written_rows(origin)])
+            elif isinstance(origin, TableOrigin):
+                rows += port_rows(node, branch, table_rows(origin, self.tables))
             elif isinstance(origin, OperatorOrigin):
                 below = self.flow.operators[origin.operator]
                 inputs = partial(self._port, below)
                 output = output_rows(below, self._trees(below), inputs)
                 rows += port_rows(node, branch, output)
-                complete = complete and not passes_rows_on(below, inputs)
-        return InputRows(rows, complete)
+                missing = missing or self._missing(below, node, inputs)
+        return InputRows(rows, missing)
+
+    def _missing(self, below: Node, node: Node, inputs: PortRows) -> str:
+        """Return which output rows of an operator may be missing for the operator above it."""
+        if passes_rows_on(below, inputs):
+            return "rows with a null in the key of a join below"
+        # Only the view needs the rows of groups that the watermark has closed. The groups above by
+        # the same event time are closed, too.
+        above = {(key.time_steps, key.end) for key in node.events}
+        same = any((key.time_steps, key.end) in above for key in below.events)
+        closes = bool(below.events) and not self.flow.shows(below.id)
+        return "rows of closed groups" if closes and not same else ""

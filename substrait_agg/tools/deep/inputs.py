@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from substrait_agg.evaluation.steps import (
     whole,
     with_sets,
 )
-from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin
+from substrait_agg.flow.graph.graph import Branch, RowsOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
@@ -99,13 +100,26 @@ def _prepared(port: Port, rows: pa.Table) -> pa.Table:
     return pa.table({**prepared, WEIGHT: whole(rows.column(WEIGHT))})
 
 
-def origin_types(branch: Branch) -> tuple[Type, ...]:
-    """Return the types of the columns at the origin of a branch.
+class TableReader(Protocol):
+    """Reads the rows again that tables have given up to the newest version of a checkpoint."""
+
+    def rows(self, origin: TableOrigin) -> Iterator[pa.Table]:
+        """Yield rows of a table as `port_rows` reads them: ``c0``, ``c1``, ..., and the weight.
+
+        Raises:
+            NotComputable: they cannot be read, or may not be those that the checkpoint has read.
+        """
+
+
+def table_rows(origin: TableOrigin, tables: TableReader | None) -> Iterator[pa.Table]:
+    """Return the rows of a table.
 
     Raises:
-        NotComputable: the origin is a table, whose rows are not stored.
+        NotComputable: they cannot be read.
     """
-    origin = branch.origin
-    if isinstance(origin, OperatorOrigin | RowsOrigin):
-        return origin.types
-    raise NotComputable(f"rows of the table {'.'.join(origin.table)} are not stored")
+    if tables is None:
+        name = ".".join(origin.table)
+        raise NotComputable(
+            f"rows of the table {name} are not stored; --source {name}=... reads them again"
+        )
+    return tables.rows(origin)

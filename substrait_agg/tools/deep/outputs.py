@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,13 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.graph.upsert import Upsert
-from substrait_agg.operator.common.names import GROUP, WEIGHT, arrangement_tree, entries_tree
+from substrait_agg.operator.common.names import (
+    CLOSED,
+    GROUP,
+    WEIGHT,
+    arrangement_tree,
+    entries_tree,
+)
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.join.spec import JoinSpec, join_spec
 from substrait_agg.operator.top_k.spec import LIVE, TopKSpec, top_k_spec
@@ -41,12 +48,17 @@ class InputRows:
 
     Attributes:
         tables: the rows (`inputs.port_rows`).
-        complete: whether they are all rows. Rows with a null in the key of an outer join are passed
-            on without being stored, so they may be missing.
+        missing: which rows may be missing, because an operator below does not store them; empty if
+            these are all rows.
     """
 
     tables: Sequence[pa.Table]
-    complete: bool = True
+    missing: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Return whether these are all rows."""
+        return not self.missing
 
     def all(self) -> Sequence[pa.Table]:
         """Return the rows.
@@ -54,8 +66,8 @@ class InputRows:
         Raises:
             NotComputable: some are missing.
         """
-        if not self.complete:
-            raise NotComputable("rows with a null in the key of a join below are not stored")
+        if self.missing:
+            raise NotComputable(f"{self.missing} are not stored")
         return self.tables
 
 
@@ -124,8 +136,6 @@ def output_rows(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[pa
     Raises:
         NotComputable: the rows are not stored.
     """
-    if node.events or node.forget:
-        raise NotComputable("groups that were closed or evicted are not stored")
     compute = _OUTPUTS.get(type(node))
     if compute is None:
         raise NotComputable(f"the output of {node.describe().kind} is not computed here")
@@ -133,7 +143,9 @@ def output_rows(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[pa
 
 
 def _of_groups(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
-    for rows in trees.keyed(GROUP).scan():
+    """Return the rows of groups, and those of groups that have left if they are kept."""
+    closed = trees.keyed(CLOSED).scan() if CLOSED in trees.state.trees else ()
+    for rows in chain(trees.keyed(GROUP).scan(), closed):
         weights = rows.column("shown").to_numpy()
         shown = rows.filter(pa.array(weights > 0))
         columns = [shown.column(name).combine_chunks() for name in node.columns]
@@ -206,8 +218,6 @@ def _of_join(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[pa.Ta
     if not isinstance(node, Join):
         raise TypeError(node)
     spec = join_spec(node)
-    if not all(spec.stored):
-        raise NotComputable("a side of a join with a static table is not stored")
     if spec.residual is not None and not supports(spec.residual):
         raise NotComputable("only Spark can compute the condition of the join")
     sides = [_side(spec, port, trees, inputs) for port in range(2)]
@@ -218,6 +228,9 @@ def _of_join(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[pa.Ta
 def _side(spec: JoinSpec, port: int, trees: StoredTrees, inputs: PortRows) -> pa.Table:
     """Return the rows of a side, as in a run, with those that no tree has because they match nothing."""
     layout = spec.sides[port].layout
+    if not spec.stored[port]:
+        rows = [as_stored(spec, port, part) for part in inputs(port).all()]
+        return pa.concat_tables([layout.schema.empty_table(), *rows]).combine_chunks()
     parts = [layout.schema.empty_table(), *trees.arranged(arrangement_tree(port)).scan()]
     if _reads_input(spec, port) and _known(inputs, port):
         for rows in inputs(port).tables:
@@ -235,7 +248,7 @@ def as_stored(spec: JoinSpec, port: int, rows: pa.Table) -> pa.Table:
     names += [f"x{i}" for i in range(len(layout.value_types))]
     columns += [rows.column(name) for name in names]
     typed = [pc.cast(c, f.type) for c, f in zip(columns, layout.schema, strict=True)]
-    return pa.Table.from_arrays(typed, schema=layout.schema)
+    return pa.Table.from_arrays(typed, schema=layout.schema).combine_chunks()
 
 
 _OUTPUTS: Mapping[type[Node], Callable[[Node, StoredTrees, PortRows], Iterator[pa.Table]]] = {

@@ -82,17 +82,27 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays([pa.array([], column.type), *column.chunks])
 
 
-def against_input(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Difference]:
+def against_input(
+    node: Node, trees: StoredTrees, inputs: PortRows, *, late: bool
+) -> Iterator[Difference]:
     """Yield the trees of an operator that differ from its input.
+
+    Args:
+        node: the operator.
+        trees: its trees.
+        inputs: its input rows.
+        late: whether some of these rows may have been late for the operator.
 
     Raises:
         NotComputable: the input is not stored.
     """
-    if node.events or node.forget:
-        raise NotComputable("groups that were closed or evicted are not stored")
+    if node.forget:
+        raise NotComputable("groups that were idle have been evicted, and may have returned")
     if isinstance(node, Join):
         yield from _arrangements(join_spec(node), trees, inputs)
     elif isinstance(trees.operator.spec, OperatorSpec):
+        if node.events and late:
+            raise NotComputable("late rows have been left out, and it is not stored which")
         yield from _groups(node, trees, inputs)
     else:
         raise NotComputable(f"the state of {node.describe().kind} depends on the order of rows")
@@ -171,6 +181,9 @@ def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Differ
     ports = [inputs(port).all() for port in range(len(node.inputs))]
     stored = _stored_groups(spec, trees)
     rows = [_input(spec, node, port, parts, stored) for port, parts in enumerate(ports)]
+    # A group that is complete has left; those that are stored have all their rows.
+    if node.events:
+        rows = [None if part is None else _of_groups(part, stored) for part in rows]
     computed = _from_nothing(trees, [part for part in rows if part is not None], stored)
     columns = _compared(spec, waits=bool(trees.state[PENDING]))
     if wrong := differing_rows(
@@ -184,6 +197,11 @@ def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Differ
         there = (part.select(names) for part in trees.ordered(entries_tree(i)).scan())
         if wrong := differing_rows((t.select(names) for t in computed[entries_tree(i)]), there):
             yield Difference(f"{entries_tree(i)} and the rows of the operators below", wrong)
+
+
+def _of_groups(rows: pa.RecordBatch, stored: pa.Table) -> pa.RecordBatch:
+    """Return the input rows of stored groups."""
+    return rows.filter(pa.array(np.isin(rows.column("hash"), stored.column("hash"))))
 
 
 def _some_rows(node: Node, trees: StoredTrees, parts: Sequence[pa.Table]) -> Iterator[Difference]:

@@ -45,23 +45,27 @@ from substrait_agg.tools.checks.orphan_files import report_orphan_files
 from substrait_agg.tools.checks.spark_logs import check_logs
 from substrait_agg.tools.checks.trees import TreeForm, all_trees, shape_of
 from substrait_agg.tools.deep.check import check_deep, flow_of
+from substrait_agg.tools.deep.inputs import TableReader
 from substrait_agg.tools.rollback.sinks import check_records
 from substrait_agg.tools.verify.view import check_view
 
 
-def verify(checkpoint: Checkpoint, *, deep: bool = False) -> Verdict:
+def verify(
+    checkpoint: Checkpoint, *, deep: bool = False, tables: TableReader | None = None
+) -> Verdict:
     """Verify a checkpoint. A run may be active.
 
     Args:
         checkpoint: the checkpoint.
         deep: also compute the state of every operator again, from that of the operators below.
+        tables: reads rows of tables again, to compare with them; None: they are not compared.
 
     Raises:
         StateRefused: NOT_A_CHECKPOINT. Damage is in the verdict instead.
     """
     for _ in range(3):
         versions = checkpoint.versions()
-        verdict = _Verification(checkpoint, deep=deep).verdict()
+        verdict = _Verification(checkpoint, deep=deep, tables=tables).verdict()
         # Deletions and commits of a concurrent run may look like damage. Verify again.
         if verdict.ok or checkpoint.versions() == versions:
             break
@@ -69,9 +73,9 @@ def verify(checkpoint: Checkpoint, *, deep: bool = False) -> Verdict:
 
 
 class _Verification:
-    def __init__(self, checkpoint: Checkpoint, *, deep: bool) -> None:
+    def __init__(self, checkpoint: Checkpoint, *, deep: bool, tables: TableReader | None) -> None:
         self._checkpoint = checkpoint
-        self._deep = deep
+        self._deep, self._tables = deep, tables
         self._found = FindingCollector()
         self._documents: dict[str, PlanDocument | None] = {}
         self._looked_at: set[tuple[str, int, int, int]] = set()
@@ -287,7 +291,9 @@ class _Verification:
         if flow is not None:
             with self._found.caught("STATE_DAMAGED", path):
                 storage, states = self._checkpoint.state, newest.operators
-                self._checked["comparisons"] = check_deep(flow, storage, states, path, self._found)
+                self._checked["comparisons"] = check_deep(
+                    flow, storage, states, path, self._found, self._tables
+                )
 
     def _leftovers(self, kept: RetentionState, newest: int) -> None:
         """Report files of failed attempts, and state that the next sweep deletes."""
