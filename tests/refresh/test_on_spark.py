@@ -84,5 +84,5 @@ def test_a_join_that_evolves_to_more_columns(
         ).wait()
     run(plans[1], used, checkpoint=tmp_path / "whole", outputs=["none"]).wait()
     assert rows_of(tmp_path / "c")[3:] == rows_of(tmp_path / "whole")[2:]
-    verdict = sa.open_state(tmp_path / "c").verify(deep=True)
-    assert verdict.ok, verdict.findings
+    # With the tables, from the files in the log of Spark, all of it is computed again.
+    assert not sa.open_state(tmp_path / "c").verify(deep=True, sources=used).findings
