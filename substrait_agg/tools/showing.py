@@ -181,12 +181,7 @@ class Showing:
             groups = self._rows(GROUP, key, any_key=False)
             rows = _of_groups(tree, schema, groups, self._limit)
         groups = self._groups_of(rows)
-        columns = component_columns(schema)
-        names = named(columns, component_names(self._shape, name))
-        shown = [*self._keys(groups), *zip(names, map(rows.column, columns), strict=True)]
-        shown.append(("weight", rows.column("weight")))
-        titles = unique_names([title for title, _ in shown])
-        return pa.table(dict(zip(titles, (values for _, values in shown), strict=True)))
+        return self._weighted(name, groups, rows, component_columns(schema))
 
     def _arranged(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
         """Return weighted rows by key, each once."""
@@ -201,12 +196,17 @@ class Showing:
             values_of_key = key_values(key, self._key_names(columns), types)
             parts = (part.filter(pa.array(_has(part, columns, values_of_key))) for part in parts)
         rows = pa.concat_tables([schema.empty_table(), *_first(parts, self._limit)])
-        values = value_columns(schema)
+        return self._weighted(name, rows, rows, value_columns(schema))
+
+    def _weighted(
+        self, name: str, groups: pa.Table, rows: pa.Table, values: Sequence[str]
+    ) -> pa.Table:
+        """Return the keys of groups, the columns `values` of their rows, and the weight."""
         names = named(values, component_names(self._shape, name))
-        columns_by_title = [*self._keys(rows), *zip(names, map(rows.column, values), strict=True)]
-        columns_by_title.append(("weight", rows.column("weight")))
-        titles = unique_names([title for title, _ in columns_by_title])
-        return pa.table(dict(zip(titles, (column for _, column in columns_by_title), strict=True)))
+        columns = [*self._keys(groups), *zip(names, map(rows.column, values), strict=True)]
+        columns.append(("weight", rows.column("weight")))
+        titles = unique_names([title for title, _ in columns])
+        return pa.table(dict(zip(titles, (column for _, column in columns), strict=True)))
 
     def _groups_of(self, entries: pa.Table) -> pa.Table:
         """Return the key columns of the group of each entry, with null for an unknown group."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from substrait_agg.errors import SqlRefused
-from substrait_agg.sql_planner.pipelines.refresh_clauses import declared_policy, is_property
+from substrait_agg.sql_planner.pipelines.refresh_clauses import (
+    declared_policy,
+    is_property,
+    not_maintained,
+)
 from substrait_agg.sql_planner.script import Statement, statements
-from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
+from substrait_agg.sql_planner.tokens import Token, tokens
 
 IGNORED: dict[str, str] = {
     "comment": "COMMENT",
@@ -65,7 +68,7 @@ def check_clauses(statement: Statement) -> Iterator[Token]:
     """
     words = tokens(statement.text, statement.file)
     if statement.kind != "create_view":
-        raise _refused(statement, words[0], *_other(statement, words))
+        raise not_maintained(statement, words[0], *_other(statement, words))
     end = statement.query_start - statement.start
     depth = 0
     for token in words:
@@ -74,7 +77,7 @@ def check_clauses(statement: Statement) -> Iterator[Token]:
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         word = token.text.lower() if token.kind == "word" else ""
         if word in REFUSED and (depth == 0 or word in ("constraint", "expect")):
-            raise _refused(statement, token, *REFUSED[word])
+            raise not_maintained(statement, token, *REFUSED[word])
         if depth == 0 and word in IGNORED and word not in SILENT and not _is_known(token, words):
             yield token
 
@@ -93,7 +96,7 @@ def check_script(text: str, file: str = "") -> None:
             pass
         if declared_policy(statement) is not None:
             words = tokens(statement.text, statement.file)
-            raise _refused(
+            raise not_maintained(
                 statement,
                 next(t for t in words if t.is_word("policy") or is_property(t)),
                 "a refresh policy is declared for the views of a pipeline, and this script has one view",
@@ -124,17 +127,4 @@ def _other(statement: Statement, statement_tokens: tuple[Token, ...]) -> tuple[s
     return refusal or (
         f"a statement {statement_tokens[0].text.upper()} is not supported",
         "remove it",
-    )
-
-
-def _refused(statement: Statement, token: Token, message: str, help: str) -> SqlRefused:
-    start = statement.start + token.start
-    return refused_at(
-        "SQL_NOT_MAINTAINED",
-        statement.script,
-        start,
-        start + len(token.text),
-        message,
-        help,
-        statement.file,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from substrait_agg.errors import SqlRefused
 from substrait_agg.refresh.policies import REFRESH_POLICIES
 from substrait_agg.sql_planner.script import Statement
 from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
@@ -45,13 +46,14 @@ def _policy(statement: Statement, before: Token, words: Sequence[Token]) -> str:
         if word in REFRESH_POLICIES:
             return word
     place = words[0] if words else before
-    start = statement.start + place.start
-    raise refused_at(
-        "SQL_NOT_MAINTAINED",
-        statement.script,
-        start,
-        start + len(place.text),
-        f"{place.text} is not a refresh policy",
-        "write REFRESH POLICY AUTO, INCREMENTAL, INCREMENTAL STRICT or FULL",
-        statement.file,
-    )
+    message = f"{place.text} is not a refresh policy"
+    help = "write REFRESH POLICY AUTO, INCREMENTAL, INCREMENTAL STRICT or FULL"
+    raise not_maintained(statement, place, message, help)
+
+
+def not_maintained(statement: Statement, token: Token, message: str, help: str) -> SqlRefused:
+    """Return the error for a token of a statement that a pipeline does not support."""
+    start = statement.start + token.start
+    end = start + len(token.text)
+    script, file = statement.script, statement.file
+    return refused_at("SQL_NOT_MAINTAINED", script, start, end, message, help, file)
