@@ -224,8 +224,8 @@ def verify(directory: str, deep: bool, sources: tuple[str, ...], format: str) ->
 
     Exit status: 0 no faults; 1 faults, each listed with its file and a remedy.
     """
-    given = pairs(sources, "--source", "NAME=SPEC")
-    verdict = _opened(directory).verify(deep=deep, sources=given)
+    source_specs = pairs(sources, "--source", "NAME=SPEC")
+    verdict = _opened(directory).verify(deep=deep, sources=source_specs)
     if format == "json":
         _json(verdict.to_json())
     else:

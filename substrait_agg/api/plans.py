@@ -87,9 +87,9 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
         >>> [problem.code for problem in validate('{"relations": []}').problems]
         ['PLAN_UNREADABLE']
     """
-    given = _plan(plan)
-    problems = checked_problems(given, mode)
-    return Report(given.name, problems, _content(given))
+    loaded = _plan(plan)
+    problems = checked_problems(loaded, mode)
+    return Report(loaded.name, problems, _content(loaded))
 
 
 def checked_problems(plan: Plan, mode: Mode) -> tuple[Problem, ...]:
@@ -160,9 +160,10 @@ def explain(
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
     plans = named_plans(plan, mode)
     static = tuple(static)
-    known = frozenset(name.lower() for name in static)
+    static_names = frozenset(name.lower() for name in static)
     bound = combined_views(
-        {name: given.bound(mode, known) for name, given in plans.items()}, temporary_views(plan)
+        {name: given.bound(mode, static_names) for name, given in plans.items()},
+        temporary_views(plan),
     )
     from substrait_agg.report.explained import explained
 
@@ -198,15 +199,15 @@ def _tables(views: BoundViews, names: Iterable[str]) -> frozenset[tuple[str, ...
     from substrait_agg.spark.sources.specs import find_table
 
     tables = list(dict.fromkeys(read.table for read in views.reads))
-    found = {name: find_table(name, tables) for name in names}
-    for name, table in found.items():
+    table_by_name = {name: find_table(name, tables) for name in names}
+    for name, table in table_by_name.items():
         if table is None:
-            known = ", ".join(map(".".join, tables)) or "none"
+            table_names = ", ".join(map(".".join, tables)) or "none"
             raise UsageError(
                 "OPTION_INVALID", f"{name!r} is not the name of one table",
-                help=f"the plan reads {known}", path="static",
+                help=f"the plan reads {table_names}", path="static",
             )  # fmt: skip
-    return frozenset(table for table in found.values() if table is not None)
+    return frozenset(table for table in table_by_name.values() if table is not None)
 
 
 def named_plans(plan: Plans, mode: Mode) -> dict[str, Plan]:

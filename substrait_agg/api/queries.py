@@ -156,8 +156,8 @@ def sql_views(
     stored = [name for name in plans if name not in plans.temporary]
     policies.check_views(stored)
     of_view = policies.declared_by(plans)
-    chosen = ((name, of_view.views.get(name, of_view.default)) for name in stored)
-    refreshed = {name: policy for name, policy in chosen if policy is not None}
+    policy_by_name = ((name, of_view.views.get(name, of_view.default)) for name in stored)
+    refreshed = {name: policy for name, policy in policy_by_name if policy is not None}
     return PlanSet(plans, plans.temporary, configuration, refreshed, plans.places)
 
 

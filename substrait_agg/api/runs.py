@@ -144,9 +144,11 @@ def run(
         CommitConflict: COMMIT_CONFLICT; another run published a version of the checkpoint first.
     """
     # These are the parameters of this function, which are the fields of the options.
-    given = locals().copy()
-    given["conf"] = _configured(plan, conf)
-    options = RunOptions(**{name: given[name] for name in given.keys() - {"plan", "sources"}})
+    arguments = locals().copy()
+    arguments["conf"] = _configured(plan, conf)
+    options = RunOptions(
+        **{name: arguments[name] for name in arguments.keys() - {"plan", "sources"}}
+    )
     options = options.with_declared(plan)
     from substrait_agg.metrics.startup import StartTimer
 

@@ -149,6 +149,6 @@ def _measured(costs: Sequence[BatchCost]) -> Iterable[_Row]:
         yield weight, weight * cost.bytes, weight * time
 
 
-def _guess(a: float, b: float, value: float) -> _Row:
+def _guess(fixed: float, size: float, value: float) -> _Row:
     deviation = DOUBT * max(value, 1e-9)
-    return a / deviation, b / deviation, value / deviation
+    return fixed / deviation, size / deviation, value / deviation

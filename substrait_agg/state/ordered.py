@@ -315,10 +315,10 @@ class OrderedTree:
         if not windows:
             return None
         parts = [_part(window, rows, last=False) for window in windows]
-        found = gather_rows(parts)
-        self.rows_read += found.rows
-        limits, cut = _limits(windows, parts, found.row_entries(), last=False)
-        return found, np.arange(len(found.owners)) <= limits[found.owners], cut
+        gathered = gather_rows(parts)
+        self.rows_read += gathered.rows
+        limits, cut = _limits(windows, parts, gathered.row_entries(), last=False)
+        return gathered, np.arange(len(gathered.owners)) <= limits[gathered.owners], cut
 
     def _windows(self, hashes: Hashes, chains: CollisionIds) -> list[RowRange]:
         """Return the row ranges of the groups in each run."""

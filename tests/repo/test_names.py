@@ -36,6 +36,20 @@ FUNCTIONS = """
 """.split()
 """Names that a public function, method or field must not have."""
 
+LOCALS = frozenset(
+    """
+    asked care chosen found given gone got heard held kept known made meant met picked taken told
+    wanted
+    """.split()
+)
+"""Names that a parameter or a local variable of the product must not have."""
+
+NUMERIC = ("evaluation", "functions/numbers", "operator", "spark/functions", "spark/types", "state")
+"""Folders below `substrait_agg` whose formulas have names of one letter."""
+
+ONE_LETTER = "ijxy"
+"""Letters that any function may use: indices and points."""
+
 CONTRACT = {"ends_alone"}
 """Keys of the explanation as JSON (docs/formats.md), which its classes have as fields."""
 
@@ -74,6 +88,52 @@ def wrong(path: Path) -> list[str]:
     found += [name for name in classes if bare(name) in CLASSES]
     public = (n for n in others if not n.startswith("_") and n not in CONTRACT)
     return found + [name for name in public if name in FUNCTIONS]
+
+
+def bound_names(function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the parameters of a function and the names that its body assigns.
+
+    Comprehensions are left out.
+    """
+    arguments = function.args
+    every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    yield from (argument.arg for argument in every)
+    skipped: set[int] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.comprehension):
+            skipped.update(id(part) for part in ast.walk(node.target))
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Store)
+            and id(node) not in skipped
+        ):
+            yield node.id
+
+
+def unclear(source: str, *, numeric: bool) -> set[str]:
+    """Return the names of parameters and local variables that say nothing."""
+    functions = (n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef))
+    names = {name for function in functions for name in bound_names(function)}
+    letters = {n for n in names if len(n) == 1 and n not in f"_{ONE_LETTER}" and not numeric}
+    return names & LOCALS | letters
+
+
+def test_locals_say_what_they_hold() -> None:
+    """Parameters and local variables of the product have no listed name and no single letter."""
+    names = {}
+    for path in sources("substrait_agg", "cli"):
+        place = str(path.relative_to(ROOT)).removeprefix("substrait_agg/")
+        names[place] = unclear(path.read_text(), numeric=place.startswith(NUMERIC))
+    assert not {place: found for place, found in names.items() if found}
+
+
+def test_unclear_locals_are_found() -> None:
+    """As parameters and in assignments; comprehensions and numeric code have short names."""
+    source = (
+        "def f(told):\n    found = [given for given in told]\n    k = 1\n    for i in found: pass\n"
+    )
+    assert unclear(source, numeric=False) == {"told", "found", "k"}
+    assert unclear(source, numeric=True) == {"told", "found"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -21,27 +21,27 @@ _OPTIONS = ("KEYS_DIFFER", "STATIC_DIFFERS", "WATERMARK_DIFFERS", "TTL_DIFFERS")
 _NOTHING = OperatorText((), (), (), ())
 
 
-def check_same(there: PlanDocument, wanted: PlanDocument, folder: str) -> None:
+def check_same(there: PlanDocument, document: PlanDocument, folder: str) -> None:
     """Refuse a checkpoint that was made for something else.
 
     Args:
         there: its plan document.
-        wanted: that of the run.
+        document: that of the run.
         folder: its folder, for messages.
 
     Raises:
         StateRefused: PLAN_DIFFERS, KEYS_DIFFER, STATIC_DIFFERS, WEIGHTS_DIFFER,
             EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS.
     """
-    for code, message, help in _findings(there, wanted, _OWN_FOLDER):
+    for code, message, help in _findings(there, document, _OWN_FOLDER):
         raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
 
 
 def check_evolved(
     there: PlanDocument,
-    wanted: PlanDocument,
+    document: PlanDocument,
     folder: str,
-    found: Evolution | None,
+    evolution: Evolution | None,
     *,
     reasons: Sequence[str],
     evolve: bool,
@@ -50,9 +50,9 @@ def check_evolved(
 
     Args:
         there: the document of the current plan.
-        wanted: that of the run.
+        document: that of the run.
         folder: of the checkpoint, for messages.
-        found: the evolution to the new plan; None if it is impossible.
+        evolution: the evolution to the new plan; None if it is impossible.
         reasons: why it is impossible.
         evolve: whether the user asked for an evolution.
 
@@ -64,20 +64,20 @@ def check_evolved(
     """
     if not evolve:
         help = _OWN_FOLDER
-        if found is not None:
+        if evolution is not None:
             help = (
                 f"continue with the new plan from the stored state with --evolve, or {_OWN_FOLDER}"
             )
-        for code, message, advice in _findings(there, wanted, help):
+        for code, message, advice in _findings(there, document, help):
             raise StateRefused(code, f"the checkpoint was made {message}", help=advice, path=folder)
-    same_plan = replace(there, plan=wanted.plan)
-    if found is not None:
+    same_plan = replace(there, plan=document.plan)
+    if evolution is not None:
         # `evolution` has compared these operator by operator.
-        same_plan = replace(same_plan, early=wanted.early, layout=wanted.layout)
-    for code, message, help in _findings(same_plan, wanted, ""):
-        if code in _OPTIONS or found is not None:
+        same_plan = replace(same_plan, early=document.early, layout=document.layout)
+    for code, message, help in _findings(same_plan, document, ""):
+        if code in _OPTIONS or evolution is not None:
             raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
-    if found is None:
+    if evolution is None:
         raise StateRefused(
             "EVOLVE_REFUSED",
             f"the checkpoint cannot continue with this plan: {differences_line(reasons)}",
@@ -87,31 +87,31 @@ def check_evolved(
             ),
             path=folder,
         )
-    return found
+    return evolution
 
 
 def _findings(
-    there: PlanDocument, wanted: PlanDocument, other_plan: str
+    there: PlanDocument, document: PlanDocument, other_plan: str
 ) -> Iterator[tuple[str, str, str]]:
     """Yield code, message and advice of each difference, the most informative first."""
-    if there.plan != wanted.plan:
-        said = differences_line(differences(there, wanted))
-        names = f"{there.plan[:12]}, not {wanted.plan[:12]}"
+    if there.plan != document.plan:
+        said = differences_line(differences(there, document))
+        names = f"{there.plan[:12]}, not {document.plan[:12]}"
         yield (
             "PLAN_DIFFERS",
             f"for another plan ({names})" + (f": {said}" if said else ""),
             other_plan,
         )
-    if there.upserts != wanted.upserts:
+    if there.upserts != document.upserts:
         yield (
             "KEYS_DIFFER",
-            f"for {_keys(there)}, not for {_keys(wanted)}",
+            f"for {_keys(there)}, not for {_keys(document)}",
             "give the sources the same key= and order= as before, or start a new --checkpoint",
         )
-    if there.static != wanted.static:
+    if there.static != document.static:
         yield (
             "STATIC_DIFFERS",
-            f"with the static tables {_listed(there.static)}, not {_listed(wanted.static)}",
+            f"with the static tables {_listed(there.static)}, not {_listed(document.static)}",
             (
                 "give static=true for the same tables as before, or start a new --checkpoint: rows of a static table "
                 "are read once, and rows that were joined with it are not stored"
@@ -119,8 +119,8 @@ def _findings(
         )
     # Closed or evicted groups cannot be restored, and groups without an event time cannot get one.
     for code, option, before, now in (
-        ("WATERMARK_DIFFERS", "--watermark", there.watermarks, wanted.watermarks),
-        ("TTL_DIFFERS", "--ttl", there.forget, wanted.forget),
+        ("WATERMARK_DIFFERS", "--watermark", there.watermarks, document.watermarks),
+        ("TTL_DIFFERS", "--ttl", there.forget, document.forget),
     ):
         if before != now:
             yield (
@@ -129,28 +129,28 @@ def _findings(
                 f"give {option} as before (durations may change), or start a new --checkpoint",
             )
     # The layout depends on the policy. Without retractions, the policy has no effect.
-    if there.early != wanted.early and _retracting(there) == _retracting(wanted):
+    if there.early != document.early and _retracting(there) == _retracting(document):
         yield (
             "EARLY_RETRACTION_DIFFERS",
-            f"with --early-retraction {_policy(there)}, not {_policy(wanted)}",
+            f"with --early-retraction {_policy(there)}, not {_policy(document)}",
             "give the same --early-retraction as before, or start a new --checkpoint",
         )
-    if there.layout != wanted.layout:
+    if there.layout != document.layout:
         yield (
             "WEIGHTS_DIFFER",
-            f"for sources with weights {', '.join(there.layout)}, not {', '.join(wanted.layout)}",
+            f"for sources with weights {', '.join(there.layout)}, not {', '.join(document.layout)}",
             "give the same weight= or op= as before, or start a new --checkpoint",
         )
 
 
-def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
+def differences(there: PlanDocument, document: PlanDocument) -> list[str]:
     """Return the differences of another plan, in the words of `explain`.
 
     The list is empty if the descriptions of both plans are equal.
     """
-    found: list[str] = []
-    several = max(len(there.operator_texts), len(wanted.operator_texts)) > 1
-    pairs = zip_longest(there.operator_texts, wanted.operator_texts, fillvalue=_NOTHING)
+    lines: list[str] = []
+    several = max(len(there.operator_texts), len(document.operator_texts)) > 1
+    pairs = zip_longest(there.operator_texts, document.operator_texts, fillvalue=_NOTHING)
     for number, (before, now) in enumerate(pairs):
         where = f" of operator {number}" if several else ""
         for kind, old, new in (
@@ -158,11 +158,11 @@ def differences(there: PlanDocument, wanted: PlanDocument) -> list[str]:
             ("key", before.keys, now.keys),
             ("measure", before.measures, _measures(now, before)),
         ):
-            found += _differing_texts(f"{kind}{where}", old, new)
-    found += _columns(there, wanted)
-    if there.sorts != wanted.sorts:
-        found.append("the order of the view differs")
-    return found
+            lines += _differing_texts(f"{kind}{where}", old, new)
+    lines += _columns(there, document)
+    if there.sorts != document.sorts:
+        lines.append("the order of the view differs")
+    return lines
 
 
 def _measures(now: OperatorText, before: OperatorText) -> list[str]:
@@ -170,35 +170,35 @@ def _measures(now: OperatorText, before: OperatorText) -> list[str]:
 
     A measure of the old plan keeps its old text, even if the new plan words it differently.
     """
-    known = dict(zip(before.fingerprints, before.measures, strict=True))
+    text_by_fingerprint = dict(zip(before.fingerprints, before.measures, strict=True))
     pairs = zip(now.fingerprints, now.measures, strict=True)
-    return [known.get(fingerprint, text) for fingerprint, text in pairs]
+    return [text_by_fingerprint.get(fingerprint, text) for fingerprint, text in pairs]
 
 
 def _differing_texts(kind: str, before: Iterable[str], now: Iterable[str]) -> list[str]:
-    gone, new = Counter(before), Counter(now)
-    common = gone & new
+    counts_before, new = Counter(before), Counter(now)
+    common = counts_before & new
     return [
-        *(f"{kind} {text} is not in the new plan" for text in (gone - common).elements()),
+        *(f"{kind} {text} is not in the new plan" for text in (counts_before - common).elements()),
         *(f"{kind} {text} is not in the checkpoint" for text in (new - common).elements()),
     ]
 
 
-def _columns(there: PlanDocument, wanted: PlanDocument) -> list[str]:
-    before, now = ([c.name for c in document.columns] for document in (there, wanted))
+def _columns(there: PlanDocument, new_document: PlanDocument) -> list[str]:
+    before, now = ([c.name for c in document.columns] for document in (there, new_document))
     if before == now:
         return []
     return [f"the columns were {', '.join(before)} and are {', '.join(now)}"]
 
 
-def differences_line(found: Sequence[str]) -> str:
+def differences_line(lines: Sequence[str]) -> str:
     """Return differences on one line, at most `SHOWN` of them."""
-    more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
-    return "; ".join([*found[:SHOWN], *more])
+    more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return "; ".join([*lines[:SHOWN], *more])
 
 
-def _listed(given: str | tuple[str, ...]) -> str:
-    return (given if isinstance(given, str) else ", ".join(given)) or "nothing"
+def _listed(names: str | tuple[str, ...]) -> str:
+    return (names if isinstance(names, str) else ", ".join(names)) or "nothing"
 
 
 def _retracting(document: PlanDocument) -> tuple[bool, ...]:

@@ -100,7 +100,7 @@ class _Unmigratable(Exception):
 
 def evolution(
     there: PlanDocument,
-    wanted: PlanDocument,
+    document: PlanDocument,
     last: Snapshot | None,
     unreadable: UnreadableTables | None = None,
 ) -> tuple[Evolution | None, tuple[str, ...]]:
@@ -108,7 +108,7 @@ def evolution(
 
     Args:
         there: the document of the current plan.
-        wanted: that of the new plan.
+        document: that of the new plan.
         last: the newest version.
         unreadable: returns the tables whose rows cannot be read again; None: no rows can be.
 
@@ -118,7 +118,7 @@ def evolution(
     if last is None:
         return None, ("the checkpoint has no version yet",)
     # A table is one source, even if a plan reads it several times with different columns.
-    tables = [list(dict.fromkeys(r.table for r in d.inputs)) for d in (there, wanted)]
+    tables = [list(dict.fromkeys(r.table for r in d.inputs)) for d in (there, document)]
     if tables[0] != tables[1]:
         lists = (", ".join(names) or "none" for names in tables)
         return None, (
@@ -126,11 +126,11 @@ def evolution(
                 *lists
             ),
         )
-    planner = _Planner(there, wanted, last)
+    planner = _Planner(there, document, last)
     migrations: list[Migration | None] = []
     reasons: list[str] = []
     lost: dict[int, tuple[str, ...]] = {}
-    for ordinal in range(len(wanted.state_schemas)):
+    for ordinal in range(len(document.state_schemas)):
         try:
             migrations.append(planner.operator(ordinal))
         except _Unmigratable as refused:
@@ -156,7 +156,7 @@ def evolution(
         return None, ("an operator that is not in the new plan has rows in quarantine",)
     fed = {
         b
-        for o, m in zip(wanted.state_schemas, migrations, strict=True)
+        for o, m in zip(document.state_schemas, migrations, strict=True)
         if m is None
         for b in o.below
     }
@@ -164,28 +164,28 @@ def evolution(
 
 
 class _Planner:
-    def __init__(self, there: PlanDocument, wanted: PlanDocument, last: Snapshot) -> None:
-        self._there, self._wanted, self._last = there, wanted, last
+    def __init__(self, there: PlanDocument, document: PlanDocument, last: Snapshot) -> None:
+        self._there, self._wanted, self._last = there, document, last
         self._free = set(range(len(there.state_schemas)))
         self._found: dict[int, int] = {}
 
     def operator(self, ordinal: int) -> Migration | None:
         """Return the migration of an operator. None: its input operators provide all rows."""
         now = self._wanted.state_schemas[ordinal]
-        found = self._counterpart(now)
+        old = self._counterpart(now)
         failure: _Unmigratable | None = None
-        if found is not None:
-            self._free.discard(found)
-            self._found[ordinal] = found
+        if old is not None:
+            self._free.discard(old)
+            self._found[ordinal] = old
             try:
-                return self._migration(found, ordinal)
+                return self._migration(old, ordinal)
             except _Unmigratable as refused:
                 failure = refused
         elif now.reads:
             raise _Unmigratable(
                 f"{self._named(ordinal)} reads other rows, or groups them by other keys"
             )
-        self._check_anew(found, ordinal, failure)
+        self._check_anew(old, ordinal, failure)
         return None
 
     def _named(self, ordinal: int) -> str:
@@ -203,13 +203,13 @@ class _Planner:
 
     # --- state from the same operator -------------------------------------------------------------
 
-    def _migration(self, found: int, ordinal: int) -> Migration:
-        there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]
-        state = self._last.operators[found]
-        migration = _matched(found, there, now)
+    def _migration(self, old: int, ordinal: int) -> Migration:
+        there, now = self._there.state_schemas[old], self._wanted.state_schemas[ordinal]
+        state = self._last.operators[old]
+        migration = _matched(old, there, now)
         self._check_options(there, now, ordinal)
         if migration.same and _same_input(there, now):
-            self._check_shown(state, found, ordinal)
+            self._check_shown(state, old, ordinal)
             return migration
         if there.ports and now.ports:
             return replace(migration, same=False, ports=self._ports(there, now, ordinal))
@@ -218,7 +218,7 @@ class _Planner:
                 f"{self._named(ordinal)} stores {now.kind} with the columns that the plan reads, and these columns "
                 "differ"
             )
-        self._check_shown(state, found, ordinal)
+        self._check_shown(state, old, ordinal)
         reasons = [
             *self._unmade(migration, there, now, ordinal),
             *self._mixed(migration, state, ordinal),
@@ -231,11 +231,11 @@ class _Planner:
         self, there: OperatorSchema, now: OperatorSchema, ordinal: int
     ) -> tuple[tuple[int, ...], ...]:
         """Return where the stored rows of each port have the columns of the new plan."""
-        found = []
+        ports = []
         for port, side in enumerate(_PORTS):
             stored = [argument.value for argument in there.arguments_of(port)]
-            wanted = [argument.value for argument in now.arguments_of(port)]
-            missing = sum(value not in stored for value in wanted)
+            values = [argument.value for argument in now.arguments_of(port)]
+            missing = sum(value not in stored for value in values)
             if missing:
                 raise _Unmigratable(
                     f"{self._named(ordinal)} now reads {missing} more "
@@ -243,8 +243,8 @@ class _Planner:
                     "columns that the plan read before are stored",
                     rebuildable=True,
                 )
-            found.append(tuple(map(stored.index, wanted)))
-        return tuple(found)
+            ports.append(tuple(map(stored.index, values)))
+        return tuple(ports)
 
     def _check_options(self, there: OperatorSchema, now: OperatorSchema, ordinal: int) -> None:
         for what, option, before, after in (
@@ -257,13 +257,13 @@ class _Planner:
                     f"{self._named(ordinal)} has other {what}: give {option} as before"
                 )
 
-    def _check_shown(self, state: OperatorState, found: int, ordinal: int) -> None:
+    def _check_shown(self, state: OperatorState, old: int, ordinal: int) -> None:
         """Check the state that only an operator of a view has."""
         if state[PENDING] and not self._wanted.state_schemas[ordinal].shown:
             raise _Unmigratable(
                 f"{self._named(ordinal)} is now read by another operator: {WAITING}"
             )
-        if self._wanted.shows(ordinal) and not self._there.shows(found) and self._forgets:
+        if self._wanted.shows(ordinal) and not self._there.shows(old) and self._forgets:
             raise _Unmigratable(f"{self._named(ordinal)} now produces the view, and {FINISHED}")
 
     @property
@@ -321,7 +321,7 @@ class _Planner:
 
     # --- state from the input operators -----------------------------------------------------------
 
-    def _check_anew(self, found: int | None, ordinal: int, failure: _Unmigratable | None) -> None:
+    def _check_anew(self, old: int | None, ordinal: int, failure: _Unmigratable | None) -> None:
         """Refuse to rebuild state if the result could differ from the stored state."""
         now = self._wanted.state_schemas[ordinal]
         reasons = () if failure is None else failure.reasons
@@ -335,12 +335,12 @@ class _Planner:
             raise _Unmigratable(
                 *reasons, f"{self._named(ordinal)} would have to be rebuilt: {ARRIVALS}"
             )
-        if found is not None:
-            if self._last.operators[found][PENDING]:
+        if old is not None:
+            if self._last.operators[old][PENDING]:
                 raise _Unmigratable(
                     *reasons, f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
                 )
-            surrogates = self._surrogates(found, ordinal)
+            surrogates = self._surrogates(old, ordinal)
             if surrogates:
                 raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would change")
         if any(self._wanted.state_schemas[b].kind in _ONLY_KEPT for b in now.below):
@@ -355,13 +355,13 @@ class _Planner:
         An operator whose output rows cannot be read from its state provides them only if it is
         rebuilt, too.
         """
-        schemas, waiting, found = self._wanted.state_schemas, list(lost), set[int]()
+        schemas, waiting, rebuilt_operators = self._wanted.state_schemas, list(lost), set[int]()
         while waiting:
             ordinal = waiting.pop()
-            if ordinal not in found:
-                found.add(ordinal)
+            if ordinal not in rebuilt_operators:
+                rebuilt_operators.add(ordinal)
                 waiting += [b for b in schemas[ordinal].below if schemas[b].kind in _ONLY_KEPT]
-        return frozenset(found)
+        return frozenset(rebuilt_operators)
 
     def obstacles(self, again: Iterable[int], unreadable: Mapping[str, str]) -> Iterator[str]:
         """Yield why operators cannot be rebuilt from rows that are read again.
@@ -373,12 +373,12 @@ class _Planner:
         if self._forgets:
             yield f"nothing can be rebuilt from the tables: {FINISHED}"
         for ordinal in sorted(again):
-            now, found = self._wanted.state_schemas[ordinal], self._found.get(ordinal)
+            now, old = self._wanted.state_schemas[ordinal], self._found.get(ordinal)
             if now.kind in _BY_ARRIVAL:
                 yield f"{self._named(ordinal)} ({now.kind}) would have to be rebuilt: {ARRIVALS}"
             if now.early == "quarantine":
                 yield f"{self._named(ordinal)} may have rows in quarantine"
-            if found is not None and self._last.operators[found][PENDING]:
+            if old is not None and self._last.operators[old][PENDING]:
                 yield f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
         for table, reason in unreadable.items():
             yield f"the rows of the table {table} cannot be read again: {reason}"
@@ -395,10 +395,10 @@ class _Planner:
         if new:
             yield f"only the new plan reads {', '.join(new)}"
 
-    def _surrogates(self, found: int, ordinal: int) -> list[str]:
-        there, now = self._there.state_schemas[found], self._wanted.state_schemas[ordinal]
-        known = {m.print for m in there.measures if m.kind == SURROGATE}
-        return [self._measure(ordinal, i) for i, m in enumerate(now.measures) if m.print in known]
+    def _surrogates(self, old: int, ordinal: int) -> list[str]:
+        there, now = self._there.state_schemas[old], self._wanted.state_schemas[ordinal]
+        prints = {m.print for m in there.measures if m.kind == SURROGATE}
+        return [self._measure(ordinal, i) for i, m in enumerate(now.measures) if m.print in prints]
 
 
 def _same_input(there: OperatorSchema, now: OperatorSchema) -> bool:
@@ -408,11 +408,11 @@ def _same_input(there: OperatorSchema, now: OperatorSchema) -> bool:
 
 
 def _in_common(there: OperatorSchema, now: OperatorSchema) -> int:
-    kept = Counter(m.print for m in there.measures) & Counter(m.print for m in now.measures)
-    return sum(kept.values())
+    common = Counter(m.print for m in there.measures) & Counter(m.print for m in now.measures)
+    return sum(common.values())
 
 
-def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migration:
+def _matched(old: int, there: OperatorSchema, now: OperatorSchema) -> Migration:
     numbers = _positions([n.print for n in there.numbers], [n.print for n in now.numbers])
     trees = _positions([t.print for t in there.trees], [t.print for t in now.trees])
     kept_ends = [(there.trees[e.tree].print, e.side) for e in there.extremes]
@@ -421,7 +421,7 @@ def _matched(found: int, there: OperatorSchema, now: OperatorSchema) -> Migratio
     trees = _with_needed_extremes(now, trees, ends)
     lists = ((numbers, there.numbers), (trees, there.trees), (ends, there.extremes))
     return Migration(
-        operator=found,
+        operator=old,
         digits=tuple(n.digits for n in there.numbers),
         entries=tuple(t.entries for t in there.trees),
         numbers=numbers,
@@ -466,12 +466,12 @@ def _turn(operator: OperatorSchema, measure: int) -> tuple[str, int]:
     return schema.print, before.count(SURROGATE) if schema.kind == SURROGATE else 0
 
 
-def _positions(kept: Sequence[object], wanted: Sequence[object]) -> tuple[int | None, ...]:
-    """Return the ordinal of each of `wanted` in `kept`; None for a new one.
+def _positions(olds: Sequence[object], news: Sequence[object]) -> tuple[int | None, ...]:
+    """Return the ordinal of each of `news` in `olds`; None for a new one.
 
     Of equal ones, the same position is preferred.
     """
-    place = {what: i for i, what in reversed(tuple(enumerate(kept)))}
+    place = {what: i for i, what in reversed(tuple(enumerate(olds)))}
     return tuple(
-        i if i < len(kept) and kept[i] == what else place.get(what) for i, what in enumerate(wanted)
+        i if i < len(olds) and olds[i] == what else place.get(what) for i, what in enumerate(news)
     )

@@ -69,9 +69,9 @@ def rows_for_number(
 
     Return None if no tree has them.
     """
-    given = [now.arguments[a] for a in number.arguments]
-    conditions = {argument.condition for argument in given}
-    present = frozenset(a.value for a in given if a.nullable)
+    arguments = [now.arguments[a] for a in number.arguments]
+    conditions = {argument.condition for argument in arguments}
+    present = frozenset(a.value for a in arguments if a.nullable)
     need = _Need(conditions.pop(), present, number.arguments) if len(conditions) == 1 else None
     return _smallest_source(there, now, number.arguments, need)
 
@@ -87,12 +87,12 @@ def rows_for_tree(there: OperatorSchema, now: OperatorSchema, tree: TreeSchema) 
 
 
 def _smallest_source(
-    there: OperatorSchema, now: OperatorSchema, wanted: Sequence[int], need: _Need | None
+    there: OperatorSchema, now: OperatorSchema, arguments: Sequence[int], need: _Need | None
 ) -> RowSource | None:
     plain = [] if need is None else [_plain(there, now, i, need) for i in _trees(there, "rows")]
-    whole = [_whole(there, now, i, wanted) for i in _trees(there, "whole rows")]
-    found = [rows for rows in (*plain, *whole) if rows is not None]
-    return min(found, key=lambda rows: len(there.trees[rows.tree].arguments), default=None)
+    whole = [_whole(there, now, i, arguments) for i in _trees(there, "whole rows")]
+    sources = [rows for rows in (*plain, *whole) if rows is not None]
+    return min(sources, key=lambda rows: len(there.trees[rows.tree].arguments), default=None)
 
 
 def _trees(there: OperatorSchema, holds: str) -> Iterable[int]:
@@ -125,14 +125,14 @@ def _plain(
 
 
 def _whole(
-    there: OperatorSchema, now: OperatorSchema, ordinal: int, wanted: Sequence[int]
+    there: OperatorSchema, now: OperatorSchema, ordinal: int, arguments: Sequence[int]
 ) -> RowSource | None:
     tree = there.trees[ordinal]
     places: dict[tuple[str, str], Component] = {
         _pair(there.arguments[required(a)]): i for i, a in enumerate(tree.arguments)
     }
     places[("", "")] = ALWAYS_TRUE
-    rows = _rows(ordinal, wanted, lambda a: places.get(_pair(a)), now)
+    rows = _rows(ordinal, arguments, lambda a: places.get(_pair(a)), now)
     return rows and RowSource(rows.tree, rows.columns, capped=there.early == "quarantine")
 
 
@@ -142,14 +142,14 @@ def _pair(argument: ArgumentSchema) -> tuple[str, str]:
 
 def _rows(
     ordinal: int,
-    wanted: Sequence[int],
+    arguments: Sequence[int],
     place: Callable[[ArgumentSchema], Component | None],
     now: OperatorSchema,
 ) -> RowSource | None:
-    columns = {argument: place(now.arguments[argument]) for argument in wanted}
-    found = {argument: at for argument, at in columns.items() if at is not None}
+    columns = {argument: place(now.arguments[argument]) for argument in arguments}
+    places = {argument: at for argument, at in columns.items() if at is not None}
     return (
-        RowSource(ordinal, tuple(sorted(found.items(), key=lambda pair: pair[0])))
-        if len(found) == len(columns)
+        RowSource(ordinal, tuple(sorted(places.items(), key=lambda pair: pair[0])))
+        if len(places) == len(columns)
         else None
     )

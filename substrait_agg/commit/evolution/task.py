@@ -123,8 +123,8 @@ class MigrationPlan:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do."""
-        wanted = self.rewrites or self.columns or self.retraction_columns
-        return not wanted or not (self.state[GROUP] or self.state[CLOSED] or self.ports)
+        has_work = self.rewrites or self.columns or self.retraction_columns
+        return not has_work or not (self.state[GROUP] or self.state[CLOSED] or self.ports)
 
     @property
     def ports(self) -> Sequence[int]:
@@ -213,14 +213,14 @@ class _MigrationTask:
         name = arrangement_tree(port)
         runs = plan.state[name]
         layout = ArrangementLayout.of_run(open_run(self._state, runs[0]).schema)
-        chosen = plan.migration.ports[port]
-        types = tuple(layout.value_types[at] for at in chosen)
-        wanted = ArrangementLayout(layout.key_types, types)
+        ordinals = plan.migration.ports[port]
+        types = tuple(layout.value_types[at] for at in ordinals)
+        new_layout = ArrangementLayout(layout.key_types, types)
         columns = [f.name for f in layout.schema if not f.name.startswith("v")]
-        columns += [f"v{at}" for at in chosen]
+        columns += [f"v{at}" for at in ordinals]
         for rows in Arrangement(self._state, runs, layout).scan(plan.low, plan.high):
-            part = rows.select(columns).rename_columns(wanted.schema.names)
-            self._write(name, consolidate_rows(part, wanted))
+            part = rows.select(columns).rename_columns(new_layout.schema.names)
+            self._write(name, consolidate_rows(part, new_layout))
 
     def _groups(self, part: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
         plan = self._plan
@@ -341,8 +341,8 @@ def in_order(rows: pa.Table) -> pa.Table:
 def entries_read(migration: Migration, spec: OperatorSpec, rows: pa.Table) -> Int64s:
     """Return the number of tree entries that must be read for each group."""
     read = {source.tree for source in (*migration.number_rows, *migration.tree_rows) if source}
-    kept = (migration.trees[t] for t in _summed_trees(migration, spec))
-    read |= {tree for tree in kept if tree is not None}
+    kept_trees = (migration.trees[t] for t in _summed_trees(migration, spec))
+    read |= {tree for tree in kept_trees if tree is not None}
     fixed, total = unpack_fixed(whole(rows, "fixed")), np.zeros(rows.num_rows, np.int64)
     for tree in read:
         at = _offset(migration.digits, required(migration.entries[tree]))
@@ -462,14 +462,14 @@ class GroupRewriter:
             return counted(accumulator, self._deltas[required(accumulator.tree)], self._count)
         if accumulator.tree is not None:
             return distinct_sums(self._spec, ordinal, self._deltas[accumulator.tree], self._count)
-        given = self._source_rows(self._migration.number_rows[ordinal])
-        if given is None:
+        source_rows = self._source_rows(self._migration.number_rows[ordinal])
+        if source_rows is None:
             return None
-        columns = with_computed(given.columns, self._spec.computed)
+        columns = with_computed(source_rows.columns, self._spec.computed)
         table = pa.table(
-            split_accumulator(ordinal, accumulator, columns, Weights.of(given.weights))
+            split_accumulator(ordinal, accumulator, columns, Weights.of(source_rows.weights))
         )
-        groups = RowGroups.of(given.groups, self._count)
+        groups = RowGroups.of(source_rows.groups, self._count)
         if accumulator.floating:
             return groups.sum_floats(float_digits(table, ordinal, accumulator))
         return groups.sum_rows(fixed_digits(table, ordinal, accumulator))
@@ -489,27 +489,27 @@ class GroupRewriter:
         ]
 
     def _new_tree(self, ordinal: int) -> TreeDelta:
-        spec, given = (
+        spec, source_rows = (
             self._spec.trees[ordinal],
             self._source_rows(self._migration.tree_rows[ordinal]),
         )
-        if given is None:
+        if source_rows is None:
             return self._read(ordinal, all_=False)
-        columns: dict[str, object] = {f"x{a}": column for a, column in given.columns.items()}
-        table = pa.table({**columns, WEIGHT: given.weights})
+        columns: dict[str, object] = {f"x{a}": column for a, column in source_rows.columns.items()}
+        table = pa.table({**columns, WEIGHT: source_rows.weights})
         trees = GroupTrees(self._hashes, self._chains, self._before.open_tree)
         if spec.extremes_only:
-            groups = RowGroups.of(given.groups, self._count)
+            groups = RowGroups.of(source_rows.groups, self._count)
             return extremes_delta(ordinal, self._spec, table, groups, trees, version=_NO_BATCH)
-        return tree_delta(ordinal, spec, table, given.groups, trees)
+        return tree_delta(ordinal, spec, table, source_rows.groups, trees)
 
     def _read(self, ordinal: int, *, all_: bool) -> TreeDelta:
         tree, layout = self._before.open_tree(ordinal, None), self._spec.trees[ordinal].layout
-        found = Entries.from_table(layout.schema.empty_table(), layout)
+        entries = Entries.from_table(layout.schema.empty_table(), layout)
         if all_:
-            found = tree.entries(self._hashes, self._chains)
-        at = group_ordinals(self._hashes, self._chains, found.hashes, found.collision_ids)
-        return TreeDelta(found, at, np.zeros(len(found), np.int64), found.weights, tree)
+            entries = tree.entries(self._hashes, self._chains)
+        at = group_ordinals(self._hashes, self._chains, entries.hashes, entries.collision_ids)
+        return TreeDelta(entries, at, np.zeros(len(entries), np.int64), entries.weights, tree)
 
     def _source_rows(self, source: RowSource | None) -> _SourceRows | None:
         """Return the rows of a source, or None if there are none."""
@@ -517,8 +517,8 @@ class GroupRewriter:
             raise TypeError("something new without rows")
         if source.tree not in self._entries:
             tree = self._before.old_tree(source.tree)
-            found = None if tree is None else tree.entries(self._hashes, self._chains)
-            self._entries[source.tree] = found
+            entries_of_tree = None if tree is None else tree.entries(self._hashes, self._chains)
+            self._entries[source.tree] = entries_of_tree
         entries = self._entries[source.tree]
         if entries is None or not len(entries):
             return None
@@ -537,8 +537,8 @@ class GroupRewriter:
                 tuple(whole(self._rows, f"e{at}_{c}") for c in parts) if at is not None else None
             )
             if payload is None:
-                found = self._deltas[tree].tree
-                _, payload = found.first_live(self._hashes, self._chains, last=side == "last")
+                tree_before = self._deltas[tree].tree
+                _, payload = tree_before.first_live(self._hashes, self._chains, last=side == "last")
             ends.append(GroupExtremes(there, payload))
         return ends
 

@@ -113,8 +113,8 @@ class OrderedGroups:
         heads = self.new.heads(self.hashes, self.collision_ids, rows)
         if heads is None:
             return None
-        gathered, known, cut = heads
-        return gathered, self._change_of(gathered), known, cut
+        gathered, is_known, cut = heads
+        return gathered, self._change_of(gathered), is_known, cut
 
     def _change_of(self, gathered: GatheredEntries) -> Int64s:
         """Return the change of the weight of each entry of the new tree."""
@@ -175,18 +175,18 @@ def _changes_at_beginning(groups: OrderedGroups, ranks: RankRange) -> RowChanges
         heads = groups.heads(rows)
         if heads is None:
             return None
-        entries, change, known, cut = heads
+        entries, change, is_known, cut = heads
         owners, now = entries.owners, entries.weights
         if cut.any():
             sums = (np.zeros(count, np.int64), np.zeros(count, np.int64))
             for total, weights in zip(sums, (now, now - change), strict=True):
-                np.add.at(total, owners[known], weights[known])
+                np.add.at(total, owners[is_known], weights[is_known])
             cut &= np.minimum(*sums) < ranks.stop
         if not cut.any():
             # An entry behind those that are known is behind the range.
             before, after = sums_before(owners, now - change), sums_before(owners, now)
             differ = ranks.shown(after, now) - ranks.shown(before, now - change)
-            some = np.flatnonzero(known & (differ != 0))
+            some = np.flatnonzero(is_known & (differ != 0))
             return RowChanges(owners[some], entries.payload(some), differ[some])
         rows *= 4
     return None

@@ -62,7 +62,11 @@ def decode(source: Any, problems: Problems, root: str = "") -> DecodedPlan:
 
 
 def _decode(
-    plan: MessageNode, order: list[MessageNode], content: bytes, context: DecodeContext, chosen: str
+    plan: MessageNode,
+    order: list[MessageNode],
+    content: bytes,
+    context: DecodeContext,
+    root_path: str,
 ) -> DecodedPlan:
     entries = plan.messages("relations")
     if not entries:
@@ -74,9 +78,9 @@ def _decode(
         _decode_unit(unit, by_key, context)
     free = _free(entries, by_key)
     roots = tuple(entry.path for entry in free if entry.has("root"))
-    names, root, place = _root(entries, free, context, chosen)
+    names, root, place = _root(entries, free, context, root_path)
     report_leftovers(order, set(_HANDLERS), context)
-    apart = (e for e in free if e.path != place and not (chosen and e.path in roots))
+    apart = (e for e in free if e.path != place and not (root_path and e.path in roots))
     tops = map(_top, apart)
     others = tuple(top.result for top in tops if top is not None and top.result is not None)
     several = roots if len(roots) > 1 else ()
@@ -126,15 +130,15 @@ def _top(entry: MessageNode) -> MessageNode | None:
 
 
 def _root(
-    entries: list[MessageNode], free: list[MessageNode], context: DecodeContext, chosen: str
+    entries: list[MessageNode], free: list[MessageNode], context: DecodeContext, root_path: str
 ) -> tuple[tuple[str, ...] | None, Relation, str]:
     """Return the names, the relation and the place of a root, or of the only bare relation.
 
     A root that another relation refers to is a shared relation, and its names do not count.
     """
     candidates = [e for e in free if e.has("root")] or [e for e in free if e.has("rel")]
-    if chosen:
-        candidates = [entry for entry in candidates if entry.path == chosen]
+    if root_path:
+        candidates = [entry for entry in candidates if entry.path == root_path]
     for entry in entries:
         root = entry.message("root")
         if root is not None:

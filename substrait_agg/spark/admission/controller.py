@@ -96,10 +96,10 @@ def _bounded(total: float, wants: Sequence[float], bounds: Sequence[float]) -> t
 
 
 def _total_after(limits: BatchLimits, load: BatchLoad) -> float:
-    taken, aim = sum(load.taken), AIM * limits.target
-    if taken <= 0:
+    size, aim = sum(load.taken), AIM * limits.target
+    if size <= 0:
         return limits.total
-    fits = taken * aim / max(load.seconds, 1e-6)
+    fits = size * aim / max(load.seconds, 1e-6)
     ratio = min(max(fits / limits.total, 1 / STEP), STEP)
     full = any(map(_is_full, load.taken, limits.sources))
     if ratio < 1 and load.seconds > aim:
@@ -109,13 +109,13 @@ def _total_after(limits: BatchLimits, load: BatchLoad) -> float:
     return limits.total
 
 
-def _is_full(taken: float, limit: float) -> bool:
-    return taken > 0 and taken >= FULL * limit
+def _is_full(size: float, limit: float) -> bool:
+    return size > 0 and size >= FULL * limit
 
 
-def _demand(taken: float, limit: float) -> float:
+def _demand(size: float, limit: float) -> float:
     """Return how much a source may provide next: no limit if it was full, else twice its last size."""
-    return math.inf if _is_full(taken, limit) else 2 * taken
+    return math.inf if _is_full(size, limit) else 2 * size
 
 
 def shared(total: float, wants: Sequence[float]) -> tuple[float, ...]:

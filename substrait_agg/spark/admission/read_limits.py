@@ -145,22 +145,22 @@ class AdmissionControl:
         sources = [execution.sources().apply(i) for i in range(execution.sources().size())]
         if not self._sources:
             self._open([execution.uniqueSources().apply(source) for source in sources])
-        taken = _bytes_read(execution)
-        if len(files) != len(sources) or len(taken) != len(sources):
+        sizes = _bytes_read(execution)
+        if len(files) != len(sources) or len(sizes) != len(sources):
             raise ValueError("the sources of the batch are not those of the query")
-        for source, count, size in zip(self._sources, files, taken, strict=True):
+        for source, count, size in zip(self._sources, files, sizes, strict=True):
             source.file_bytes = size / count if count else source.file_bytes
-        self.limits = limits_after(self.limits, BatchLoad(seconds, taken))
+        self.limits = limits_after(self.limits, BatchLoad(seconds, sizes))
         limits: Any = self._spark._jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit  # type: ignore[union-attr]
-        chosen = execution.uniqueSources()
+        unique_sources = execution.uniqueSources()
         for source, own, most in zip(sources, self._sources, self.limits.sources, strict=True):
-            chosen = chosen.updated(source, _read_limit(limits, own, most))
-        getattr(execution, "uniqueSources_$eq")(chosen)
+            unique_sources = unique_sources.updated(source, _read_limit(limits, own, most))
+        getattr(execution, "uniqueSources_$eq")(unique_sources)
 
-    def _open(self, given: Sequence[Any]) -> None:
+    def _open(self, limits: Sequence[Any]) -> None:
         """Take over the limits that the sources have from their options."""
         bounds = []
-        for limit, bounded in zip(given, self._bounded, strict=True):
+        for limit, bounded in zip(limits, self._bounded, strict=True):
             kind = limit.getClass().getSimpleName()
             if kind not in ("ReadMaxFiles", "ReadMaxBytes"):
                 raise ValueError(kind)
@@ -173,12 +173,12 @@ class AdmissionControl:
 def _bytes_read(execution: Any) -> tuple[float, ...]:
     """Return the bytes of the files of the batch in progress, by source."""
     leaves = execution.lastExecution().analyzed().collectLeaves()
-    found = (leaves.apply(place) for place in range(leaves.size()))
+    nodes = (leaves.apply(place) for place in range(leaves.size()))
     return tuple(
         float(leaf.relation().location().sizeInBytes())
         if leaf.getClass().getSimpleName() == "LogicalRelation"
         else 0.0
-        for leaf in found
+        for leaf in nodes
     )
 
 

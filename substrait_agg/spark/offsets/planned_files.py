@@ -124,8 +124,8 @@ def logged_files(folder: Path, batch: int) -> tuple[tuple[LoggedFile, ...], ...]
         ]
     except (OSError, ValueError, KeyError):
         return None
-    known = tuple(part for part in files if part is not None)
-    return known if len(known) == len(files) else None
+    planned = tuple(part for part in files if part is not None)
+    return planned if len(planned) == len(files) else None
 
 
 def _files_until(log: Path, end: int) -> tuple[LoggedFile, ...] | None:

@@ -316,8 +316,8 @@ class _Evolution(Generic[Rows]):
         """Build the state of an operator from all its input rows."""
         inputs = [rows[node.id]] if node.id in rows else []
         branches = [tables[node.id]] if node.id in tables else []
-        found = map(self._below(node), node.branches)
-        branches += [part for part in found if part is not None]
+        branch_rows = map(self._below(node), node.branches)
+        branches += [part for part in branch_rows if part is not None]
         operator = operator_of(node)
         job = OperatorJob(
             node=node,

@@ -556,17 +556,17 @@ class MicroBatches(Generic[Rows]):
         """Return how the batch was computed, with its cost and those of past batches."""
         last = RefreshRecord() if self._last is None else self._last.refresh
         choice = self._choice
-        found = choice.estimate
+        estimate = choice.estimate
         return RefreshRecord(
             tuple(sorted(choice.operators)),
             choice.reason,
             self._costs(last.costs),
-            None if found is None else int(found.incremental),
-            None if found is None else int(found.full),
+            None if estimate is None else int(estimate.incremental),
+            None if estimate is None else int(estimate.full),
         )
 
-    def _costs(self, known: tuple[BatchCost, ...]) -> tuple[BatchCost, ...]:
-        history = CostHistory(known)
+    def _costs(self, past_costs: tuple[BatchCost, ...]) -> tuple[BatchCost, ...]:
+        history = CostHistory(past_costs)
         for full, size in self._choice.measured:
             history = history.add(
                 BatchCost(full, size, self._tally.microseconds, cold=not self._warm)

@@ -87,8 +87,8 @@ def run(
     checked = checked_run(plan, sources, options)
     timer.end("check")
     observers = Observers(options.metrics, options.listener)
-    given = next((s for s in checked.sources.values() if isinstance(s, DataFrame)), None)
-    session = given.sparkSession if given else _session(options)
+    frame = next((s for s in checked.sources.values() if isinstance(s, DataFrame)), None)
+    session = frame.sparkSession if frame else _session(options)
     timer.end("spark")
     warm_driver(session)
     settings = SqlSettings(session, options.conf)
@@ -223,16 +223,16 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     """
     if options.partitions is not None:
         check_partitions(options.partitions)
-    chosen = with_positions(check_sources(sources, plan.reads), plan.reads)
-    weights = {table: weight_kind(source) for table, source in chosen.items()}
+    chosen_sources = with_positions(check_sources(sources, plan.reads), plan.reads)
+    weights = {table: weight_kind(source) for table, source in chosen_sources.items()}
     stored = [view.name for view in plan.views if view.stored]
     outputs = outputs_by_view(options.sinks, options.on_changes, stored)
     sinks = [output for of_view in outputs for output in of_view.outputs]
     keep_late = any(map(keeps_late, sinks))
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
-    upserts = with_times(upserts_in(chosen), events)
-    columns = event_columns(chosen, events)
-    static = frozenset(table for table, source in chosen.items() if is_static(source))
+    upserts = with_times(upserts_in(chosen_sources), events)
+    columns = event_columns(chosen_sources, events)
+    static = frozenset(table for table, source in chosen_sources.items() if is_static(source))
     store = Checkpoint(options.checkpoint)
     flow = _numbered_as_stored(
         partial(
@@ -242,27 +242,27 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
         store,
     )  # fmt: skip
     check_times(flow, events, options.emit_policy)
-    refresh = refresh_chooser(plan, flow, chosen, events, options)
+    refresh = refresh_chooser(plan, flow, chosen_sources, events, options)
     document = plan_document(flow, events)
-    files = FilesSoFar(store, flow, chosen)
-    found = store.check(document, evolve=options.evolve, unreadable=files.unreadable)
+    files = FilesSoFar(store, flow, chosen_sources)
+    evolution = store.check(document, evolve=options.evolve, unreadable=files.unreadable)
     check_logs(store)
-    places = input_locations(chosen)
+    places = input_locations(chosen_sources)
     check_locations(store, places, accept=options.accept_source_change)
     check_outputs(sinks, store.folder, options.metrics)
     for of_view in outputs:
-        known = evolutions(store, document, found, of_view.view)
-        check_outputs_go_on(of_view.outputs, store.folder, known, SparkWriter, of_view.view)
+        changes = evolutions(store, document, evolution, of_view.view)
+        check_outputs_go_on(of_view.outputs, store.folder, changes, SparkWriter, of_view.view)
     check_free(store.folder)
     return CheckedRun(
         options,
         flow,
-        with_first_limits(chosen, options),
+        with_first_limits(chosen_sources, options),
         events,
         store,
         document,
         places,
-        found is not None,
+        evolution is not None,
         outputs,
         refresh=refresh,
     )

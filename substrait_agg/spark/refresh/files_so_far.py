@@ -44,18 +44,20 @@ class FilesSoFar:
 
     def unreadable(self) -> dict[str, str]:
         """Return the tables whose rows so far cannot be read again, and why."""
-        found = {".".join(table): why for table, why in unreadable_streams(self.flow, self.sources)}
+        reasons = {
+            ".".join(table): why for table, why in unreadable_streams(self.flow, self.sources)
+        }
         tables = self._tables
-        files = None if found else self._logged()
+        files = None if reasons else self._logged()
         if files is None or len(files) != len(tables):
             why = "the log of Spark in the checkpoint does not list all its files"
-            return found or {".".join(table): why for table in tables}
+            return reasons or {".".join(table): why for table in tables}
         for table, of_table in zip(tables, files, strict=True):
             source = self.sources[table]
             why = "" if isinstance(source, DataFrame) else changed_file(of_table, as_spec(source))
             if why:
-                found[".".join(table)] = why
-        return found
+                reasons[".".join(table)] = why
+        return reasons
 
     def planned(self) -> tuple[PlannedSource, ...]:
         """Return the files of each table, in the order of the sources of Spark's query."""

@@ -95,11 +95,11 @@ class TableFiles:
             files = logged_files(Path(self._store.spark_folder), last.batch)
         if files is None or len(files) != len(streams) or name not in streams:
             raise NotComputable(f"the log of Spark does not list all files of the table {name}")
-        found = files[streams.index(name)]
-        obstacle = changed_file(found, spec)
+        read_files = files[streams.index(name)]
+        obstacle = changed_file(read_files, spec)
         if obstacle:
             raise NotComputable(f"the table {name} cannot be read again: {obstacle}")
-        return [local_path(file.uri) for file in found]
+        return [local_path(file.uri) for file in read_files]
 
 
 def _is_static(place: InputPlace) -> bool:

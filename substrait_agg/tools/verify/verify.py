@@ -82,49 +82,49 @@ class _Verification:
         self._checked: Counter[str] = Counter(versions=0, files=0, rows=0, bytes=0, changes=0)
 
     def verdict(self) -> Verdict:
-        found = self._found
+        findings = self._found
         document = self._document()
-        kept = RetentionState()
-        with found.caught("STATE_DAMAGED", "kept.json"):
-            kept = self._checkpoint.retention_state()
-        with found.caught("STATE_DAMAGED", "settings.json"):
+        retention = RetentionState()
+        with findings.caught("STATE_DAMAGED", "kept.json"):
+            retention = self._checkpoint.retention_state()
+        with findings.caught("STATE_DAMAGED", "settings.json"):
             self._checkpoint.settings()
-        snapshots = self._snapshots(kept)
+        snapshots = self._snapshots(retention)
         self._check_predecessors(snapshots, document)
         for snapshot in snapshots:
             self._change_files(snapshot)
         for snapshot in snapshots:
-            if snapshot.version >= kept.state_from:
+            if snapshot.version >= retention.state_from:
                 self._state(snapshot)
         if snapshots:
-            with found.caught("OFFSETS_LOST", "spark"):
-                check_logs(self._checkpoint, snapshots[-1], found)
+            with findings.caught("OFFSETS_LOST", "spark"):
+                check_logs(self._checkpoint, snapshots[-1], findings)
             self._whole(document, snapshots)
         else:
-            with found.caught("STATE_DAMAGED", "snapshots"):
+            with findings.caught("STATE_DAMAGED", "snapshots"):
                 self._checkpoint.check_versions()
         if document is not None:
-            check_records(self._checkpoint.folder, found)
+            check_records(self._checkpoint.folder, findings)
         self._forget_swept(snapshots)
-        report_orphan_files(self._checkpoint, found)
+        report_orphan_files(self._checkpoint, findings)
         if snapshots:
-            self._leftovers(kept, snapshots[-1].version)
-        ordered = sorted(found, key=_rank)
+            self._leftovers(retention, snapshots[-1].version)
+        ordered = sorted(findings, key=_rank)
         return Verdict(str(self._checkpoint.folder), tuple(ordered), dict(self._checked))
 
     def _forget_swept(self, snapshots: Sequence[Snapshot]) -> None:
         """Ignore files deleted during verification."""
-        kept = RetentionState()
+        retention = RetentionState()
         with self._found.caught("STATE_DAMAGED", "kept.json"):
-            kept = self._checkpoint.retention_state()
+            retention = self._checkpoint.retention_state()
         runs = {s.version: {f"state/{name}" for name in state_files(s)} for s in snapshots}
-        needed = {path for v, paths in runs.items() if v >= kept.state_from for path in paths}
-        gone = {path for paths in runs.values() for path in paths} - needed
+        needed = {path for v, paths in runs.items() if v >= retention.state_from for path in paths}
+        deleted = {path for paths in runs.values() for path in paths} - needed
         for snapshot in snapshots:
-            if snapshot.version < kept.changes_from:
-                gone |= {f"changes/{name}" for name in change_files(snapshot)}
-        gone |= {f"snapshots/{snapshot_name(v)}" for v in range(kept.changes_from)}
-        self._found.forget(gone)
+            if snapshot.version < retention.changes_from:
+                deleted |= {f"changes/{name}" for name in change_files(snapshot)}
+        deleted |= {f"snapshots/{snapshot_name(v)}" for v in range(retention.changes_from)}
+        self._found.forget(deleted)
 
     def _document(self) -> PlanDocument | None:
         document: list[PlanDocument | None] = [None]
@@ -139,18 +139,18 @@ class _Verification:
                 self._documents[plan] = self._checkpoint.document_of(plan)
         return self._documents[plan]
 
-    def _snapshots(self, kept: RetentionState) -> list[Snapshot]:
+    def _snapshots(self, retention: RetentionState) -> list[Snapshot]:
         """Return all versions that can be read."""
-        known = self._checkpoint.versions()
+        versions = self._checkpoint.versions()
         read = []
-        for version in known:
+        for version in versions:
             path = f"snapshots/{snapshot_name(version)}"
             with self._found.caught("STATE_DAMAGED", path):
                 read.append(self._checkpoint.snapshot(version))
         self._checked["versions"] = len(read)
-        if known and known[0] > kept.changes_from:
-            self._missing(range(kept.changes_from, known[0]))
-        for previous, after in pairwise(known):
+        if versions and versions[0] > retention.changes_from:
+            self._missing(range(retention.changes_from, versions[0]))
+        for previous, after in pairwise(versions):
             self._missing(range(previous + 1, after))
         return read
 
@@ -295,9 +295,9 @@ class _Verification:
                     flow, storage, states, path, self._found, self._tables
                 )
 
-    def _leftovers(self, kept: RetentionState, newest: int) -> None:
+    def _leftovers(self, retention: RetentionState, newest: int) -> None:
         """Report files of failed attempts, and state that the next sweep deletes."""
-        everything = RetentionState(kept.state_from, kept.changes_from, -1)
+        everything = RetentionState(retention.state_from, retention.changes_from, -1)
         help = "nothing: it is not used, and the next sweep or state vacuum deletes it"
         with self._found.caught("STATE_DAMAGED", "snapshots"):
             for folder, names in (
@@ -322,7 +322,7 @@ def check_operator(
     state: OperatorState,
     shape: OperatorColumns | None,
     path: str,
-    found: FindingCollector,
+    findings: FindingCollector,
 ) -> int:
     """Compare the trees of an operator. Return the number of pending groups.
 
@@ -331,15 +331,15 @@ def check_operator(
         state: the runs.
         shape: the description of the accumulators, None if it is unknown.
         path: of the snapshot.
-        found: takes the findings.
+        findings: takes the findings.
     """
     for number, tree in _tree_counters(shape):
-        _check_entries(storage, state, tree, number, path, found)
+        _check_entries(storage, state, tree, number, path, findings)
     ends = (required(n.tree) for n in (() if shape is None else shape.numbers) if n.kind == MET)
     for tree in ends:
         if state[entries_tree(tree)]:
             message = f"tree {tree} has entries, but only its extremes should be stored"
-            found.fault("COUNTS_DIFFER", path, message)
+            findings.fault("COUNTS_DIFFER", path, message)
     return _waiting(storage, state)
 
 
@@ -370,7 +370,7 @@ def _check_entries(
     tree: int,
     counter: tuple[int, NumberColumns],
     path: str,
-    found: FindingCollector,
+    findings: FindingCollector,
 ) -> None:
     """Check that every group has as many entries in a tree as its counter says."""
     start, number = counter
@@ -395,7 +395,7 @@ def _check_entries(
     wrong = int(np.count_nonzero(sums.column("count_sum").to_numpy()))
     if wrong:
         message = f"{wrong} groups have a number of {number.what} that differs from their counter"
-        found.fault("COUNTS_DIFFER", path, message)
+        findings.fault("COUNTS_DIFFER", path, message)
 
 
 def _label(hashes: object, collision_ids: object, counts: object) -> pa.Table:
@@ -408,14 +408,14 @@ def _label(hashes: object, collision_ids: object, counts: object) -> pa.Table:
 
 
 def check_levels(
-    snapshot: Snapshot, levels: dict[str, int], path: str, found: FindingCollector
+    snapshot: Snapshot, levels: dict[str, int], path: str, findings: FindingCollector
 ) -> None:
     """Compare the counters of a version that are totals with its state."""
     for name, level in levels.items():
         counter = snapshot.counters.get(name, level)
         if counter != level:
             message = f"its counter {name} is {counter}, but its state has {level}"
-            found.fault("COUNTS_DIFFER", path, message)
+            findings.fault("COUNTS_DIFFER", path, message)
 
 
 FIRST_COLUMNS: dict[TreeForm, tuple[str, str]] = {
@@ -427,7 +427,7 @@ FIRST_COLUMNS: dict[TreeForm, tuple[str, str]] = {
 
 
 def check_run(
-    storage: FolderFiles, file: RunFile, path: str, found: FindingCollector, form: TreeForm
+    storage: FolderFiles, file: RunFile, path: str, findings: FindingCollector, form: TreeForm
 ) -> int:
     """Check a run whose checksum is right. Return its number of rows.
 
@@ -435,31 +435,31 @@ def check_run(
         storage: where it is.
         file: as the snapshot names it.
         path: of the run, for findings.
-        found: takes the findings.
+        findings: takes the findings.
         form: what its tree contains.
     """
     reader, _ = open_pages(storage.map(file.name))
     with reader:
         schema = reader.schema
-        wanted = FIRST_COLUMNS[form]
-        if tuple(schema.names[:2]) != wanted:
+        expected_names = FIRST_COLUMNS[form]
+        if tuple(schema.names[:2]) != expected_names:
             message = (
                 f"it has the columns {', '.join(schema.names[:4])}, ..., but should have "
-                f"{', '.join(wanted)}, ..."
+                f"{', '.join(expected_names)}, ..."
             )
-            found.fault("RUN_DAMAGED", path, message)
+            findings.fault("RUN_DAMAGED", path, message)
             return 0
         pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
     rows: int = sum(page.num_rows for page in pages)
     if rows != file.rows:
         message = f"it has {rows} rows, but its snapshot states {file.rows}"
-        found.fault("RUN_METADATA_WRONG", path, message)
+        findings.fault("RUN_METADATA_WRONG", path, message)
     if not all(page.num_rows for page in pages):
-        found.fault("RUN_DAMAGED", path, "it has a page without rows, and so without fences")
+        findings.fault("RUN_DAMAGED", path, "it has a page without rows, and so without fences")
         return rows
     for page in pages:
         page.validate(full=True)
-    _CHECKS[form](pages, path, found)
+    _CHECKS[form](pages, path, findings)
     return rows
 
 
@@ -470,28 +470,28 @@ def _joined(pages: list[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([*last, page]).combine_chunks()
 
 
-def _check_groups(pages: list[pa.RecordBatch], path: str, found: FindingCollector) -> None:
+def _check_groups(pages: list[pa.RecordBatch], path: str, findings: FindingCollector) -> None:
     for rows in _joined(pages):
         hashes = rows.column("hash").to_numpy()
         if (hashes[1:] < hashes[:-1]).any():
-            found.fault("RUN_ORDER_WRONG", path, "its rows are not in the order of their hashes")
+            findings.fault("RUN_ORDER_WRONG", path, "its rows are not in the order of their hashes")
             return
         if rows.column("dead").null_count:
-            found.fault("RUN_DAMAGED", path, "rows do not state whether their key has a row")
+            findings.fault("RUN_DAMAGED", path, "rows do not state whether their key has a row")
         keys = [rows.column(name).combine_chunks() for name in key_columns(rows.schema)]
         _, first = group_rows(hashes, keys)
         if not first.all():
-            found.fault("KEY_REPEATED", path, f"{int((~first).sum())} keys occur twice")
+            findings.fault("KEY_REPEATED", path, f"{int((~first).sum())} keys occur twice")
 
 
-def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: FindingCollector) -> None:
+def _check_entry_order(pages: list[pa.RecordBatch], path: str, findings: FindingCollector) -> None:
     layout = TreeLayout.of_run(pages[0].schema)
     for rows in _joined(pages):
         entries = Entries.from_table(rows, layout)
         same, later = _ranked(entries)
         if not later.all():
             message = "its entries are not in the order of group and key, or one occurs twice"
-            found.fault("RUN_ORDER_WRONG", path, message)
+            findings.fault("RUN_ORDER_WRONG", path, message)
             return
         cum = rows.column("cum").to_numpy()
         with np.errstate(over="ignore"):
@@ -499,22 +499,22 @@ def _check_entry_order(pages: list[pa.RecordBatch], path: str, found: FindingCol
         wrong = same & (steps != entries.weights[1:])
         if wrong.any():
             message = f"the running sum of weights is wrong in {int(wrong.sum())} places"
-            found.fault("RUNNING_SUM_WRONG", path, message)
+            findings.fault("RUNNING_SUM_WRONG", path, message)
             return
 
 
-def _check_rows(pages: list[pa.RecordBatch], path: str, found: FindingCollector) -> None:
+def _check_rows(pages: list[pa.RecordBatch], path: str, findings: FindingCollector) -> None:
     for rows in _joined(pages):
         hashes, weights = rows.column("hash").to_numpy(), rows.column("weight")
         if (hashes[1:] < hashes[:-1]).any():
-            found.fault("RUN_ORDER_WRONG", path, "its rows are not in order of their hash")
+            findings.fault("RUN_ORDER_WRONG", path, "its rows are not in order of their hash")
             return
         if weights.null_count or not weights.to_numpy().all():
-            found.fault("RUN_DAMAGED", path, "rows of it have no weight")
+            findings.fault("RUN_DAMAGED", path, "rows of it have no weight")
         columns = [column.combine_chunks() for column in rows.columns[2:]]
         _, first = group_rows(row_hashes(columns, hashes), columns)
         if not first.all():
-            found.fault("KEY_REPEATED", path, f"{int((~first).sum())} rows are in it twice")
+            findings.fault("KEY_REPEATED", path, f"{int((~first).sum())} rows are in it twice")
 
 
 _CHECKS: dict[TreeForm, Callable[[list[pa.RecordBatch], str, FindingCollector], None]] = {
@@ -542,28 +542,30 @@ def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.boo
     return same, behind
 
 
-def check_ranges(runs: tuple[RunFile, ...], path: str, found: FindingCollector, most: int) -> None:
+def check_ranges(
+    runs: tuple[RunFile, ...], path: str, findings: FindingCollector, most: int
+) -> None:
     """Check that the live hashes of runs are ranges, and that no run is live twice for one hash.
 
     Args:
         runs: of one tree.
         path: of the snapshot.
-        found: takes the findings.
+        findings: takes the findings.
         most: the greatest possible hash.
     """
     pieces: dict[str, list[RunFile]] = {}
     for run in runs:
         if not 0 <= run.low <= run.high <= most or run.span < 1 or run.rows < 1:
             message = f"{run.name} is live from hash {run.low} to {run.high} with {run.rows} rows over {run.span} hashes"
-            found.fault("RUN_METADATA_WRONG", path, message)
+            findings.fault("RUN_METADATA_WRONG", path, message)
         pieces.setdefault(run.name, []).append(run)
     for name, parts in pieces.items():
         ordered = sorted(parts, key=_low)
         contents = {(part.rows, part.bytes, part.crc) for part in parts}
         if len(contents) > 1:
-            found.fault("RUN_METADATA_WRONG", path, f"{name} is listed with different sizes")
+            findings.fault("RUN_METADATA_WRONG", path, f"{name} is listed with different sizes")
         if any(b.low <= a.high for a, b in pairwise(ordered)):
-            found.fault("RANGES_OVERLAP", path, f"{name} is live twice for the same hashes")
+            findings.fault("RANGES_OVERLAP", path, f"{name} is live twice for the same hashes")
 
 
 def _low(run: RunFile) -> Any:

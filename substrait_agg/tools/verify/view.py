@@ -20,24 +20,26 @@ from substrait_agg.tools.checks.rows import ROWS_AT_ONCE, comparable_rows, conso
 
 
 def check_view(
-    checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: FindingCollector
+    checkpoint: Checkpoint, snapshots: Sequence[Snapshot], findings: FindingCollector
 ) -> int:
     """Compare each view of the newest version with its changes.
 
     Args:
         checkpoint: its change files and runs are undamaged.
         snapshots: all existing ones, ascending, at least one.
-        found: takes the findings.
+        findings: takes the findings.
 
     Returns:
         The number of changes that were added up.
     """
     names = [view.name for view in checkpoint.document_of(snapshots[-1].plan).view_schemas]
-    return sum(_check_one(View(checkpoint, name), checkpoint, snapshots, found) for name in names)
+    return sum(
+        _check_one(View(checkpoint, name), checkpoint, snapshots, findings) for name in names
+    )
 
 
 def _check_one(
-    view: View, checkpoint: Checkpoint, snapshots: Sequence[Snapshot], found: FindingCollector
+    view: View, checkpoint: Checkpoint, snapshots: Sequence[Snapshot], findings: FindingCollector
 ) -> int:
     """Compare one view with its changes; return the number of changes that were added up."""
     newest = snapshots[-1].version
@@ -46,13 +48,13 @@ def _check_one(
     parts: list[Iterable[pa.Table]] = [_signed(view.to_arrow(newest), -1)]
     if base is not None:
         parts.append(_signed(view.to_arrow(base), 1))
-    chosen = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
+    covered = [s for s in snapshots if s.version >= begun and (base is None or s.version > base)]
     changed = 0
 
     def changes() -> Iterator[pa.Table]:
         """Yield the changes in spans of versions, and count their rows."""
         nonlocal changed
-        for first, last in _spans(chosen, view.name):
+        for first, last in _spans(covered, view.name):
             table = view.between(first, last)
             changed += table.num_rows
             yield comparable_rows(table.columns[:-2], table.column(WEIGHT))
@@ -69,14 +71,14 @@ def _check_one(
         )
         which = f"the view {view.name}" if view.name else "the view"
         message = f"{which} of version {newest} is not the sum of {since}: {wrong} rows differ"
-        found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(newest)}", message)
+        findings.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(newest)}", message)
     for snapshot in snapshots:
-        _check_retractions(view, snapshots, snapshot, found)
+        _check_retractions(view, snapshots, snapshot, findings)
     return changed
 
 
 def _check_retractions(
-    view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, found: FindingCollector
+    view: View, snapshots: Sequence[Snapshot], snapshot: Snapshot, findings: FindingCollector
 ) -> None:
     """Check the retractions at a change of plan: they must cancel the changes of the old plan."""
     back = view.retractions(snapshot.version)
@@ -84,13 +86,13 @@ def _check_retractions(
     before = there.get(snapshot.version - 1)
     if back is None or before is None or before.of_view(view.name).begun not in there:
         return
-    chosen = [there[v] for v in range(before.of_view(view.name).begun, snapshot.version)]
-    given = (view.between(first, last) for first, last in _spans(chosen, view.name))
-    parts = (comparable_rows(t.columns[:-2], t.column(WEIGHT)) for t in (back, *given))
+    versions_before = [there[v] for v in range(before.of_view(view.name).begun, snapshot.version)]
+    changes = (view.between(first, last) for first, last in _spans(versions_before, view.name))
+    parts = (comparable_rows(t.columns[:-2], t.column(WEIGHT)) for t in (back, *changes))
     wrong = int(np.abs(consolidated(parts).column(WEIGHT).to_numpy()).sum())
     if wrong:
         message = f"it does not retract the view of the previous plan: {wrong} rows differ"
-        found.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(snapshot.version)}", message)
+        findings.fault("VIEW_DIFFERS", f"snapshots/{snapshot_name(snapshot.version)}", message)
 
 
 def _base(checkpoint: Checkpoint, first: int, begun: int) -> int | None:
