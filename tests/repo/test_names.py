@@ -124,7 +124,7 @@ def test_locals_say_what_they_hold() -> None:
     for path in sources("substrait_agg", "cli"):
         place = str(path.relative_to(ROOT)).removeprefix("substrait_agg/")
         names[place] = unclear(path.read_text(), numeric=place.startswith(NUMERIC))
-    assert not {place: found for place, found in names.items() if found}
+    assert not {place: found for place, found in names.items() if found}, "say what they hold"
 
 
 def test_unclear_locals_are_found() -> None:

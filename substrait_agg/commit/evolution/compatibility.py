@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument
@@ -95,52 +95,47 @@ def _findings(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield code, message and advice of each difference, the most informative first."""
     if there.plan != document.plan:
-        said = differences_line(differences(there, document))
+        lines = differences_line(differences(there, document))
         names = f"{there.plan[:12]}, not {document.plan[:12]}"
-        yield (
-            "PLAN_DIFFERS",
-            f"for another plan ({names})" + (f": {said}" if said else ""),
-            other_plan,
-        )
-    if there.upserts != document.upserts:
-        yield (
-            "KEYS_DIFFER",
-            f"for {_keys(there)}, not for {_keys(document)}",
-            "give the sources the same key= and order= as before, or start a new --checkpoint",
-        )
-    if there.static != document.static:
-        yield (
-            "STATIC_DIFFERS",
-            f"with the static tables {_listed(there.static)}, not {_listed(document.static)}",
-            (
-                "give static=true for the same tables as before, or start a new --checkpoint: rows of a static table "
-                "are read once, and rows that were joined with it are not stored"
-            ),
-        )
-    # Closed or evicted groups cannot be restored, and groups without an event time cannot get one.
-    for code, option, before, now in (
-        ("WATERMARK_DIFFERS", "--watermark", there.watermarks, document.watermarks),
-        ("TTL_DIFFERS", "--ttl", there.forget, document.forget),
-    ):
-        if before != now:
-            yield (
-                code,
-                f"with {option} of {_listed(before)}, not of {_listed(now)}",
-                f"give {option} as before (durations may change), or start a new --checkpoint",
-            )
-    # The layout depends on the policy. Without retractions, the policy has no effect.
-    if there.early != document.early and _retracting(there) == _retracting(document):
-        yield (
-            "EARLY_RETRACTION_DIFFERS",
-            f"with --early-retraction {_policy(there)}, not {_policy(document)}",
-            "give the same --early-retraction as before, or start a new --checkpoint",
-        )
-    if there.layout != document.layout:
-        yield (
-            "WEIGHTS_DIFFER",
-            f"for sources with weights {', '.join(there.layout)}, not {', '.join(document.layout)}",
-            "give the same weight= or op= as before, or start a new --checkpoint",
-        )
+        message = f"for another plan ({names})" + (f": {lines}" if lines else "")
+        yield "PLAN_DIFFERS", message, other_plan
+    for rule in _RULES:
+        if rule.differs(there, document):
+            message = rule.message.format(*map(rule.text, (there, document)))
+            yield rule.code, message, f"{rule.advice}, or start a new --checkpoint{rule.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A property of a checkpoint that a run has to share.
+
+    Attributes:
+        code: code of the error.
+        differs: compares the documents of the checkpoint and of the run.
+        message: message of the error, with the texts of both.
+        text: the property as text.
+        advice: what the user can do besides starting a new checkpoint.
+        reason: why a new checkpoint is needed, if it is not obvious.
+    """
+
+    code: str
+    differs: Callable[[PlanDocument, PlanDocument], bool]
+    message: str
+    text: Callable[[PlanDocument], str]
+    advice: str
+    reason: str = ""
+
+
+def _differing(value: Callable[[PlanDocument], object]) -> Callable[..., bool]:
+    return lambda there, document: value(there) != value(document)
+
+
+def _other_policy(there: PlanDocument, document: PlanDocument) -> bool:
+    """Compare the policies for early retractions.
+
+    The layout depends on the policy. Without retractions, the policy has no effect.
+    """
+    return there.early != document.early and _retracting(there) == _retracting(document)
 
 
 def differences(there: PlanDocument, document: PlanDocument) -> list[str]:
@@ -212,3 +207,41 @@ def _keys(document: PlanDocument) -> str:
 
 def _policy(document: PlanDocument) -> str:
     return next((word for word in document.early if word != "carry"), "carry")
+
+
+_DURATIONS = "as before (durations may change)"
+_RULES = (
+    _Rule(
+        "KEYS_DIFFER", _differing(lambda d: d.upserts),
+        "for {}, not for {}", _keys,
+        "give the sources the same key= and order= as before",
+    ),
+    _Rule(
+        "STATIC_DIFFERS", _differing(lambda d: d.static),
+        "with the static tables {}, not {}", lambda d: _listed(d.static),
+        "give static=true for the same tables as before",
+        ": rows of a static table are read once, and rows that were joined with it are not stored",
+    ),
+    # Closed or evicted groups cannot be restored, and groups without an event time cannot get one.
+    _Rule(
+        "WATERMARK_DIFFERS", _differing(lambda d: d.watermarks),
+        "with --watermark of {}, not of {}", lambda d: _listed(d.watermarks),
+        f"give --watermark {_DURATIONS}",
+    ),
+    _Rule(
+        "TTL_DIFFERS", _differing(lambda d: d.forget),
+        "with --ttl of {}, not of {}", lambda d: _listed(d.forget),
+        f"give --ttl {_DURATIONS}",
+    ),
+    _Rule(
+        "EARLY_RETRACTION_DIFFERS", _other_policy,
+        "with --early-retraction {}, not {}", _policy,
+        "give the same --early-retraction as before",
+    ),
+    _Rule(
+        "WEIGHTS_DIFFER", _differing(lambda d: d.layout),
+        "for sources with weights {}, not {}", lambda d: ", ".join(d.layout),
+        "give the same weight= or op= as before",
+    ),
+)  # fmt: skip
+"""The properties that a run has to share with its checkpoint, the most informative first."""

@@ -117,50 +117,45 @@ def evolution(
     """
     if last is None:
         return None, ("the checkpoint has no version yet",)
-    # A table is one source, even if a plan reads it several times with different columns.
-    tables = [list(dict.fromkeys(r.table for r in d.inputs)) for d in (there, document)]
-    if tables[0] != tables[1]:
-        lists = (", ".join(names) or "none" for names in tables)
-        return None, (
-            "the plan reads other tables, or reads them in another order: {}, then {}".format(
-                *lists
-            ),
-        )
+    if other_tables := _other_tables(there, document):
+        return None, (other_tables,)
     planner = _Planner(there, document, last)
-    migrations: list[Migration | None] = []
-    reasons: list[str] = []
-    lost: dict[int, tuple[str, ...]] = {}
-    for ordinal in range(len(document.state_schemas)):
-        try:
-            migrations.append(planner.operator(ordinal))
-        except _Unmigratable as refused:
-            migrations.append(None)
-            if refused.rebuildable:
-                lost[ordinal] = refused.reasons
-            else:
-                reasons += refused.reasons
+    migrations, lost, reasons = planner.migrations()
+    first = [reason for of_operator in lost.values() for reason in of_operator]
     if reasons or (lost and unreadable is None):
-        reasons += [reason for of_operator in lost.values() for reason in of_operator]
-        return None, tuple(dict.fromkeys(reasons))
+        return None, tuple(dict.fromkeys((*reasons, *first)))
     again = planner.rebuilt(lost)
     if unreadable is not None and lost:
-        reasons = list(planner.obstacles(again, unreadable()))
-        if reasons:
-            first = [reason for of_operator in lost.values() for reason in of_operator]
-            return None, tuple(dict.fromkeys((*first, *planner.new_columns(), *reasons)))
+        obstacles = list(planner.obstacles(again, unreadable()))
+        if obstacles:
+            return None, tuple(dict.fromkeys((*first, *planner.new_columns(), *obstacles)))
     migrations = [None if i in again else m for i, m in enumerate(migrations)]
-    left = set(range(len(there.state_schemas))) - {m.operator for m in migrations if m is not None}
-    if last.counters.get("quarantined") and any(
-        there.state_schemas[i].early == "quarantine" for i in left
-    ):
+    if _drops_quarantine(there, last, migrations):
         return None, ("an operator that is not in the new plan has rows in quarantine",)
-    fed = {
-        b
-        for o, m in zip(document.state_schemas, migrations, strict=True)
-        if m is None
-        for b in o.below
-    }
-    return Evolution(tuple(migrations), frozenset(fed), again), ()
+    pairs = zip(document.state_schemas, migrations, strict=True)
+    fed = frozenset(b for o, m in pairs if m is None for b in o.below)
+    return Evolution(tuple(migrations), fed, again), ()
+
+
+def _other_tables(there: PlanDocument, document: PlanDocument) -> str:
+    """Return how the tables of two plans differ; empty if they are the same in the same order."""
+    # A table is one source, even if a plan reads it several times with different columns.
+    before, now = (list(dict.fromkeys(r.table for r in d.inputs)) for d in (there, document))
+    if before == now:
+        return ""
+    lists = ", then ".join(", ".join(names) or "none" for names in (before, now))
+    return f"the plan reads other tables, or reads them in another order: {lists}"
+
+
+def _drops_quarantine(
+    there: PlanDocument, last: Snapshot, migrations: Sequence[Migration | None]
+) -> bool:
+    """Return whether an operator with rows in quarantine has no migration."""
+    dropped = set(range(len(there.state_schemas)))
+    dropped -= {m.operator for m in migrations if m is not None}
+    return bool(last.counters.get("quarantined")) and any(
+        there.state_schemas[ordinal].early == "quarantine" for ordinal in dropped
+    )
 
 
 class _Planner:
@@ -168,6 +163,28 @@ class _Planner:
         self._there, self._wanted, self._last = there, document, last
         self._free = set(range(len(there.state_schemas)))
         self._found: dict[int, int] = {}
+
+    def migrations(
+        self,
+    ) -> tuple[list[Migration | None], Mapping[int, tuple[str, ...]], list[str]]:
+        """Return the migration of each operator, and the reasons of those without one.
+
+        Returns:
+            The migrations; per operator that can be rebuilt, why it has none; why others have none.
+        """
+        migrations: list[Migration | None] = []
+        lost: dict[int, tuple[str, ...]] = {}
+        reasons: list[str] = []
+        for ordinal in range(len(self._wanted.state_schemas)):
+            try:
+                migrations.append(self.operator(ordinal))
+            except _Unmigratable as refused:
+                migrations.append(None)
+                if refused.rebuildable:
+                    lost[ordinal] = refused.reasons
+                else:
+                    reasons += refused.reasons
+        return migrations, lost, reasons
 
     def operator(self, ordinal: int) -> Migration | None:
         """Return the migration of an operator. None: its input operators provide all rows."""
