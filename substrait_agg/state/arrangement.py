@@ -121,10 +121,16 @@ class Arrangement:
             of equal rows of several runs are not added up.
         """
         for run in self._runs:
+            waiting: list[Matches] = []
+            pairs = 0
             for part in _candidates(run, hashes):
-                own = [key.slice(part.first, len(part.low)) for key in keys]
-                for matches in match_page(run.pages[part.page], part.low, part.lengths, own):
-                    yield Matches(matches.probes + part.first, matches.rows)
+                for candidates in _pairs(run.pages[part.page], part.low, part.lengths):
+                    waiting.append(Matches(candidates.probes + part.first, candidates.rows))
+                    pairs += len(candidates.probes)
+                    if pairs >= MATCHES_AT_ONCE:
+                        yield from _with_equal_keys(waiting, keys)
+                        waiting, pairs = [], 0
+            yield from _with_equal_keys(waiting, keys)
 
     def scan(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
         """Yield the rows with hashes from `low` to `high`, by hash, each once with its weight.
@@ -199,18 +205,34 @@ def match_page(
         lengths: number of rows with the hash of each probe.
         keys: key columns of the probes.
     """
+    for candidates in _pairs(page, low, lengths):
+        yield from _with_equal_keys([candidates], keys)
+
+
+def _pairs(page: pa.RecordBatch, low: Indices, lengths: Indices) -> Iterator[Matches]:
+    """Yield the pairs of probes and rows of a page with the same hash, as `match_page`."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     for first in range(0, total, MATCHES_AT_ONCE):
         pairs = np.arange(first, min(first + MATCHES_AT_ONCE, total))
         probes = np.searchsorted(ends, pairs, "right")
         at = low[probes] + pairs - (ends[probes] - lengths[probes])
-        rows = page.take(pa.array(at))
-        same = rows_equal(rows.columns[2 : 2 + len(keys)], take(keys, probes), len(at))
-        if same.all():
-            yield Matches(probes, rows)
-        elif same.any():
-            yield Matches(probes[same], rows.filter(pa.array(same)))
+        yield Matches(probes, page.take(pa.array(at)))
+
+
+def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) -> Iterator[Matches]:
+    """Yield the pairs of probes and rows whose keys are equal, as one, if there are any."""
+    if not candidates:
+        return
+    probes, rows = candidates[0].probes, candidates[0].rows
+    if len(candidates) > 1:
+        probes = np.concatenate([part.probes for part in candidates])
+        rows = pa.concat_batches([part.rows for part in candidates])
+    same = rows_equal(rows.columns[2 : 2 + len(keys)], take(keys, probes), len(probes))
+    if same.all():
+        yield Matches(probes, rows)
+    elif same.any():
+        yield Matches(probes[same], rows.filter(pa.array(same)))
 
 
 def consolidate_rows(rows: pa.Table, layout: ArrangementLayout) -> pa.Table:
