@@ -16,6 +16,7 @@ from substrait_agg_cli.queries import (
     read_plans,
     source_option,
     sql_options,
+    static_option,
     tables_of,
 )
 from substrait_agg_cli.reading import to_option
@@ -54,12 +55,7 @@ mode_option = click.option(
     show_default=True,
     help="As in run. With refuse and quarantine, the tables are assumed to have retractions.",
 )
-@click.option(
-    "--static",
-    multiple=True,
-    metavar="TABLE",
-    help="A table that run reads once, with static=true in its source; repeatable.",
-)
+@static_option
 @click.option(
     "--refresh",
     metavar="POLICY[,VIEW=POLICY]",
@@ -97,7 +93,7 @@ def explain(
         loaded, output_format, mode, early_retraction, static, refresh, checkpoint
     )
     for one in loaded.values() if isinstance(loaded, dict) else (loaded,):
-        show_warnings(substrait_agg.validate(one, mode).problems, one.name or "the query")
+        show_warnings(substrait_agg.validate(one, mode, static).problems, one.name or "the query")
     if to == STDIO:
         click.echo(_on_screen(text) if output_format == "text" else text, nl=False)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,25 @@ def pairs(texts: Iterable[str], option: str, form: str) -> dict[str, str]:
 def tables_of(sources: Iterable[str]) -> dict[str, str]:
     """Return the sources of ``--source`` by the names of their tables."""
     return pairs(sources, "--source", "NAME=SPEC")
+
+
+static_option = click.option(
+    "--static",
+    multiple=True,
+    metavar="TABLE",
+    help="A table that run reads once, with static=true in its source; repeatable.",
+)
+
+
+def static_tables(names: Iterable[str], sources: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tables of ``--static``, and those whose ``--source`` has static=true.
+
+    Raises:
+        UsageError: a SPEC is not valid.
+    """
+    from substrait_agg.spark.sources.specs import as_spec
+
+    return tuple(dict.fromkeys((*names, *(n for n, s in sources.items() if as_spec(s).static))))
 
 
 def check_one_given(plan: str | None, sql: str | None, query: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ from substrait_agg_cli.queries import (
     read_query_or_plan,
     source_option,
     sql_options,
+    static_option,
+    static_tables,
     tables_of,
 )
 from substrait_agg_cli.terminal import (
@@ -81,6 +84,7 @@ class _ValidationRun:
 @click.argument("plans", nargs=-1, metavar="[PLAN...]")
 @sql_options
 @source_option
+@static_option
 @mode_option
 @click.option(
     "--format",
@@ -148,6 +152,7 @@ def validate(
     sql: str | None,
     query: str | None,
     sources: tuple[str, ...],
+    static: tuple[str, ...],
     mode: Mode,
     format: str | None,
     to: tuple[str, ...],
@@ -174,8 +179,10 @@ def validate(
         list_all = verbose or bool(select)
         findings = ProblemWriter(colored(color), excerpt, several, list_all, error_on)
     run = _ValidationRun(error_on)
-    loaded = _given_plans(plans, sql, query, tables_of(sources))
-    _check_all(run, loaded, mode, selection, findings, aloud=targets.get(STDIO) == "text")
+    tables = tables_of(sources)
+    loaded = _given_plans(plans, sql, query, tables)
+    check = partial(substrait_agg.validate, mode=mode, static=static_tables(static, tables))
+    _check_all(run, loaded, check, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)
     for name, form in targets.items():
         if (name, form) != (STDIO, "text"):  # verdicts on stdout are already written
@@ -245,13 +252,13 @@ def _refuse_plans_as_targets(run: _ValidationRun, targets: Iterable[str]) -> Non
 def _check_all(
     run: _ValidationRun,
     plans: Iterable[substrait_agg.Plan | Report | UsageError],
-    mode: Mode,
+    check: Callable[[substrait_agg.Plan], Report],
     selection: Selection,
     findings: ProblemWriter | None,
     *,
     aloud: bool,
 ) -> None:
-    """Check the plans one by one.
+    """Check the plans one by one with `check`.
 
     With `findings` the problems of each are shown immediately, and with `aloud` its verdict on
     stdout.
@@ -263,9 +270,7 @@ def _check_all(
             run.unread.append(plan)
             show_error(plan)
             continue
-        report = selection.of_report(
-            plan if isinstance(plan, Report) else substrait_agg.validate(plan, mode)
-        )
+        report = selection.of_report(plan if isinstance(plan, Report) else check(plan))
         run.reports.append(report)
         if findings is not None:
             findings.show(report)

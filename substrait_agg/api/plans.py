@@ -63,7 +63,7 @@ def _plan(source: PlanSource) -> Plan:
     return as_plan(source)
 
 
-def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
+def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = ()) -> Report:
     """Check a plan without running it, and report all errors and warnings.
 
     A plan that cannot be decoded gives a report with PLAN_UNREADABLE. It does not raise an error.
@@ -72,6 +72,8 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
         plan: a `Plan` or anything that `load` takes.
         mode: ``lenient`` accepts known deviations of producers with a warning; ``strict`` makes
             every deviation from the specification an error.
+        static: names of the tables that a run reads once, as in `explain`. Joins with them need no
+            key. Names of tables that the plan does not read are ignored.
 
     Returns:
         A report with `ok`, `problems` (code, level, path, message, help, producer) and `to_json`,
@@ -88,18 +90,29 @@ def validate(plan: PlanSource, mode: Mode = "lenient") -> Report:
         ['PLAN_UNREADABLE']
     """
     loaded = _plan(plan)
-    problems = checked_problems(loaded, mode)
+    known = frozenset(name.lower() for name in static)
+    problems = checked_problems(loaded, mode, known)
     return Report(loaded.name, problems, _content(loaded))
 
 
-def checked_problems(plan: Plan, mode: Mode) -> tuple[Problem, ...]:
-    """Return the problems of all roots of a plan, each once, in plan order."""
+def checked_problems(
+    plan: Plan, mode: Mode, static: frozenset[str] = frozenset()
+) -> tuple[Problem, ...]:
+    """Return the problems of all roots of a plan, each once, in plan order.
+
+    Args:
+        plan: the plan.
+        mode: ``lenient`` or ``strict``.
+        static: names of the static tables, in lower case.
+    """
     views = plan.views(mode).values()
     if len(views) == 1:
-        return plan.check(mode).problems
+        return plan.check(mode, static).problems
     from substrait_agg.report.places.order import in_plan_order
 
-    return in_plan_order(dict.fromkeys(p for view in views for p in view.check(mode).problems))
+    return in_plan_order(
+        dict.fromkeys(p for view in views for p in view.check(mode, static).problems)
+    )
 
 
 def _content(plan: Plan) -> bytes:

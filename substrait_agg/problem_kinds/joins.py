@@ -25,7 +25,8 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "JOIN_WITHOUT_KEY", "error", "error",
         "the join pairs every row of one input with every row of the other; no equality connects them",
         ("add an equality of both inputs to the join or to a filter above it, compute one in a project below, or reduce "
-         "one input to a single row with an aggregate without keys, or read one input once (static=true in its source)"),
+         "one input to a single row with an aggregate without keys, or read one input once (static=true in its source; "
+         "--static TABLE in validate and explain)"),
         ("A limit of this program: matches are looked up by equal values, and a change of one row of a cross product "
          "changes as many rows as the other input has. Equalities are found in the conditions of joins and in filters "
          "above them, also where every alternative of an OR has them. An input that never has more than one row needs "
@@ -64,8 +65,8 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "JOIN_MARK_NULLABLE", "error", "error",
         ("the condition of the mark join can be null for rows that no key finds: more than three of its equalities are "
          "nullable, or one and a condition on both inputs"),
-        ("compare columns that are required, read the other input once (static=true in its source), or write a semi or anti "
-         "join if the mark is only used as a filter"),
+        ("compare columns that are required, read the other input once (static=true in its source; --static TABLE in "
+         "validate and explain), or write a semi or anti join if the mark is only used as a filter"),
         ("A limit of this program: the mark is null where no row matches and the condition is null for one "
          "(specification, Join Types). Such rows are found by an equality that is never null, by a join for each set of up to "
          "three nullable equalities and by counting rows with nulls, or by comparing all rows of a static input."),

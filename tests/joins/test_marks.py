@@ -153,6 +153,7 @@ def test_null_marks_that_no_key_finds_are_refused(
     assert "compare the changed rows of input 0 with all rows of input 1" in sa.explain(
         plan, static=["r"]
     )
+    assert sa.validate(plan, static=["r"]).ok
 
 
 def test_a_condition_that_is_always_true_marks_by_existence(tmp_path: Path) -> None:

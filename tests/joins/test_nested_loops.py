@@ -9,10 +9,12 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import substrait_agg as sa
 from substrait_agg.errors import PlanRefused, RunFailed
 from substrait_agg.operator.join import step
+from substrait_agg_cli.main import main
 from tests.local.run import run
 
 RANGES = {"name": ["low", "mid", "high"], "least": [0, 10, 20], "most": [9, 19, 99]}
@@ -79,6 +81,17 @@ def test_a_table_that_may_change_is_refused(tmp_path: Path) -> None:
     assert "compare the changed rows of input 0 with all rows of input 1" in sa.explain(
         plan, static=["ranges"]
     )
+    assert sa.validate(plan, static=["Ranges", "another"]).ok
+    text = ["validate", "--query", INNER, "--source", f"orders={sources['orders']}"]
+    ranges = ["--source", f"ranges={sources['ranges']}"]
+    for options, status in (
+        (ranges, 1),
+        ([*ranges, "--static", "orders"], 0),
+        ([*ranges, "--static", "ranges"], 0),
+        ([ranges[0], f"{ranges[1]}?static=true"], 0),
+    ):
+        answer = CliRunner().invoke(main, [*text, *options])
+        assert answer.exit_code == status, answer.output
 
 
 def test_more_static_rows_than_the_limit_are_refused(tmp_path: Path) -> None:
