@@ -28,7 +28,7 @@ from tests.sampling import examples
 
 @contextmanager
 def faulty(rng: random.Random, rate: float) -> Iterator[None]:
-    """Some calls that make things durable fail, before or after they have done so."""
+    """Make some calls that make data durable fail, before or after their effect."""
 
     def sometimes(call: Callable[..., Any]) -> Callable[..., Any]:
         def made(*arguments: Any, **options: Any) -> Any:
@@ -59,7 +59,9 @@ def one_run(
     *,
     whole: bool,
 ) -> bool:
-    """A run that commits some versions; it is broken off, or waits for its outputs. Whether all is delivered."""
+    """Commit some versions in one run, which is interrupted or waits for its outputs; return
+    whether all were delivered.
+    """
     outputs = [f"stream-json={folder / 'out.jsonl'}", f"changes-parquet={folder / 'out'}"]
     delivery = Delivery(
         outputs,

@@ -41,7 +41,7 @@ def test_change_lines_hold_version_weight_and_row_in_the_order_given(
 
 @pytest.mark.parametrize("encoder", [change_lines, row_lines, csv_lines, table_lines])
 def test_pieces_join_to_the_same_text(encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table longer than one piece reads as if it had been written at once."""
+    """The text of a table that is written in pieces equals its text written at once."""
     table = changes_of([(f"n{i}", 1, 1) for i in range(10)])
     whole = "".join(encoder(table))
     monkeypatch.setattr(encode, "PIECE", 3)
@@ -73,7 +73,7 @@ def test_null_and_empty_differ_in_csv() -> None:
 
 
 def test_the_table_lines_up_and_stays_on_its_lines() -> None:
-    """Numbers to the right; a line end in a value or a name must not break a row."""
+    """Numbers are aligned to the right, and a line end in a value or a name does not break a row."""
     table = pa.table({"k\n": pa.array(["a", "b\nc", None]), "n": pa.array([1, None, -250])})
     assert "".join(table_lines(table)) == (
         "k\\n  |    n\n-----+-----\na    |    1\nb\\nc | NULL\nNULL | -250\n(3 rows)\n"

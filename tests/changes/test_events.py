@@ -87,7 +87,7 @@ def test_a_row_that_is_there_several_times_comes_several_times() -> None:
 
 
 def test_keys_of_every_form_are_matched() -> None:
-    """Equal keys are those with equal values, also where the values are nested, decimal or not a number."""
+    """Keys match by their values, also nested ones, decimals and NaN."""
     kinds: dict[str, Any] = {
         "f": pa.float64(),
         "d": pa.decimal128(5, 2),

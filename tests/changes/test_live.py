@@ -1,4 +1,4 @@
-"""Live outputs: the newest version is always there, in a terminal as much of it as fits."""
+"""Live outputs show the newest version, in a terminal as much of it as fits."""
 
 from __future__ import annotations
 
@@ -159,7 +159,9 @@ def test_values_are_no_markup() -> None:
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_a_terminal_is_told_nothing_by_values(kind: str) -> None:
-    """An escape sequence in a value could redraw, retitle or confuse the terminal."""
+    """Escape sequences in values are escaped, so that they cannot redraw, retitle or confuse the
+    terminal.
+    """
     drawn, _ = lines_of(kind, pa.table({"\x1b[1m": ["\x1b[2J", "\x9b2J", "a\rb", "\x07"]}), 80, 10)
     text = "\n".join(drawn)
     assert not set(text) & {"\x1b", "\x9b", "\r", "\x07"}
@@ -180,7 +182,7 @@ def test_huge_views_are_drawn_quickly(kind: str) -> None:
 def test_a_frame_is_made_once_per_version_and_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A terminal is redrawn several times a second, whether or not there is a new version."""
+    """A frame is cached per version and size, because a terminal is redrawn several times a second."""
     monkeypatch.setenv("TERM", "xterm")
     made: list[int] = []
 

@@ -87,7 +87,7 @@ class RecordingSink(Sink):
 
 @dataclass(eq=False)
 class RecordingScreen(Sink):
-    """Notes the versions that it is shown."""
+    """Records the versions that it shows."""
 
     takes_view = True
     live = True
@@ -104,7 +104,7 @@ class RecordingScreen(Sink):
 
 @dataclass
 class Rig:
-    """A run's side of delivery."""
+    """The part of a run that delivers versions."""
 
     view: GrowingView
     output_workers: OutputWorkers
@@ -128,7 +128,7 @@ def rig(tmp_path: Path, *outputs: Any, show: bool = False, **options: Any) -> It
 
 
 def until(what: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Wait for something that must come."""
+    """Wait for a condition that must become true."""
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline
@@ -142,7 +142,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def failing_at(version: int, times: int, error: Exception | None = None) -> Callable[[int], None]:
-    """Fails with the first attempts at a version."""
+    """Fail the first attempts at a version."""
     left = [times]
 
     def before(now: int) -> None:
@@ -154,7 +154,9 @@ def failing_at(version: int, times: int, error: Exception | None = None) -> Call
 
 
 def test_a_slow_output_holds_up_nobody(tmp_path: Path) -> None:
-    """All versions are committed and taken by the other output while one waits in its first."""
+    """While one output is busy with its first version, all versions are committed and delivered to
+    the other one.
+    """
     gate = threading.Event()
     slow = RecordingSink(before=lambda _version: cast("None", gate.wait(20)))
     fast = RecordingSink()
@@ -175,7 +177,9 @@ def test_a_slow_output_holds_up_nobody(tmp_path: Path) -> None:
 def test_a_failing_output_is_tried_again_and_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It gets every version in order, exactly once each; the others do not wait for it."""
+    """A failing output is retried, reported once, gets every version exactly once and in order, and
+    does not delay others.
+    """
     flaky = RecordingSink(before=failing_at(2, 3))
     other = RecordingSink()
     with caplog.at_level(logging.WARNING, "substrait_agg"), rig(tmp_path, flaky, other) as run:
@@ -263,7 +267,7 @@ def test_a_stop_does_not_wait_for_an_output_that_hangs(tmp_path: Path) -> None:
 
 
 def test_an_output_goes_on_where_an_earlier_run_left_it(tmp_path: Path) -> None:
-    """A file output that failed half way has every version exactly once after the next run."""
+    """After a failure and another run, a file output contains every version exactly once."""
     location = tmp_path / "out.jsonl"
     with rig(tmp_path, f"stream-json={location}") as run:
         run.commit(2)
@@ -366,7 +370,9 @@ def test_a_view_that_cannot_be_written_is_told_as_such(tmp_path: Path) -> None:
 
 
 def test_a_display_that_fails_is_behind(tmp_path: Path) -> None:
-    """It has nothing to deliver, so its lag is the lag of the version that it shows."""
+    """The lag of a failing display is counted from the version that it shows, because it has
+    nothing to deliver.
+    """
     broken = RecordingScreen(before=failing_at(2, 1000))
     with rig(tmp_path, broken) as run:
         run.commit(1)
@@ -387,7 +393,9 @@ def test_a_view_file_of_an_endless_run_ends_with_the_newest(tmp_path: Path) -> N
 
 
 def test_late_rows_go_to_a_folder_per_table(tmp_path: Path) -> None:
-    """A file per version that left rows out; who continues writes none of them again."""
+    """Each version with late rows writes one file per table, and a continued run writes none of
+    them again.
+    """
     folder = tmp_path / "late"
     for newest in (4, 8):
         with rig(tmp_path, f"late-parquet={folder}") as run:
@@ -401,7 +409,7 @@ def test_late_rows_go_to_a_folder_per_table(tmp_path: Path) -> None:
 
 
 def test_outputs_on_one_stream_do_not_mix(tmp_path: Path) -> None:
-    """They share a thread; the view at the end comes behind all changes."""
+    """Outputs on one stream share a thread, and the view at the end comes after all changes."""
     stdout = io.StringIO()
     with rig(tmp_path, "batch-csv", "stream-json", stdout=stdout) as run:
         run.commit(3)
@@ -422,7 +430,7 @@ def test_a_closed_pipe_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_outputs_at_the_same_version_read_it_once() -> None:
-    """Data that is no longer referenced does not stay in memory."""
+    """Outputs at the same version share the data, which is released after its last use."""
     reads: list[int | None] = []
 
     @dataclass

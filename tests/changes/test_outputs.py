@@ -102,7 +102,7 @@ def test_on_changes_gets_every_version_that_changed(tmp_path: Path) -> None:
 
 
 def test_one_call_catches_up_over_several_versions(tmp_path: Path) -> None:
-    """A batch whose delivery was lost is delivered with the next one, version by version."""
+    """A version whose delivery was lost is delivered before the next one."""
     lines = deliver(tmp_path, "stream-json", [5]).splitlines()
     assert [json.loads(line) for line in lines] == expected_changes(5)
 
@@ -198,7 +198,7 @@ def test_a_new_checkpoint_does_not_mix_into_old_output(kind: str, tmp_path: Path
 
 @pytest.mark.parametrize("output", ["stream-json", "batch-csv"])
 def test_a_pipe_is_written_to_and_stays_a_pipe(output: str, tmp_path: Path) -> None:
-    """Replacing it by a file would take it away from its reader (or /dev/stdout from the machine)."""
+    """A pipe such as /dev/stdout is written to, never replaced by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
@@ -276,7 +276,7 @@ def test_wrong_outputs_are_refused_before_anything_runs(text: str, code: str) ->
 
 
 def test_a_colon_for_an_equals_sign_is_pointed_out() -> None:
-    """Sources are written with one."""
+    """The error for ``KIND:LOCATION`` says to write ``KIND=LOCATION``; only sources have a colon."""
     with pytest.raises(UsageError) as refused:
         parse_output("changes-parquet:out/x")
     assert refused.value.help == "write changes-parquet=out/x"

@@ -1,4 +1,4 @@
-"""Values that travel in another type than the one that they are written as."""
+"""Values whose type in files differs from the type that outputs show."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table(type_: Type, *values: Any) -> pa.Table:
 
 @pytest.mark.parametrize(("type_", "value", "wanted"), CASES, ids=[str(c[0]) for c in CASES])
 def test_json(type_: Type, value: Any, wanted: Any) -> None:
-    """Also with nulls, in slices and over several chunks."""
+    """Values are converted in columns with nulls, in slices and over several chunks."""
     rows = table(type_, value, None, value)
     found = [json.loads(line)["v"] for line in "".join(row_lines(rows)).splitlines()]
     assert found == [wanted, None, wanted]

@@ -38,6 +38,8 @@ def test_what_is_no_target_is_refused(text: str) -> None:
 
 
 def test_the_place_is_the_same_whatever_the_options() -> None:
-    """A password that was changed does not make it another output, which would begin with the first version."""
+    """A changed password does not make another output, which would begin again with the first
+    version.
+    """
     one, two = parse_target("delta:/t?password=a"), parse_target("delta:/t?password=b")
     assert one.identity == two.identity

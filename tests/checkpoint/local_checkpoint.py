@@ -95,12 +95,14 @@ class Made:
 
 
 def note_done(folder: Path, batch: int) -> None:
-    """Write the log entries of Spark for a finished batch."""
+    """Write Spark's log entries for a finished batch."""
     (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
 def note_planned(folder: Path, batch: int, files: int = 1) -> None:
-    """Write the log entries of Spark for a planned batch of new files; all earlier batches had as many."""
+    """Write Spark's log entries for a planned batch of new files; all earlier batches had as many
+    files.
+    """
     for name in ("offsets", "commits", "sources/0"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     if not (folder / "metadata").exists():

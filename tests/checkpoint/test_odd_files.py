@@ -41,13 +41,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the checkpoint."""
     return Path(shutil.copytree(whole, tmp_path / "ckpt"))
 
 
 @contextmanager
 def soon() -> Iterator[None]:
-    """An operation of more than half a minute waits for an event that never happens."""
+    """Fail an operation that takes more than half a minute: it waits for an event that never
+    happens.
+    """
 
     def late(*_: object) -> None:
         raise AssertionError("nobody should be kept waiting")
@@ -63,7 +65,7 @@ def soon() -> Iterator[None]:
 
 @contextmanager
 def suppress_refusal(refused: list[SubstraitAggError]) -> Iterator[None]:
-    """Note a refusal and go on."""
+    """Record a refusal and continue."""
     try:
         yield
     except SubstraitAggError as error:
@@ -72,7 +74,7 @@ def suppress_refusal(refused: list[SubstraitAggError]) -> Iterator[None]:
 
 @pytest.mark.parametrize("limit", [1 << 63, 10**30])
 def test_a_limit_beyond_all_rows_shows_them_all(whole: Path, limit: int) -> None:
-    """Also one that fits no machine word, of groups and of the entries of one."""
+    """A limit that is larger than any machine word shows all groups, or all entries of a group."""
     state = sa.open_state(whole)
     for tree in ("group", "tree0"):
         assert state.show(tree, limit=limit) == state.show(tree, limit=None)
@@ -81,7 +83,7 @@ def test_a_limit_beyond_all_rows_shows_them_all(whole: Path, limit: int) -> None
 
 @pytest.mark.parametrize("version", [10**20, 10**250])
 def test_a_version_without_a_name_is_unknown(whole: Path, version: int) -> None:
-    """It is a question too much, no damage."""
+    """An unknown version is refused as unknown, not as damage."""
     for ask in (sa.open_view(whole).to_arrow, lambda v: sa.open_state(whole).show(version=v)):
         with pytest.raises(StateRefused) as refused:
             ask(version)
@@ -90,7 +92,7 @@ def test_a_version_without_a_name_is_unknown(whole: Path, version: int) -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" + "1" * 5000 + "]", ""])
 def test_a_key_that_is_no_json_is_refused(text: str) -> None:
-    """However deep it is nested, and in few words."""
+    """A key that is no JSON is refused briefly, at any depth of nesting."""
     with pytest.raises(UsageError) as refused:
         parse_key(text)
     assert refused.value.code == "KEY_INVALID"
@@ -99,7 +101,7 @@ def test_a_key_that_is_no_json_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("key", [1.5, "1.5", True, "1", [[1]]])
 def test_a_key_is_not_rounded(key: Any) -> None:
-    """A group of another key would be shown for the one that was asked for."""
+    """A key that would have to be rounded is refused instead of showing the group of another key."""
     given = parse_key(key) if key == "1.5" else key
     with pytest.raises(UsageError):
         key_values(given, ["k"], [pa.int64()])
@@ -108,7 +110,7 @@ def test_a_key_is_not_rounded(key: Any) -> None:
 
 @pytest.mark.parametrize("key", [5, None, True, "x"])
 def test_a_nested_key_takes_no_plain_value(key: Any) -> None:
-    """But for null, which is a value of every type."""
+    """A nested key accepts no plain value except null, which every type has."""
     types = [pa.struct([("a", pa.int64())])]
     if key is None:
         assert key_values(key, ["s"], types)[0].to_pylist() == [None]
@@ -119,13 +121,13 @@ def test_a_nested_key_takes_no_plain_value(key: Any) -> None:
 
 
 def test_an_age_before_the_calendar_keeps_everything(whole: Path) -> None:
-    """A million days, the most that is a duration."""
+    """An age of a million days, the longest duration, keeps all versions."""
     done = sa.open_state(whole).vacuum(keep=1, older_than="1000000d", dry_run=True)
     assert done.state_from == 0
 
 
 def test_a_wrong_age_is_told_by_the_name_of_its_option(whole: Path) -> None:
-    """That of the command, not that of a run."""
+    """The error names the option of the command, not that of a run."""
     with pytest.raises(UsageError) as refused:
         sa.open_state(whole).vacuum(older_than="soon")
     assert refused.value.path == "--older-than"
@@ -133,7 +135,7 @@ def test_a_wrong_age_is_told_by_the_name_of_its_option(whole: Path) -> None:
 
 @pytest.mark.parametrize("left", ["the middle", "the newest", "none"])
 def test_missing_versions_are_told_by_every_look(folder: Path, left: str) -> None:
-    """A list of the versions that are left would look like all there are."""
+    """Every command reports missing versions instead of listing only the remaining ones."""
     names = sorted((folder / "snapshots").iterdir())
     gone = {"the middle": names[3:4], "the newest": names[-1:], "none": names}[left]
     for path in gone:
@@ -173,7 +175,7 @@ def test_copies_that_somebody_put_beside_our_files_stop_nothing(folder: Path, na
 
 @pytest.mark.parametrize("what", ["a folder", "a link that leads nowhere"])
 def test_a_vacuum_passes_over_what_is_no_file(folder: Path, what: str) -> None:
-    """In the place of a run that no version needs."""
+    """A vacuum ignores a folder in the place of an unneeded run."""
     path = folder / "state" / OURS
     if what == "a folder":
         path.mkdir()
@@ -216,7 +218,9 @@ def test_nobody_waits_for_what_is_in_place_of_the_lock(
 
 
 def test_looking_whether_a_checkpoint_is_used_is_in_nobodys_way(folder: Path) -> None:
-    """It takes the lock for a moment: a run or a tool that begins in that moment tries again."""
+    """The check holds the lock for a moment, and a run or tool that starts in that moment tries
+    again.
+    """
     (folder / LOCK).touch()
     for take in (lock_for_run, lock_for_tool):
         handle = os.open(folder / LOCK, os.O_RDONLY)
@@ -227,7 +231,7 @@ def test_looking_whether_a_checkpoint_is_used_is_in_nobodys_way(folder: Path) ->
 
 
 def test_a_tool_that_is_in_the_way_is_named(folder: Path) -> None:
-    """By its process, not by that of a run that has ended long since."""
+    """The error names the process of the tool, not that of a run that ended earlier."""
     lock_for_run(folder).release()
     (folder / LOCK).write_text(json.dumps({"process": 1, "host": "gone", "since": "long ago"}))
     with lock_for_tool(folder), pytest.raises(StateRefused) as refused:
@@ -240,7 +244,7 @@ def test_a_tool_that_is_in_the_way_is_named(folder: Path) -> None:
     "name", ["²", "²²²²²²²²²²²².json", "٣.json", "000000000001", ".nfs0000000000000001"]
 )
 def test_strange_names_among_claims_and_batches_are_passed_over(folder: Path, name: str) -> None:
-    """Not all that Unicode calls a digit is a number."""
+    """Names with Unicode digits that are no numbers are ignored."""
     (folder / "owners" / name).write_text("x")
     (folder / "spark" / "offsets" / name.removesuffix(".json")).write_text("x")
     assert claim(FolderFiles(folder / "owners")).epoch > 0
@@ -251,7 +255,7 @@ def test_strange_names_among_claims_and_batches_are_passed_over(folder: Path, na
     "name", ["plan.json", "kept.json", "snapshots/00000000000000000002.json", "spark/sources/0/0"]
 )
 def test_a_huge_file_is_not_read_as_a_whole(folder: Path, name: str) -> None:
-    """A sparse file costs nothing on disk, and all memory there is when it is read."""
+    """A huge sparse file is refused without reading it into memory."""
     path = folder / name
     path.touch()
     os.truncate(path, MOST_READ + 1)
@@ -278,7 +282,7 @@ def test_logs_of_spark_without_an_end_of_brackets_are_damage(folder: Path, name:
 
 
 def test_a_run_that_has_grown_is_not_read_to_its_end(folder: Path) -> None:
-    """The size is sufficient to refuse it; a checksum of a sparse terabyte takes hours."""
+    """A run with a wrong size is refused by its size, without a checksum of all its bytes."""
     run = Checkpoint(folder).snapshot(6).operators[0].runs[0]
     change = Checkpoint(folder).snapshot(6).changes[0]
     os.truncate(folder / "state" / run.name, 1 << 40)
@@ -295,7 +299,7 @@ def test_a_run_that_has_grown_is_not_read_to_its_end(folder: Path) -> None:
 def test_a_rescale_beside_a_sweep_is_not_torn(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run takes drafts for those of runs that are no more, also one that is being written in this moment."""
+    """A sweep does not delete the draft that a rescale writes at the same moment."""
     left, original = [2], FileSystem.replace
 
     def swept(self: FileSystem, draft: Path, target: Path) -> None:

@@ -34,17 +34,17 @@ DAY = timedelta(days=1)
 
 
 def run_name(version: int) -> str:
-    """A run that is written for a version and stays for three."""
+    """A run that a version writes and that stays live for three versions."""
     return f"group-0-{version:012d}-{version:032x}.arrow"
 
 
 def kept_state(folder: Path) -> set[int]:
-    """Versions whose runs are there."""
+    """The versions whose runs exist."""
     return {int(p.name.split("-")[2]) for p in (folder / "state").iterdir()}
 
 
 def simple(folder: Path, versions: int, age_of: dict[int, timedelta] | None = None) -> Checkpoint:
-    """A checkpoint of versions that each name their own run and those of the two before."""
+    """A checkpoint whose versions name their own run and those of the two versions before."""
     checkpoint = made(folder)
     for version in range(versions):
         (folder / "state" / run_name(version)).write_bytes(b"x")
@@ -62,7 +62,7 @@ def newest(checkpoint: Checkpoint) -> Snapshot:
 
 
 def test_versions_are_kept_by_number(tmp_path: Path) -> None:
-    """And the runs that they need of versions before them."""
+    """The newest versions keep their state, with the runs of earlier versions that they need."""
     checkpoint = simple(tmp_path, 20)
     sweep(checkpoint, newest(checkpoint), Retention(4))
     assert checkpoint.retention_state().state_from == 16
@@ -70,7 +70,9 @@ def test_versions_are_kept_by_number(tmp_path: Path) -> None:
 
 
 def test_versions_are_kept_by_age(tmp_path: Path) -> None:
-    """Those that are young enough stay, however many they are; the newest stay, however old."""
+    """Young versions keep their state, however many they are, and so do the newest, however old
+    they are.
+    """
     checkpoint = simple(tmp_path, 20, {v: (20 - v) * DAY for v in range(20)})
     day = 86_400_000_000
     sweep(checkpoint, newest(checkpoint), Retention(2, 7 * day - 1))
@@ -82,7 +84,7 @@ def test_versions_are_kept_by_age(tmp_path: Path) -> None:
 
 
 def dying_after(count: int) -> Callable[[FolderFiles, str], None]:
-    """A deletion that works so many times; then the process dies."""
+    """A deletion that works some times; then the process dies."""
     left, delete = [count], FolderFiles.delete
 
     def dying(files: FolderFiles, name: str) -> None:
@@ -95,7 +97,9 @@ def dying_after(count: int) -> Callable[[FolderFiles, str], None]:
 
 
 def test_a_killed_sweep_loses_nothing_and_the_rest_goes_later(tmp_path: Path) -> None:
-    """Killed at every deletion and before the first."""
+    """A sweep that is killed before or after any deletion loses nothing, and the next one deletes
+    the rest.
+    """
     simple(tmp_path / "whole", 12)
     for step in range(12):
         folder = Path(shutil.copytree(tmp_path / "whole", tmp_path / f"copy-{step}"))
@@ -113,7 +117,7 @@ def test_a_killed_sweep_loses_nothing_and_the_rest_goes_later(tmp_path: Path) ->
 
 
 def test_a_version_that_was_swept_is_told_from_damage(tmp_path: Path) -> None:
-    """Also when it is swept while it is being read."""
+    """A swept version is reported as expired, not as damaged, also if it is swept while it is read."""
     folder = filled(tmp_path / "ckpt", 5).folder
     checkpoint = Checkpoint(folder)
     view = sa.open_view(folder)
@@ -196,7 +200,7 @@ def test_vacuum_of_changes_waits_for_outputs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["kept.json", "settings.json"])
 def test_a_lost_note_is_no_matter(tmp_path: Path, name: str) -> None:
-    """Its content is derived again, or has its default."""
+    """A lost retention or settings file is derived again or gets its default."""
     made = filled(tmp_path / "ckpt", 8)
     sa.open_state(made.folder).rescale(4)
     sa.open_state(made.folder).vacuum(keep=2, changes=True)
@@ -208,7 +212,7 @@ def test_a_lost_note_is_no_matter(tmp_path: Path, name: str) -> None:
 
 
 def test_rescale_sets_a_number_and_nothing_else(tmp_path: Path) -> None:
-    """Any power of two; None takes it back."""
+    """Rescale accepts any power of two, and None to reset the setting."""
     folder = filled(tmp_path / "ckpt", 2).folder
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     state = sa.open_state(folder)
@@ -226,7 +230,7 @@ def test_rescale_sets_a_number_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("versions", "age"), [(0, None), (None, "soon"), (None, "7")])
 def test_retention_that_means_nothing_is_refused(versions: int | None, age: str | None) -> None:
-    """Before anything is read."""
+    """An invalid retention is refused before anything is read."""
     with pytest.raises(UsageError) as refused:
         parse_retention(versions, age)
     assert refused.value.code == "OPTION_INVALID"
@@ -271,7 +275,7 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
 
 
 def test_runs_do_not_lock_each_other_out(tmp_path: Path) -> None:
-    """Of two runs, the commit lets one go on."""
+    """Two runs can start; only one of them can commit."""
     with lock_for_run(tmp_path), lock_for_run(tmp_path), pytest.raises(StateRefused):
         lock_for_tool(tmp_path)
     assert not is_in_use(tmp_path)

@@ -1,4 +1,6 @@
-"""Going back: the version asked for is the newest, Spark's logs and the outputs end there, and a kill in between is no matter."""
+"""Rollback: the chosen version becomes the newest, Spark's logs and the outputs end there, and a
+kill in between does no harm.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the checkpoint."""
     return Path(shutil.copytree(whole, tmp_path / "ckpt"))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file but locks and claims; records without the number of who wrote them."""
+    """The content of every file except locks and claims; records without the number of their run."""
     files = {p.relative_to(folder): p for p in folder.rglob("*") if p.is_file()}
     return {
         re.sub(r"^(outputs/.+?)\.\d+\.json$", r"\1.json", name.as_posix()): path.read_bytes()
@@ -65,7 +67,7 @@ def seen_files(folder: Path, batch: int) -> list[str]:
 
 
 def _interval(compacted: list[int]) -> int:
-    """How Spark works out how often entries are compacted."""
+    """The interval at which Spark compacts log entries."""
     if len(compacted) >= 2:
         return compacted[-1] - compacted[-2]
     if not compacted:
@@ -78,7 +80,7 @@ def _interval(compacted: list[int]) -> int:
 
 @pytest.mark.parametrize("to", [24, 23, 20, 19, 12, 11])
 def test_everything_ends_at_the_version(folder: Path, to: int) -> None:
-    """View, changes, batches and files of Spark are checked; there are no faults and no orphan files."""
+    """View, changes, batches and Spark's files end at the version, without faults and orphan files."""
     view = sa.open_view(folder)
     wanted, changes = bag(view.to_arrow(to)), view.changes(until=to)
     done = sa.open_state(folder).rollback(to)
@@ -100,7 +102,7 @@ def test_everything_ends_at_the_version(folder: Path, to: int) -> None:
 def test_entries_that_spark_has_deleted_are_made_again(
     folder: Path, kept: tuple[str, ...], to: int
 ) -> None:
-    """After a compaction the older entries are deleted; the compacted entry has their content."""
+    """Log entries that Spark deleted after a compaction are restored from the compacted entry."""
     log = folder / "spark" / "sources" / "0"
     for path in log.iterdir():
         if path.name.lstrip(".").removesuffix(".crc") not in (*kept, "20", "21", "22", "23"):
@@ -123,7 +125,7 @@ def test_batches_that_spark_forgot_are_refused(folder: Path) -> None:
 
 
 def test_a_version_whose_state_is_gone_is_refused(folder: Path) -> None:
-    """And one whose state is damaged."""
+    """A version without state or with damaged state is refused."""
     with pytest.raises(StateRefused) as refused:
         sa.open_state(folder).rollback(3)
     assert refused.value.code == "VERSION_EXPIRED"
@@ -150,7 +152,7 @@ def test_back_to_the_first_version_reads_everything_again(tmp_path: Path) -> Non
 
 
 def test_a_planned_batch_is_forgotten(folder: Path) -> None:
-    """After a rollback to the newest version, Spark plans the next batch again."""
+    """After a rollback to the newest version, Spark plans the pending batch again."""
     note_planned(folder / "spark", 24)
     sa.open_state(folder).rollback(24)
     assert not (folder / "spark" / "offsets" / "24").exists()
@@ -158,7 +160,7 @@ def test_a_planned_batch_is_forgotten(folder: Path) -> None:
 
 
 def test_versions_made_again_are_as_if_nothing_had_been(folder: Path, tmp_path: Path) -> None:
-    """The same batches after going back give the same view and the same changes."""
+    """The same batches after a rollback give the same view and the same changes."""
     made = Made(tmp_path / "other")
     random = Random(1)
     batches = [some_rows(random, 10) for _ in range(5)]

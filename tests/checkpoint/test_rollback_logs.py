@@ -1,4 +1,4 @@
-"""Going back leaves Spark's logs as the version notes them: the run that follows compares them."""
+"""A rollback leaves Spark's logs as the version recorded them; the next run compares them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from tests.checkpoint.local_checkpoint import filled
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of 24 versions, of which 15 keep their state, each with its notes of Spark's logs."""
+    """A checkpoint of 24 versions, of which 15 keep their state, each with its record of Spark's
+    logs.
+    """
     made = filled(tmp_path_factory.mktemp("recorded") / "ckpt", 24).folder
     _noting(made)
     return made
@@ -41,7 +43,9 @@ def _names(folder: Path) -> set[str]:
 
 
 def _noting(folder: Path) -> None:
-    """Give every version the notes of Spark's logs that a run makes, and the checksums that follow from them."""
+    """Add to every version the record of Spark's logs that a run writes, with the checksums that
+    follow from it.
+    """
     store = Checkpoint(folder)
     parent = 0
     for version in store.versions():

@@ -49,7 +49,7 @@ def test_the_parts_of_a_version_add_up_to_its_rows(whole: Path, parts: int | Non
 
 @pytest.mark.parametrize("name", [*SETTINGS, GOALS])
 def test_every_kind_of_operator_is_scanned(name: str, tmp_path: Path) -> None:
-    """Closed groups, rows that are there several times, sessions and ranks."""
+    """Scans return closed groups, repeated rows, sessions and ranks."""
     view = open_view(str(unpacked(name, tmp_path)))
     for version in view.versions()[1:]:
         scan = view.scan(version)

@@ -38,7 +38,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_old_state_is_listed_as_gone(old: Path) -> None:
-    """Its versions are still there, with their changes."""
+    """Versions without state are still listed with their changes."""
     found = sa.open_state(old).ls(limit=None)
     kept = {v.version for v in found.versions if v.kept}
     assert kept == set(range(11, 22))
@@ -96,7 +96,7 @@ def test_a_group_is_found_by_its_key(tmp_path: Path) -> None:
 
 
 def test_a_group_that_waits_says_so(tmp_path: Path) -> None:
-    """Rows since the last emission, and the row last emitted stays."""
+    """A pending group shows its rows since the last emission and the row last emitted."""
     made = Made(tmp_path / "ckpt")
     made.batch([row(k0=1, long=1)])
     made.batch([row(k0=1, long=2), row(k0=1, long=3)], emission=NONE)
@@ -109,7 +109,7 @@ def test_a_group_that_waits_says_so(tmp_path: Path) -> None:
 
 
 def test_entries_come_with_their_groups(tmp_path: Path) -> None:
-    """Also where groups share a hash."""
+    """Entries are shown with the keys of their groups, also if groups share a hash."""
     made = filled(tmp_path / "ckpt", 3)
     whole = sa.open_state(made.folder).show("tree0", limit=None)["tree0"]
     assert whole.num_rows > 20
@@ -134,7 +134,7 @@ def test_entries_come_with_their_groups(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_refused(old: Path, options: dict[str, object], code: str) -> None:
-    """By name, before anything is shown."""
+    """Unknown trees, operators and keys are refused by name."""
     state = sa.open_state(old)
     with pytest.raises((UsageError, StateRefused)) as refused:
         state.show(**options)  # type: ignore[arg-type]
@@ -161,7 +161,7 @@ def test_what_is_not_there_is_refused(old: Path, options: dict[str, object], cod
 def test_keys_are_written_as_outputs_write_them(
     type_: pa.DataType, value: object, stored: object
 ) -> None:
-    """Of every type, null included."""
+    """Keys of every type, including null, are written as in JSON outputs."""
     column = pa.array([stored, None, stored], type_)
     wanted = key_values({"k": value}, ["k"], [type_])
     assert matching([column], wanted, 3).tolist() == [True, value is None, True]

@@ -69,14 +69,16 @@ def test_it_is_continued(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_what_its_operators_keep_is_described_as_before(name: str, tmp_path: Path) -> None:
-    """So that it can be compared with another plan, field by field."""
+    """The state schema of each operator is unchanged, field by field, so that other plans can be
+    compared with it.
+    """
     document = Checkpoint(unpacked(name, tmp_path)).document()
     flow = replace(SETTINGS[name](), other=None).flow
     assert state_schemas(flow) == document.state_schemas
 
 
 def test_upserts_and_sessions_are_described_as_before(tmp_path: Path) -> None:
-    """The same of the flow that ran on Spark."""
+    """The same for the flow that ran on Spark."""
     document = Checkpoint(unpacked(GOALS, tmp_path)).document()
     plan = sa.load(goals_plan().encode()).bound()
     assert (

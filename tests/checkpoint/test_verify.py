@@ -52,7 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the checkpoint."""
     return Path(shutil.copytree(whole, tmp_path / "ckpt"))
 
 
@@ -67,14 +67,16 @@ def faults(folder: Path) -> dict[str, set[str]]:
 
 
 def rewritten(folder: Path, version: int, change: Any) -> None:
-    """Publish a changed version in the place of one, with a checksum that is right."""
+    """Replace a version by a changed one with a correct checksum."""
     checkpoint = Checkpoint(folder)
     made: Snapshot = change(checkpoint.snapshot(version))
     (folder / "snapshots" / snapshot_name(version)).write_bytes(made.to_bytes(checkpoint.identity))
 
 
 def test_a_whole_checkpoint_has_no_fault(whole: Path) -> None:
-    """Neither with one partition nor after merges over four; everything was looked at."""
+    """An undamaged checkpoint has no fault, with one partition and after merges over four, and
+    every file is checked.
+    """
     verdict = sa.open_state(whole).verify()
     assert verdict.ok
     assert not verdict.findings
@@ -83,7 +85,7 @@ def test_a_whole_checkpoint_has_no_fault(whole: Path) -> None:
 
 
 def test_a_checkpoint_whose_groups_wait_has_no_fault(tmp_path: Path) -> None:
-    """Changes lag behind the state then, and the view with them."""
+    """Pending groups are no fault, although changes and view lag behind the state."""
     made = filled(tmp_path / "ckpt", 2)
     made.batch(some_rows(Random(5), 10), emission=NONE)
     verdict = sa.open_state(made.folder).verify()
@@ -92,7 +94,9 @@ def test_a_checkpoint_whose_groups_wait_has_no_fault(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(4, 12))
 def test_any_operator_is_whole_and_can_be_shown(tmp_path: Path, seed: int) -> None:
-    """Random measures, keys, grouping sets, weights and emissions; every tree is shown, and a group by its key."""
+    """Operators with random measures, keys, grouping sets, weights and emissions have no fault, and
+    every tree can be shown.
+    """
     random = Random(seed)
     weight = random.choice(WEIGHTS)
     made = Made(tmp_path / "ckpt", node=random_node(random, weight))
@@ -115,7 +119,7 @@ def test_any_operator_is_whole_and_can_be_shown(tmp_path: Path, seed: int) -> No
 
 
 def test_any_flipped_byte_is_named(folder: Path) -> None:
-    """Of every file that versions name, and of the versions themselves."""
+    """A flipped byte in any file that a version names, or in the version, is reported."""
     random = Random(3)
     files = [p for name in ("state", "changes", "snapshots") for p in (folder / name).iterdir()]
     for path in random.sample(files, 25):
@@ -132,7 +136,7 @@ def test_any_flipped_byte_is_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["state", "changes", "snapshots"])
 def test_a_lost_or_cut_file_is_named(folder: Path, kind: str) -> None:
-    """Missing, cut off, empty."""
+    """Missing, truncated and empty files are reported."""
     named = {run.name for run in Checkpoint(folder).snapshot(6).operators[0].runs}
     files = sorted(p for p in (folder / kind).iterdir() if kind != "state" or p.name in named)
     path = files[1]
@@ -146,7 +150,7 @@ def test_a_lost_or_cut_file_is_named(folder: Path, kind: str) -> None:
 
 
 def test_swapped_files_are_named(folder: Path) -> None:
-    """Two runs, two change files, two versions."""
+    """Two swapped runs, change files or versions are reported."""
     for kind in ("changes", "snapshots"):
         one, other = sorted((folder / kind).iterdir())[-2:]
         contents = one.read_bytes(), other.read_bytes()
@@ -161,13 +165,13 @@ def test_swapped_files_are_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["plan.json", "kept.json", "settings.json"])
 def test_a_damaged_document_is_named(folder: Path, name: str) -> None:
-    """The rest is still looked at."""
+    """A damaged document is reported, and the rest is still verified."""
     (folder / name).write_text("{")
     assert name in faults(folder)
 
 
 def test_a_version_that_tells_wrong_ranges_is_named(folder: Path) -> None:
-    """Though its checksum is right: a run that counts twice, and one that is live for no hash."""
+    """A version with a correct checksum is reported if it lists a run twice or without hashes."""
 
     def changed(run: RunFile, *others: RunFile) -> Any:
         def change(snapshot: Snapshot) -> Snapshot:
@@ -192,7 +196,9 @@ def test_a_version_that_tells_wrong_ranges_is_named(folder: Path) -> None:
 
 
 def _rerun(folder: Path, tree: str, change: Any) -> str:
-    """Rewrite the newest run of a tree with other rows, and put its new checksum into the newest version."""
+    """Replace the newest run of a tree by one with other rows, and put its checksum into the newest
+    version.
+    """
     checkpoint = Checkpoint(folder)
     state = checkpoint.snapshot(6).operators[0]
     run = state["group" if tree == "group" else "tree0"][0]
@@ -230,13 +236,13 @@ def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     ],
 )
 def test_a_run_with_wrong_content_is_named(folder: Path, tree: str, change: Any, code: str) -> None:
-    """Though its checksum is right."""
+    """A run with wrong rows and a correct checksum is reported."""
     path = _rerun(folder, tree, change)
     assert code in faults(folder).get(path, set())
 
 
 def test_a_tree_that_lost_entries_is_found_by_their_counters(folder: Path) -> None:
-    """Every file is right in itself, but groups count more entries than there are."""
+    """A tree with fewer entries than its groups count is reported."""
     rewritten(
         folder,
         6,
@@ -246,7 +252,7 @@ def test_a_tree_that_lost_entries_is_found_by_their_counters(folder: Path) -> No
 
 
 def test_a_view_that_is_not_the_sum_of_its_changes_is_found(folder: Path) -> None:
-    """A version leaves out one of its change files."""
+    """A version without one of its change files is reported."""
     rewritten(folder, 6, lambda s: replace(s, changes=s.changes[1:]))
     assert faults(folder)[f"snapshots/{snapshot_name(6)}"] == {"VIEW_DIFFERS"}
 
@@ -258,7 +264,7 @@ def test_a_counter_that_is_wrong_is_found(folder: Path) -> None:
 
 
 def test_a_broken_chain_is_found(folder: Path) -> None:
-    """Another plan, another query, a batch that is left out."""
+    """A version with another plan, another query or a missing batch is reported."""
     for change in ({"plan": "0" * 64}, {"query": "another"}, {"batch": 99}):
         content = (folder / "snapshots" / snapshot_name(3)).read_bytes()
         rewritten(folder, 3, lambda s, change=change: replace(s, **change))
@@ -268,7 +274,7 @@ def test_a_broken_chain_is_found(folder: Path) -> None:
 
 
 def test_lost_and_foreign_logs_of_spark_are_found(folder: Path) -> None:
-    """The offsets of the newest batch, then the whole folder."""
+    """Missing offsets of the newest batch, and a missing log folder, are reported."""
     (folder / "spark" / "offsets" / "5").unlink()
     assert faults(folder)["spark/offsets/5"] == {"OFFSETS_LOST"}
     shutil.rmtree(folder / "spark")
@@ -276,14 +282,14 @@ def test_lost_and_foreign_logs_of_spark_are_found(folder: Path) -> None:
 
 
 def test_spark_running_ahead_is_found(folder: Path) -> None:
-    """As when only the other folders were put back from a copy."""
+    """Spark logs that are ahead of the newest version, as after a partial restore, are reported."""
     for name in ("offsets", "commits"):
         shutil.copy(folder / "spark" / name / "5", folder / "spark" / name / "6")
     assert faults(folder) == {"spark/offsets": {"OFFSETS_DIFFER"}}
 
 
 def test_strange_files_are_notes(folder: Path) -> None:
-    """They harm nothing, and are named."""
+    """Unknown files are reported as notes, not as faults."""
     (folder / "notes.txt").write_text("x")
     (folder / "state" / "mine.arrow").write_text("x")
     left = f"group-0-{3:012d}-{'0' * 32}.arrow"
@@ -305,7 +311,9 @@ class Expired(Exception):
 
 
 def shown(state: State) -> None:
-    """Show a version that was the newest a moment ago; only that it was swept since is no failure."""
+    """Show a version that was the newest a moment ago; the only allowed failure is that it was
+    swept since.
+    """
     try:
         state.show(version=state.at().version, limit=None)
     except StateRefused as refused:
@@ -365,7 +373,7 @@ def test_verify_reports_a_retention_record_that_expires_every_version(folder: Pa
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/5"])
 def test_a_pipe_among_the_logs_of_spark_keeps_nobody_waiting(folder: Path, name: str) -> None:
-    """Opening a pipe to read waits for somebody who writes, for ever."""
+    """A pipe among Spark's logs is not opened, because opening waits for a writer."""
     (folder / "spark" / name).unlink()
     os.mkfifo(folder / "spark" / name)
     assert faults(folder)[f"spark/{name}"] == {"OFFSETS_LOST"}
@@ -373,7 +381,7 @@ def test_a_pipe_among_the_logs_of_spark_keeps_nobody_waiting(folder: Path, name:
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"output": 1}', None])
 def test_a_damaged_record_of_an_output_is_named(folder: Path, content: bytes | None) -> None:
-    """The next run that has this output would be refused."""
+    """A damaged record, with which the next run would be refused, is reported."""
     record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
     record.write(6)
     assert sa.open_state(folder).verify().findings == ()
@@ -388,7 +396,7 @@ def test_a_damaged_record_of_an_output_is_named(folder: Path, content: bytes | N
 
 
 def test_an_output_that_is_ahead_of_all_versions_is_named(folder: Path) -> None:
-    """Its text has what no version here has made."""
+    """An output that contains a version which the checkpoint does not have is reported."""
     record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
     record.write(7)
     assert faults(folder) == {f"outputs/{record.path.name}": {"OUTPUT_AHEAD"}}

@@ -217,7 +217,9 @@ def sources_of(folder: Path, query: str, **options: str) -> dict[str, str]:
 def test_with_the_tables_everything_is_computed_again(
     query: str, early: str, tmp_path: Path
 ) -> None:
-    """Also the rows that joins pass on without storing them, because their key has a null."""
+    """With the tables, rows are checked that joins pass on without storing them, because their key
+    has a null.
+    """
     folder = maintained(READ_AGAIN[query], tmp_path, early_retraction=early)
     found = sa.open_state(folder).verify(deep=True, sources=sources_of(tmp_path, READ_AGAIN[query]))
     assert not found.findings
@@ -303,7 +305,7 @@ def test_tables_that_cannot_be_compared_are_noted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operation", SET_OUTPUTS)
 def test_set_operations(operation: SetOperationKind, tmp_path: Path) -> None:
-    """Over counts of two tables; the counts below and the counts of inputs are damaged in turn."""
+    """Damage of the counts of two tables and of the counts of the inputs is found."""
     inputs = tuple(count(read(name), 0) for name in "ab")
     root = BoundSetOperation(operation, inputs, inputs[0].types, "set")
     flow = lower(
@@ -346,7 +348,7 @@ def test_the_command_names_the_operator(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_without_its_flow_is_noted(tmp_path: Path) -> None:
-    """Older releases did not store it."""
+    """A checkpoint of an older release, without its flow, gets a note."""
     folder = maintained(STACKED, tmp_path)
     path = folder / "plan.json"
     store = Checkpoint(folder)
@@ -411,7 +413,7 @@ def visits(query: str, folder: Path, **options: Any) -> tuple[Path, dict[str, st
 
 @pytest.mark.parametrize("ttl", ["10s:keep", "10s:retract"])
 def test_operators_above_evicted_groups(ttl: str, tmp_path: Path) -> None:
-    """What is above them is compared with the rows that are kept of them."""
+    """Operators above evicted groups are compared with the rows that are stored of them."""
     ticks = iter(range(10**9))
     folder, sources = visits(COUNTED, tmp_path, ttl=ttl, clock=lambda: next(ticks) * 10**7)
     for given in (None, sources):

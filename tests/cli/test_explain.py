@@ -78,7 +78,7 @@ def test_the_policy_for_early_retractions_shows_the_tree_it_needs(
 
 
 def test_static_tables_are_marked(good_plan: Path) -> None:
-    """The option names a table of the plan; another name is a wrong call."""
+    """Static tables are marked in the explanation, and an unknown table is refused."""
     (operator,) = json.loads(call(good_plan, "--format", "json").stdout)["operators"]
     (branch,) = operator["inputs"]
     marked = call(good_plan, "--static", branch["table"], "--format", "json")

@@ -120,7 +120,7 @@ def test_details_of_scalar_functions_say_which_declarations_are_refused() -> Non
 
 
 def test_all_details_can_be_printed() -> None:
-    """No function breaks the layout, in a narrow terminal either."""
+    """The details of every function fit the layout, also in a narrow terminal."""
     for name in (*AGGREGATES, *SCALARS):
         assert printed(name, width=50).startswith("function")
 

@@ -72,7 +72,7 @@ def test_what_is_no_plan_is_a_problem_and_not_a_crash(content: bytes, tmp_path: 
 
 
 def test_strict_makes_a_deviation_an_error(good_plan: Path) -> None:
-    """Phase left unset is what most producers write: a warning, or in strict mode an error."""
+    """An unset phase, as most producers leave it, is a warning, and in strict mode an error."""
     plan = json.loads(good_plan.read_text())
     aggregate = plan["relations"][0]["root"]["input"]["aggregate"]
     del aggregate["measures"][0]["measure"]["phase"]

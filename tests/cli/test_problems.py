@@ -47,7 +47,7 @@ def test_a_page_has_everything_about_a_problem() -> None:
 
 
 def test_what_a_page_says_is_what_validate_says(tmp_path: Any) -> None:
-    """The plan and the report on the page belong together."""
+    """The report on a page is the report of the plan on the page."""
     entry = documented("OPTION_UNKNOWN")["problems"][0]
     plan = tmp_path / "plan.json"
     plan.write_text(entry["example"])

@@ -160,7 +160,7 @@ def test_what_is_not_a_folder_is_a_wrong_call(command: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("command", ["view", "changes"])
 def test_a_folder_that_is_no_checkpoint_is_refused(command: str, tmp_path: Path) -> None:
-    """With the real `open_view`."""
+    """The real `open_view` refuses a folder that is no checkpoint."""
     result = call(command, tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error[NOT_A_CHECKPOINT]")

@@ -56,7 +56,7 @@ def is_one_message(result: Result, code: str) -> None:
 
 
 def test_a_run_and_its_repetition(good_plan: Path, rows: Path, tmp_path: Path) -> None:
-    """The reference for the refusals: the same call without a mistake works, and works again."""
+    """The call that the other tests break works, and works again."""
     table = "k | n\n--+--\n1 | 2\n2 | 1\n(2 rows)\n"
     for _ in range(2):
         result = run(good_plan, f"parquet:{rows}", tmp_path / "ck")
@@ -177,7 +177,7 @@ def test_a_batch_that_fails_is_one_readable_line(
 def test_an_output_that_cannot_be_written_changes_nothing(
     output: str, code: str, good_plan: Path, rows: Path, tmp_path: Path
 ) -> None:
-    """Not even the outputs that are fine are begun."""
+    """If one output cannot be written, no output is begun."""
     (tmp_path / "file").write_text("mine")
     before = contents(tmp_path)
     fine, refused = f"stream-json={tmp_path / 'new'}", output.format(folder=tmp_path)

@@ -189,7 +189,7 @@ def test_a_warning_waits_until_the_terminal_is_free(capsys: pytest.CaptureFixtur
 
 
 def test_a_line_of_progress_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that wraps could not be rewritten in place."""
+    """A line of progress never wraps, because a wrapped line could not be overwritten."""
     monkeypatch.setenv("COLUMNS", "30")
     stream = io.StringIO()
     ProgressMeter(stream, live=True).show(Progress(input_rows=10**12))

@@ -90,7 +90,7 @@ def test_every_wrapper_has_an_example() -> None:
 @pytest.mark.parametrize("outer", list(WRAPPED))
 @pytest.mark.parametrize("inner", [None, *WRAPPED])
 def test_a_wrapper_never_hides_the_cause(inner: str | None, outer: str) -> None:
-    """In its message, after it as Java prints causes, or next to it, also nested."""
+    """The cause is found in the message of a wrapper, after it, next to it, and nested."""
     from substrait_agg.spark.session.errors import reason_of
 
     begins = WRAPPED[outer]
@@ -105,7 +105,7 @@ def test_a_wrapper_never_hides_the_cause(inner: str | None, outer: str) -> None:
 
 @pytest.mark.parametrize("outer", list(WRAPPED))
 def test_codes_and_refusals_are_found_in_any_wrapper(outer: str) -> None:
-    """Also where only the cause beside a message has them."""
+    """Codes are found in any wrapper, also if only the cause has them."""
     from substrait_agg.spark.session.errors import batch_failed
 
     begins = WRAPPED[outer]
@@ -158,7 +158,7 @@ def test_a_code_of_our_own_expressions_is_the_code_of_the_error() -> None:
 
 
 def test_a_task_that_may_not_write_is_told_as_that() -> None:
-    """A full disk, a read-only one, no permission: nothing that could be corrected in the input or in the plan."""
+    """A full disk, a read-only disk and missing permissions of a task have their own message."""
     from substrait_agg.spark.session.errors import batch_failed
 
     for raised in ("OSError: [Errno 28] No space", "OSError: [Errno 30] Read-only", "PermissionError: [Errno 13] no"):  # fmt: skip
@@ -195,7 +195,9 @@ def test_notes_that_spark_may_not_write_are_told_as_that(told: str, code: str) -
 
 
 def test_a_jvm_that_is_gone_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its exceptions report a refused connection or have no message; if the JVM answers, they are failures of the batch."""
+    """Exceptions of a dead JVM are reported as such; if the JVM answers, they are failures of the
+    batch.
+    """
     from py4j.protocol import Py4JError, Py4JNetworkError
 
     from substrait_agg.spark.session import errors
@@ -229,7 +231,7 @@ def test_what_spark_printed_is_kept_for_a_failure_that_it_explains() -> None:
 
 
 def test_what_spark_printed_is_not_kept_else() -> None:
-    """A refusal explains itself, and an empty log explains nothing."""
+    """The log of Spark is not stored for a refusal, nor if it is empty."""
     for failure, printed in (
         (InputRefused("SOURCE_MISSING", "no"), b"noise"),
         (RunFailed("BATCH_FAILED", "no"), b""),

@@ -24,7 +24,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the checkpoint."""
     return Path(shutil.copytree(whole, tmp_path / "ckpt"))
 
 
@@ -33,7 +33,7 @@ def run(*arguments: object) -> Result:
 
 
 def test_ls(whole: Path) -> None:
-    """A table of versions and one of trees; JSON has the same."""
+    """ls prints a table of versions and one of trees, and the same as JSON."""
     text = run("ls", whole, "--limit", 2)
     assert text.exit_code == 0
     lines = text.stdout.splitlines()
@@ -47,7 +47,9 @@ def test_ls(whole: Path) -> None:
 
 
 def test_show(whole: Path) -> None:
-    """Some groups in a table, one upright with its trees, a tree; JSON has the same."""
+    """show prints some groups in a table, one group with its trees, or a tree, and the same as
+    JSON.
+    """
     assert "rows)" in run("show", whole, "--limit", 3).stdout
     (first, *_) = json.loads(run("show", whole, "--format", "json").stdout)["group"]
     key = json.dumps({"#0": first["#0"]})
@@ -62,7 +64,7 @@ def test_show(whole: Path) -> None:
 
 
 def test_verify(folder: Path) -> None:
-    """0 where all is right; 1 with every fault on stderr, and in JSON."""
+    """verify exits with 0 without faults, else with 1 and every fault on stderr and in JSON."""
     good = run("verify", folder)
     assert good.exit_code == 0
     assert good.stdout.startswith("no faults: checked 6 versions")
@@ -109,7 +111,9 @@ def test_rescale_and_vacuum(folder: Path) -> None:
 
 
 def test_what_changes_a_checkpoint_is_refused_beside_a_run(folder: Path) -> None:
-    """In one line with what to do, and exit status 1."""
+    """Commands that change a checkpoint are refused during a run, in one line with advice and exit
+    status 1.
+    """
     with lock_for_run(folder):
         for arguments in (("rollback", folder, "--to", 3), ("vacuum", folder)):
             refused = run(*arguments)
@@ -130,7 +134,7 @@ def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path: Path, command: str)
 
 
 def test_no_command_starts_spark(whole: Path) -> None:
-    """Not even by an import."""
+    """No state command starts or imports Spark."""
     code = (
         "import sys; from click.testing import CliRunner; from substrait_agg_cli.main import main\n"
         "for command in (['ls'], ['show'], ['verify'], ['rollback', '--to', '5'], ['vacuum'], ['rescale', '--partitions', '2']):\n"

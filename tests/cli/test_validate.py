@@ -1,4 +1,4 @@
-"""validate: which plans, which problems, which form, which exit status."""
+"""validate: plans, problems, formats and exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""validate called in unusual ways: every request is met or refused, and all forms say the same."""
+"""Unusual calls of validate are answered or refused, and all formats agree."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_an_empty_file_in_a_folder_is_a_broken_plan_and_other_json_none(tmp_path
 @pytest.mark.parametrize("option", ["--select", "--ignore"])
 @pytest.mark.parametrize("codes", ["", " , "])
 def test_an_option_without_a_code_is_a_wrong_call(option: str, codes: str, bad_plan: Path) -> None:
-    """An empty variable of a script must not make every plan pass."""
+    """An empty code is refused, so that an empty variable of a script does not make every plan
+    pass.
+    """
     result = call(bad_plan, option, codes)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"error[CODE_UNKNOWN] at {option}: ")
@@ -120,7 +122,7 @@ def test_a_report_never_replaces_a_plan(whole_folder: bool, good_plan: Path) -> 
 
 
 def test_a_plan_that_cannot_be_read_is_in_every_form(good_plan: Path, tmp_path: Path) -> None:
-    """A missing plan is not a valid one."""
+    """A plan that cannot be read is reported in every format, never as valid."""
     missing = tmp_path / "no.bin"
     document = json.loads(call(good_plan, missing, "--format", "json").stdout)
     assert (document["valid"], len(document["plans"])) == (False, 1)

@@ -1,4 +1,6 @@
-"""What people read: problems in a line, the plan around them, repeats shortly, colours only on terminals."""
+"""Text reports: problems in a line, an excerpt of the plan, shortened repetitions, and colours only
+on terminals.
+"""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class FullCheckpoint:
         return snapshot
 
     def go_on(self, random: Random, number: int) -> None:
-        """One more batch for both operators, some of it late, and its commit."""
+        """Commit one more batch of both operators, with late rows."""
         lower = [
             *Stream(random, "changelog", early=True).batch(),
             *gone(row(long=number, k0=number)),
@@ -190,7 +190,7 @@ def bag(table: pa.Table) -> Counter[str]:
 
 
 def questions(full: FullCheckpoint) -> dict[str, Any]:
-    """Everything that can be asked of the checkpoint: name -> function that answers."""
+    """All queries of the checkpoint: name -> function that answers."""
     asked: dict[str, Any] = {
         "newest": lambda: open_view(full.folder).version,
         "versions": lambda: open_view(full.folder).versions(),

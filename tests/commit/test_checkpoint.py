@@ -1,4 +1,6 @@
-"""Checkpoints: one commit per version, damage named, nothing outside the folder reached, old state swept."""
+"""Checkpoints: one commit per version, named damage, no access outside the folder, sweeps of old
+state.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def made(folder: Path) -> Checkpoint:
 
 
 def test_a_version_is_committed_once(tmp_path: Path) -> None:
-    """The second to publish a version gets a conflict and changes nothing."""
+    """The second run that publishes a version gets a conflict and changes nothing."""
     first, second = made(tmp_path), Checkpoint(tmp_path)
     first.publish(snapshot(0, "a"))
     with pytest.raises(CommitConflict):
@@ -61,7 +63,7 @@ def test_a_version_is_committed_once(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Every field survives."""
+    """Every field of a snapshot survives writing and reading."""
     written = replace(
         snapshot(3, "a", "b"),
         changes=(ChangeFile("c", 1, 2, 3),),
@@ -76,7 +78,7 @@ def test_a_snapshot_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_any_flipped_byte_of_a_snapshot_is_noticed() -> None:
-    """No single damaged byte gives another snapshot, or another kind of error."""
+    """Every flipped byte of a snapshot is reported as damage."""
     whole = snapshot(7, "run-1", "run-2")
     content = whole.to_bytes()
     for place in range(len(content)):
@@ -96,7 +98,7 @@ def test_a_snapshot_of_a_newer_format_is_refused() -> None:
 
 
 def test_a_snapshot_of_an_older_format_is_refused() -> None:
-    """It is whole, and still not read as if it were of this format."""
+    """A snapshot of an older format is refused, although it is not damaged."""
     body = json.loads(snapshot(0).to_bytes()) | {"format": 1}
     del body["crc"]
     crc = zlib.crc32(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
@@ -107,7 +109,7 @@ def test_a_snapshot_of_an_older_format_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "", ".hidden", "a\0b", "a\n"])
 def test_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
-    """Names come from files that somebody may have altered."""
+    """Names in documents cannot lead out of the folder, because the files may have been altered."""
     with pytest.raises(StateRefused):
         FolderFiles(tmp_path).path(name)
 
@@ -123,7 +125,7 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["", "x", "{}", '{"relations": []}', '{"format": 1, "crc": 5}'])
 def test_a_folder_with_another_plan_json_is_no_checkpoint(tmp_path: Path, content: str) -> None:
-    """It is somebody's plan, not a damaged document of ours."""
+    """A foreign plan.json is not reported as a damaged document."""
     (tmp_path / "plan.json").write_text(content)
     checkpoint = Checkpoint(tmp_path)
     for use in (checkpoint.document, lambda: checkpoint.create(DOCUMENT), lambda: View(checkpoint)):
@@ -152,7 +154,7 @@ def test_a_damaged_plan_json_of_a_checkpoint_is_damage(tmp_path: Path) -> None:
 def test_a_checkpoint_of_something_else_is_refused(
     tmp_path: Path, other: PlanDocument, code: str
 ) -> None:
-    """Another plan, other kinds of weights."""
+    """A checkpoint of another plan, or of other kinds of weights, is refused."""
     made(tmp_path)
     with pytest.raises(StateRefused) as refused:
         Checkpoint(tmp_path).check(other)
@@ -207,7 +209,9 @@ def test_rows_are_shown_in_the_order_of_the_plan() -> None:
 
 
 def test_a_checkpoint_that_another_run_makes_meanwhile_is_not_damaged(tmp_path: Path) -> None:
-    """A run that looks for the plan document in vain, sleeps, and then finds versions: all is there by then."""
+    """A run that finds no plan document, and later finds versions, does not report damage: another
+    run created all of them in between.
+    """
     other = tmp_path / "checkpoint"
 
     class Sleeps(FileSystem):

@@ -57,7 +57,9 @@ def check(work: Consolidation, done: Consolidated, folder: Path, *tables: pa.Tab
 def test_each_row_is_there_once_with_its_net_weight(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over any number of files, pieces, partitions, and with partitions that are set aside on disk."""
+    """Each row occurs once with its net weight, for any files, pieces and partitions, also spilled
+    ones.
+    """
     pick = random.Random(seed)
     monkeypatch.setattr(consolidate, "PIECE_ROWS", pick.choice((1, 3, 100)))
     monkeypatch.setattr(consolidate, "SLICE_ROWS", pick.choice((1, 4, 1 << 20)))
@@ -92,7 +94,9 @@ def test_rows_that_all_cancel_leave_no_file(tmp_path: Path) -> None:
 
 
 def test_equal_rows_are_added_up_before_they_are_exchanged(tmp_path: Path) -> None:
-    """A view that shows only a count has a row for millions of groups: those never meet in one task."""
+    """Equal rows are consolidated before the exchange: a view of counts has few different rows for
+    millions of groups.
+    """
     one = drawn(random.Random(2), 1).set_column(6, SCHEMA.field(6), pa.array([1]))
     work = of(tmp_path, pa.concat_tables([one] * 5000))
     ((_, stream),) = consolidate.exchanged_rows(work, work.changes[0], 4)

@@ -29,7 +29,7 @@ CODES = frozenset(
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> FullCheckpoint:
-    """The checkpoint that is damaged and put back, again and again."""
+    """The checkpoint that tests damage and restore."""
     return made(tmp_path_factory.mktemp("damage") / "checkpoint")
 
 
@@ -111,7 +111,7 @@ WHOLE: dict[str, Damage] = {
 
 
 def kinds(full: FullCheckpoint) -> list[Path]:
-    """Of every kind of file the newest and the oldest."""
+    """The newest and the oldest file of every kind."""
     found: dict[tuple[str, str], list[Path]] = {}
     for path in files_of(full):
         kind = path.name.split("-")[0] if path.parent.name == "state" else path.suffix
@@ -120,7 +120,7 @@ def kinds(full: FullCheckpoint) -> list[Path]:
 
 
 def test_the_checkpoint_has_everything(full: FullCheckpoint, right: dict[str, Any]) -> None:
-    """Otherwise damage to it would show nothing: every kind of file, rows aside, late rows, waiting and closed groups."""
+    """The checkpoint contains every kind of file, and quarantined, late, pending and closed rows."""
     folders = {p.parent.name for p in files_of(full)}
     assert {"state", "changes", "snapshots", "outputs", full.folder.name} <= folders
     trees = {p.name.split("-")[0] for p in files_of(full) if p.parent.name == "state"}
@@ -135,7 +135,7 @@ def test_the_checkpoint_has_everything(full: FullCheckpoint, right: dict[str, An
 def test_a_file_that_is_not_there_or_not_whole(
     full: FullCheckpoint, right: dict[str, Any], way: str
 ) -> None:
-    """Damage of every kind of file: readers of the file report its name, other commands work as before."""
+    """A missing or truncated file of any kind is named by its readers, and other commands work."""
     refused = 0
     newest = sorted((full.folder / "snapshots").iterdir())[-1]
     for path in kinds(full):
@@ -148,7 +148,7 @@ def test_a_file_that_is_not_there_or_not_whole(
 
 @pytest.mark.parametrize("seed", seeds(1, 3))
 def test_a_flipped_bit(full: FullCheckpoint, right: dict[str, Any], seed: int) -> None:
-    """Somewhere in a file of every kind."""
+    """A flipped bit in a file of every kind is reported."""
     random = Random(seed)
     for path in kinds(full):
         place, bit = random.randrange(1 << 30), random.randrange(8)
@@ -157,7 +157,7 @@ def test_a_flipped_bit(full: FullCheckpoint, right: dict[str, Any], seed: int) -
 
 
 def test_files_in_each_others_place(full: FullCheckpoint, right: dict[str, Any]) -> None:
-    """Of the same kind, one for the other: an older version over a newer one, another run, other changes."""
+    """Files of one kind in each other's place are reported."""
     folders: dict[Path, list[Path]] = {}
     for path in files_of(full):
         folders.setdefault(path.parent, []).append(path)
@@ -170,14 +170,16 @@ def test_files_in_each_others_place(full: FullCheckpoint, right: dict[str, Any])
 
 
 def test_a_version_missing_in_the_middle_is_named(full: FullCheckpoint) -> None:
-    """Changes without it would not add up to the view."""
+    """A missing version in the middle is reported, because changes without it do not add up to the
+    view.
+    """
     path = sorted((full.folder / "snapshots").iterdir())[2]
     with damaged(path, None), pytest.raises(StateRefused, match=path.name):
         open_view(full.folder).changes()
 
 
 def test_the_first_version_missing_is_named_unless_it_was_let_go(full: FullCheckpoint) -> None:
-    """Old versions may be deleted, but not by accident."""
+    """A missing first version is reported unless retention deleted it."""
     first, *_ = sorted((full.folder / "snapshots").iterdir())
     with damaged(first, None):
         with pytest.raises(StateRefused, match=first.name):
@@ -201,7 +203,9 @@ def test_a_newest_version_missing_is_found_where_an_output_has_had_it(full: Full
 def test_a_newest_version_missing_is_found_where_spark_has_noted_its_batch(
     full: FullCheckpoint,
 ) -> None:
-    """Spark notes a batch after its commit, so a note without a version is damage."""
+    """A missing newest version is reported if Spark's log has its batch, because Spark records a
+    batch after its commit.
+    """
     commits = full.folder / "spark" / "commits"
     commits.mkdir(parents=True)
     try:
@@ -218,7 +222,9 @@ def test_a_newest_version_missing_is_found_where_spark_has_noted_its_batch(
 def test_files_of_another_checkpoint_of_the_same_plan(
     full: FullCheckpoint, right: dict[str, Any], tmp_path: Path
 ) -> None:
-    """They are whole, and still not taken: every document names its checkpoint."""
+    """Undamaged documents of another checkpoint are refused, because every document names its
+    checkpoint.
+    """
     other = made(tmp_path / "checkpoint", seed=2)
     for folder, pattern in (("snapshots", "*.json"), ("outputs", "*.json"), (".", "plan.json")):
         mine = sorted((full.folder / folder).glob(pattern))
@@ -231,7 +237,7 @@ def test_files_of_another_checkpoint_of_the_same_plan(
 
 
 def test_a_version_made_after_another_history_is_refused(tmp_path: Path) -> None:
-    """A version from before a return to an older one, put over the one that was made since: its parent is another."""
+    """A version from before a rollback, put over its successor, is refused by its parent."""
     one = made(tmp_path / "checkpoint")
     snapshots = sorted((one.folder / "snapshots").iterdir())
     kept = [p.read_bytes() for p in snapshots]
@@ -248,7 +254,7 @@ def test_a_version_made_after_another_history_is_refused(tmp_path: Path) -> None
 
 
 def test_a_file_damaged_after_it_was_read(full: FullCheckpoint, right: dict[str, Any]) -> None:
-    """A process that lives for long looks again when a file was written to, in place and of the same size."""
+    """A long-lived process detects that a file was modified in place with the same size."""
     snapshot = full.store.newest_snapshot()
     assert snapshot is not None
     (run, *_) = snapshot.operators[-1]["group"]
@@ -271,7 +277,7 @@ def test_a_file_damaged_after_it_was_read(full: FullCheckpoint, right: dict[str,
 def test_what_is_no_plain_file_is_refused(
     full: FullCheckpoint, right: dict[str, Any], kind: str, tmp_path: Path
 ) -> None:
-    """A pipe would be waited for, and a link leads out of the folder."""
+    """Pipes and links among the files are refused: a pipe blocks, a link leads out of the folder."""
     for path in kinds(full):
         before = path.read_bytes()
         path.unlink()
@@ -291,7 +297,7 @@ def test_what_is_no_plain_file_is_refused(
 
 @pytest.mark.soak
 def test_every_file_at_many_places(full: FullCheckpoint, right: dict[str, Any]) -> None:
-    """All files, whole and at up to 8 places each."""
+    """Every file is damaged at up to 8 places."""
     random = Random(6)
     for path in files_of(full):
         content = path.read_bytes()

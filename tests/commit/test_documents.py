@@ -39,7 +39,7 @@ def made(folder: Path) -> Checkpoint:
 
 
 def asks(store: Checkpoint) -> dict[str, Callable[[], Any]]:
-    """What reads each document."""
+    """The readers of each document."""
     return {
         "plan.json": store.document,
         "kept.json": store.retention_state,
@@ -48,7 +48,7 @@ def asks(store: Checkpoint) -> dict[str, Callable[[], Any]]:
 
 
 def test_documents_come_back_as_they_were(tmp_path: Path) -> None:
-    """Every field of each, by another process."""
+    """Every field of each document survives, also in another process."""
     made(tmp_path)
     again = Checkpoint(tmp_path)
     assert again.document() == DOCUMENT
@@ -59,7 +59,7 @@ def test_documents_come_back_as_they_were(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Renamed:
-    """A document of which a field has another name than its key."""
+    """A document with a field whose name differs from its key."""
 
     parts: Mapping[str, tuple[int, ...]]
     now: str | None = field(default=None, metadata={DOCUMENT_KEY: "before"})
@@ -106,7 +106,7 @@ def test_every_checkpoint_has_an_id_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["plan.json", "kept.json", "settings.json"])
 @pytest.mark.parametrize("format", [0, 99])
 def test_a_document_of_another_format_is_refused(tmp_path: Path, name: str, format: int) -> None:
-    """Whole, but of another release: that is not damage."""
+    """An undamaged document of another release is refused with its own code."""
     store = made(tmp_path)
     body = json.loads((tmp_path / name).read_text()) | {"format": format}
     del body["crc"]
@@ -149,7 +149,9 @@ def test_any_flipped_byte_of_a_document_is_noticed(tmp_path: Path, name: str) ->
 def test_what_another_plan_does_differently_is_told(
     change: dict[str, tuple[str, ...]], told: list[str]
 ) -> None:
-    """In the words of explain; a measure that is only worded differently is the same."""
+    """Differences are reported in the words of explain, and a measure with another wording is the
+    same.
+    """
     other = replace(DOCUMENT, plan="0" * 64, operator_texts=(replace(OPERATOR, **change),))
     assert differences(DOCUMENT, other) == told
 

@@ -1,4 +1,6 @@
-"""Documents and files with checksums that are right and contents that forged: refused by name, and no reader breaks of them."""
+"""Forged documents and files with correct checksums are refused by name, and no reader fails in
+another way.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> FullCheckpoint:
 
 @pytest.fixture
 def store(whole: FullCheckpoint, tmp_path: Path) -> Checkpoint:
-    """A copy of it."""
+    """A copy of the checkpoint."""
     return Checkpoint(shutil.copytree(whole.folder, tmp_path / "checkpoint"))
 
 
@@ -50,7 +52,7 @@ def body_of(content: bytes) -> dict[str, Any]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where values are in a document, of lists the first."""
+    """The places of values in a document; of lists, the first element."""
     found = [path] if path else []
     if isinstance(value, dict):
         return found + [p for k, v in value.items() for p in places(v, (*path, k))]
@@ -112,7 +114,7 @@ def test_partitions_that_no_range_fits_are_refused(store: Checkpoint, partitions
 @pytest.mark.parametrize("field", ["state_from", "changes_from", "swept"])
 @pytest.mark.parametrize("value", [-2, "1", 0.5, True, float("inf"), None])
 def test_versions_that_are_kept_are_numbers(store: Checkpoint, field: str, value: Any) -> None:
-    """For the retention document."""
+    """The versions of a retention document must be numbers."""
     body = {"state_from": 0, "changes_from": 0, "swept": -1, field: value}
     store.root.replace("kept.json", seal(body, format=1, checkpoint=store.identity))
     with pytest.raises(StateRefused) as refused:
@@ -123,7 +125,9 @@ def test_versions_that_are_kept_are_numbers(store: Checkpoint, field: str, value
 def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint(
     store: Checkpoint,
 ) -> None:
-    """If a document claims that no version exists yet, a run would start again and a reader would find nothing."""
+    """A document that denies existing versions is refused: otherwise a run would start again and a
+    reader find nothing.
+    """
     store.keep(RetentionState(changes_from=100))
     for ask in (
         store.newest_snapshot,
@@ -145,7 +149,9 @@ def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint
     ],
 )
 def test_what_a_rollback_is_about_to_do_is_sealed(store: Checkpoint, content: bytes) -> None:
-    """It states the truncation of files outside of the checkpoint, so a forged one has no effect."""
+    """A forged plan of a rollback, which names files outside of the checkpoint to truncate, has no
+    effect.
+    """
     (Path(str(store.folder)) / "rollback.json").write_bytes(content)
     with pytest.raises(StateRefused) as refused:
         sa.open_state(str(store.folder)).rollback(0)

@@ -29,7 +29,7 @@ NAMES = ("left", "right")
 
 @dataclass(frozen=True, slots=True)
 class SeenKeys(StatefulOperator):
-    """Keeps the keys of each side, and gives those that have come from both, once."""
+    """Stores the keys of each side, and emits keys that both sides have, once."""
 
     spec: UpsertSpec
 
@@ -92,7 +92,7 @@ def batch(folder: Path, version: int, state: OperatorState, *rows: tuple[int, in
 
 
 def test_rows_come_by_port_and_trees_have_names(tmp_path: Path) -> None:
-    """What one side brought in an earlier batch is there when the other side comes."""
+    """Keys of one side from an earlier batch are found when the other side brings them."""
     for name in ("state", "changes"):
         (tmp_path / name).mkdir()
     first = batch(tmp_path, 1, OperatorState(), (0, 1), (0, 2), (1, 3))

@@ -24,7 +24,7 @@ Link = Callable[[Path, Path], None]
 
 
 class Linking(FileSystem):
-    """Links as the test defines; reads may be refused."""
+    """Links as a test defines; reads may be refused."""
 
     def __init__(self, link: Link, *, readable: bool = True) -> None:
         self._link = link
@@ -68,7 +68,7 @@ def test_an_error_after_the_link_is_a_success(tmp_path: Path, link: Link) -> Non
 
 
 def test_another_content_is_anothers(tmp_path: Path) -> None:
-    """It stays as it is."""
+    """A file with other content belongs to another run and stays unchanged."""
     files = FolderFiles(tmp_path)
     with using(Linking(another_was_first)):
         assert not files.publish("a", b"ours")
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_stays_unknown(tmp_path: Path, link: Link) -> None:
 
 
 def test_two_drivers_with_the_same_version_are_told_apart(tmp_path: Path) -> None:
-    """A version without files is the same for both but for the mark of the attempt."""
+    """Versions of two drivers differ at least in the id of the attempt."""
     first, second = made(tmp_path), Checkpoint(tmp_path)
     first.publish(snapshot(0))
     with pytest.raises(CommitConflict):
@@ -166,7 +166,7 @@ def test_a_file_that_cannot_be_flushed_is_not_committed(tmp_path: Path) -> None:
 def test_files_that_the_driver_does_not_find_are_not_committed(
     tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
-    """Executors that write to a disk of their own."""
+    """Files that executors wrote to a disk of their own are not committed."""
     checkpoint = made(tmp_path)
     version = versioned(checkpoint)
     spoil(tmp_path / "changes" / version.changes[0].name)
@@ -195,7 +195,7 @@ def test_the_newest_claim_owns_the_checkpoint(tmp_path: Path) -> None:
 def test_a_claim_waits_for_a_block_to_end_and_then_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody sleeps with a hand on a shared file."""
+    """A claim waits for a run that is suspended in a block with shared files, then gives up."""
     monkeypatch.setattr("substrait_agg.commit.log.fence.LOCK_SECONDS", 0.05)
     checkpoint = made(tmp_path)
     checkpoint.claim()
@@ -214,7 +214,7 @@ def test_a_checkpoint_that_was_being_made_can_be_begun_again(tmp_path: Path) -> 
 
 
 def test_what_was_said_of_time_comes_back(tmp_path: Path) -> None:
-    """Otherwise every second run with a watermark is refused."""
+    """The progress of event time survives a restart."""
     document = replace(DOCUMENT, watermarks=("t.at",), forget="keep")
     Checkpoint(tmp_path).create(document)
     Checkpoint(tmp_path).check(document)

@@ -53,7 +53,7 @@ def test_ranges_cover_every_hash_once(partitions: int) -> None:
 def test_clipped_and_outside_together_are_the_whole(
     spans: list[tuple[int, int]], partition: int, bits: int, hashes: list[int]
 ) -> None:
-    """A hash is live in a run through the one or through the other, never both."""
+    """A hash is live in exactly one of the clipped run and the rest."""
     files = [RunFile(f"r{i}", 1, 1, 1, min(s), max(s)) for i, s in enumerate(spans)]
     low, high = partition_range(partition, 1 << bits)
     inner, outer = clip(files, low, high), outside(files, [(low, high)])

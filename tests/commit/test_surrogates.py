@@ -1,4 +1,4 @@
-"""Surrogate keys of trees: no task is given one that another has."""
+"""Surrogate keys: no two tasks get the same ones."""
 
 from __future__ import annotations
 

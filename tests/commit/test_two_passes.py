@@ -66,7 +66,9 @@ def written(files: FolderFiles, name: str, table: pa.Table) -> ChangeFile:
 def test_rows_of_both_passes_add_up(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over pieces of any size and several files; a row of the second pass is there once, and nowhere with weight 0."""
+    """Rows of both passes are consolidated, over pieces of any size and several files; no row has
+    weight 0.
+    """
     pick = random.Random(seed)
     monkeypatch.setattr(consolidate, "PIECE_ROWS", pick.choice((1, 3, 100)))
     files = FolderFiles(tmp_path)

@@ -89,7 +89,9 @@ def test_a_range_of_two_plans_is_refused(evolved: Path, since: int) -> None:
 
 
 def test_an_output_that_has_had_nothing(copied: Path, tmp_path: Path) -> None:
-    """Files begin with the new columns, and all that the view shows then; lines with the first version, and add up."""
+    """A new output begins with the whole view in the new columns; change lines begin with the first
+    version and add up.
+    """
     store = Checkpoint(copied)
     outputs = [f"changes-parquet={tmp_path / 'out'}", f"stream-json={tmp_path / 'lines'}"]
     delivery = Delivery(outputs, checkpoint=copied)
@@ -156,7 +158,9 @@ def test_files_that_have_had_the_columns_before_are_refused(copied: Path, tmp_pa
 
 
 def test_back_to_the_plan_before(copied: Path) -> None:
-    """Its view and its changes are there, and the new plan is refused again, with the advice to evolve."""
+    """After a rollback to the old plan its view and changes exist, and the new plan is refused with
+    the advice to evolve.
+    """
     old, new = plan_document(evolving().flow), plan_document(OTHER)
     store = Checkpoint(copied)
     assert store.document() == new

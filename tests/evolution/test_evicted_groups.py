@@ -34,7 +34,9 @@ from tests.sampling import seeds
 @pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_what_is_left_of_finished_groups(seed: int, weight: WeightKind, tmp_path: Path) -> None:
-    """Random policies; half way measures are dropped and moved, and one more is refused while there are such groups."""
+    """With random policies, measures are dropped and reordered, and a new one is refused while
+    closed groups exist.
+    """
     random = Random(f"evolution leaving {weight} {seed}")
     with small_limits(random):
         keys = random.choice((("stamp",), ("k0", "stamp")))

@@ -68,7 +68,9 @@ def nodes(random: Random, weight: WeightKind) -> tuple[Aggregate, Aggregate, Agg
 def test_every_version_is_that_of_the_new_plan(
     seed: int, weight: WeightKind, tmp_path: Path
 ) -> None:
-    """Random measures before and after; where the second cannot be had, what both have can."""
+    """Random measures before and after; measures that cannot be computed are left out of the second
+    plan.
+    """
     random = Random(f"evolution {weight} {seed}")
     first, second, both = nodes(random, weight)
     with small_limits(random), patch.object(task, "READ_ENTRIES", random.choice((1, 3, 1 << 20))):

@@ -96,7 +96,9 @@ def test_a_measure_over_what_is_kept_is_computed(what: str, tmp_path: Path) -> N
 
 
 def test_of_ends_alone_nothing_else_can_be_made(tmp_path: Path) -> None:
-    """For append-only input, min and max have no tree; the reason states this, and the checkpoint is unchanged."""
+    """For append-only input, min and max have no tree, so no other measure can be computed from
+    them; the checkpoint stays unchanged.
+    """
     made = world(tmp_path, LEAST, weight="append_only")
     made.batch([row(k0=1, long=3), row(k0=1, long=4), row(k0=2)])
     for added in (measure("max", "long"), measure("sum", "long"), measure("list", "long")):
@@ -144,7 +146,7 @@ def test_groups_that_wait_keep_their_values_and_take_no_new_measure(tmp_path: Pa
 
 
 def test_finished_groups_take_no_new_measure(tmp_path: Path) -> None:
-    """Only their rows in the view are stored."""
+    """Closed groups have only their row in the view, so a new measure is refused."""
     made = world(tmp_path, LEAST, COUNT)
     made.batch([row(k0=1, long=3)])
     made.now = replace(
@@ -247,7 +249,7 @@ def test_a_document_that_contradicts_itself_is_none(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None:
-    """Also if the document, after a manual change, claims that all measures are stored."""
+    """A new measure is refused although a manually changed document claims that it is stored."""
     made = world(tmp_path, LEAST, weight="append_only")
     made.batch([row(k0=1, long=3)])
     there, state = document(made.node), made.now.state

@@ -1,4 +1,6 @@
-"""Checkpoints that go on with one plan after the other, and two runs that want different ones at once."""
+"""Checkpoints that continue with several plans in turn, and two runs with different plans at the
+same time.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,14 @@ GREATEST = plan("max")
 
 
 def world_of(folder: Path) -> World:
-    """Whose lowest operator takes one value of a row."""
+    """A world whose lowest operator reads one value of a row."""
     setting = evolving()
     batches = tuple(rows.drop_columns(["x1"]) for rows in setting.batches)
     return World(folder, replace(setting, flow=LEAST, batches=batches))
 
 
 def goes_on(world: World, flow: Flow, until: int, name: str = "") -> None:
-    """A run with a plan, whichever was there before."""
+    """Run with a plan, after a run with any plan."""
     scenario._run(world, flow, until, name or flow.fingerprint, None)
 
 

@@ -97,7 +97,7 @@ class Saved:
         self.now, self.rows, self.log = world.now, list(world.rows), Counter(world.log)
 
     def restore(self, world: World) -> None:
-        """Forget everything later."""
+        """Return to the snapshot."""
         world.now, world.rows, world.log = self.now, list(self.rows), Counter(self.log)
 
 

@@ -75,7 +75,7 @@ class Stream:
         return rows
 
     def clear(self) -> list[Row]:
-        """The deletions of everything that is there."""
+        """The deletions of all live rows."""
         rows = [Row(values, -1) for values in self.there]
         self.there = []
         return rows

@@ -1,4 +1,4 @@
-"""What measures must show, computed slowly and plainly from all rows: fractions, sorted lists, counters."""
+"""The values of measures, computed from all rows with fractions, sorted lists and counters."""
 
 from __future__ import annotations
 

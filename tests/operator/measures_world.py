@@ -1,4 +1,6 @@
-"""An operator of any measures with its folder: raw rows in, real runs and change files on disk, the view out."""
+"""An operator with any measures and its folder: it takes raw rows, writes real runs and change
+files, and shows the view.
+"""
 
 from __future__ import annotations
 
@@ -348,7 +350,7 @@ class World:
 
 
 def agree(kind: str, got: Any, want: Any) -> bool:
-    """Equality; of correlations and products, which are no sums, up to two units in the last place."""
+    """Equality; correlations and float products may differ by two units in the last place."""
     close = kind in ("corr", "product") and isinstance(got, float) and isinstance(want, float)
     if close and math.isfinite(got) and math.isfinite(want):
         return bool(abs(got - want) <= 2 * math.ulp(want))
@@ -374,7 +376,7 @@ def merging_soon(tier: int, budget: int) -> Iterator[None]:
 
 @contextmanager
 def small_parts(rows: int) -> Iterator[None]:
-    """Everything that is cut into parts of many rows is cut into parts of a few."""
+    """Split everything that is cut into parts of many rows into parts of a few."""
     with ExitStack() as stack:
         for module, name in (
             (ordered, "SCAN_ROWS"), (ordered, "GROUPS_AT_ONCE"), (run, "SCAN_ROWS"), (ordered, "FIRST_ROWS"),

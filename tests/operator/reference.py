@@ -1,4 +1,4 @@
-"""A slow, plain model of the incremental aggregate: what every version must show, from exact fractions."""
+"""A simple model of the incremental aggregate that computes every version from exact fractions."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def mixed(groups: int) -> list[Row]:
 
 
 def calls_for(kind: str, groups: int, folder: Path) -> int:
-    """The calls of a batch in which some groups go, some come and some change."""
+    """The calls of a batch that deletes, inserts and changes groups."""
     random = Random(kind)
     measures = tuple(DRAWS[kind](DrawnMeasures(random, f"m{i}")) for i in range(3))  # type: ignore[index]
     folder.mkdir()
@@ -67,7 +67,9 @@ def calls_for(kind: str, groups: int, folder: Path) -> int:
 
 @pytest.mark.parametrize("kind", DRAWS)
 def test_no_kind_of_measure_loops_over_groups(kind: str, tmp_path: Path) -> None:
-    """Ten times the groups, and as many calls but for a few rounds of a bisection."""
+    """Ten times as many groups need the same number of calls, except for a few rounds of a
+    bisection.
+    """
     few, many = (calls_for(kind, n, tmp_path / str(n)) for n in (50, 500))
     assert many <= few + 200
 
@@ -92,7 +94,9 @@ def calls_with_shared_hashes(groups: int, folder: Path) -> int:
 
 
 def test_groups_that_share_hashes_are_told_apart_all_at_once(tmp_path: Path) -> None:
-    """Keys (x, null) and (null, x) have one hash in Spark, so such groups are not rare."""
+    """Groups that share a hash are separated in one step; (x, null) and (null, x) share one in
+    Spark, so they are not rare.
+    """
     few, many = (calls_with_shared_hashes(n, tmp_path / str(n)) for n in (30, 300))
     assert many <= few + 200
 
@@ -164,7 +168,9 @@ def test_rows_that_are_long_are_set_aside_like_rows_that_are_many(tmp_path: Path
 def test_few_rows_are_held_at_once_where_what_is_kept_of_their_groups_is_long(
     tmp_path: Path,
 ) -> None:
-    """A slice brings the stored rows of its groups into memory, so short rows may need short slices."""
+    """A slice loads the stored rows of its groups, so slices of short rows are short if the stored
+    rows are long.
+    """
     made = world(tmp_path, *EVERYTHING)
     with patch.object(
         spill.Buckets, "add", side_effect=AssertionError

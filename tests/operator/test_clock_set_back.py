@@ -77,7 +77,7 @@ class Run:
         )  # fmt: skip
 
     def batch(self, number: int) -> None:
-        """The rows of a batch come, now."""
+        """Process the rows of a batch now."""
         rows = {0: chained().batches[number]}
         self.batches.run(rows, QUERY, number, BatchTimes(self.now))
 
@@ -94,7 +94,9 @@ class Run:
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("back", [3 * SECOND, 3600 * SECOND, YEAR])
 def test_groups_that_wait_for_a_delay_are_emitted(tmp_path: Path, back: int, again: bool) -> None:
-    """At once where the clock was set back by more than the delay, else within twice the delay; also in a run that begins then."""
+    """Pending groups are emitted at once if the clock was set back by more than the delay, else
+    within twice the delay.
+    """
     with quick_batches():
         run = Run(tmp_path, EmitPolicy(delay=5 * SECOND))
         run.batch(0)
@@ -123,7 +125,7 @@ def test_a_group_that_waits_is_not_emitted_early(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_new_rows_are_not_forgotten_by_a_clock_that_was_ahead(tmp_path: Path, keep: bool) -> None:
-    """Groups are forgotten by the clock, which was a year ahead: those that come afterwards stay for as long as they should."""
+    """Rows that arrive after the clock was a year ahead are evicted only after their TTL."""
     with quick_batches():
         ttl = Ttl(60 * SECOND, keep)
         run = Run(tmp_path, events=EventOptions(ttl=ttl))
@@ -147,7 +149,7 @@ def test_new_rows_are_not_forgotten_by_a_clock_that_was_ahead(tmp_path: Path, ke
 
 
 def test_a_source_falls_idle_by_the_clock_as_it_is_now() -> None:
-    """It was heard in the future: it is idle after its time from now on, and not only when the clock is there again."""
+    """A source with rows from the future becomes idle by the current clock."""
     rules = (WatermarkRule(), WatermarkRule(idle=10))
     sources = (
         SourceTime(watermark=100, last_rows_at=1000),
@@ -179,7 +181,7 @@ def test_a_watermark_never_goes_back() -> None:
 
 
 def test_versions_from_the_future_are_as_old_as_those_after_them(tmp_path: Path) -> None:
-    """Made while the clock was ahead: they go with the first later version that is too old, and stay until then."""
+    """Versions with a future time expire together with the first later version that is too old."""
     ahead = {v: timedelta(days=-365) for v in range(5)}
     then = {v: timedelta(hours=30 - v) for v in range(5, 30)}
     checkpoint = simple(tmp_path, 30, {**ahead, **then})

@@ -81,7 +81,9 @@ def for_all(cases: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def test_what_the_declared_type_holds_is_given(
     kind: str, name: str, type_: Type, value: Any, wanted: Any, tmp_path: Path
 ) -> None:
-    """Of integers as decimals, of decimals as floats and shorter decimals, of signed as unsigned."""
+    """Values that fit the declared type are converted: integers to decimals, decimals to floats,
+    signed to unsigned.
+    """
     assert value_of(kind, name, type_, value, tmp_path) == wanted
 
 

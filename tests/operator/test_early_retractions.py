@@ -204,7 +204,7 @@ def test_refuse_accepts_exactly_the_batches_without_an_early_retraction(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_measure_waits(kind: str, tmp_path: Path) -> None:
-    """Several forms of each kind over one key, weights of all sizes, groups that are not emitted at once."""
+    """Every kind of measure, with weights of all sizes and groups that are not emitted at once."""
     random = Random(kind)
     measures = tuple(DRAWS[kind](DrawnMeasures(random, f"m{i}")) for i in range(5))  # type: ignore[index]
     node = guarded(node_of(("k0",), measures, "weighted"), "quarantine")
@@ -252,7 +252,9 @@ def waiting_of(world: Rows) -> list[tuple[Any, ...]]:
 
 
 def test_rows_of_a_view_wait_without_a_tree(tmp_path: Path) -> None:
-    """A multiset shows no row below zero anyway; under quarantine such rows are counted and listed."""
+    """A multiset never shows rows below zero; under quarantine they are counted and listed without
+    a further tree.
+    """
     world = Rows(rows_node("quarantine"), tmp_path)
     counts = []
     for rows in (
@@ -290,7 +292,7 @@ def test_the_refused_row_is_named_with_its_group(tmp_path: Path) -> None:
 
 
 def test_an_insertion_and_its_retraction_in_one_batch_are_not_early(tmp_path: Path) -> None:
-    """In any order within the batch."""
+    """An insertion and its retraction in one batch are not early, in any order."""
     world = World(guarded(node_of(("k0",), (), "changelog"), "refuse"), tmp_path)
     world.batch([row(1, "a", -1), row(1, "a", 1), row(1, "b", 1)])
     assert world.view() == {(1,): ()}
@@ -299,7 +301,9 @@ def test_an_insertion_and_its_retraction_in_one_batch_are_not_early(tmp_path: Pa
 @pytest.mark.parametrize("early", ["refuse", "quarantine"])
 @pytest.mark.parametrize("kind", ["first", "last"])
 def test_a_policy_changes_no_arrival(kind: str, early: EarlyRetraction, tmp_path: Path) -> None:
-    """Without an early retraction all policies show the same, also where a batch brings equal rows apart from each other."""
+    """Without early retractions all policies give the same arrivals, also for equal rows in
+    different parts of a batch.
+    """
     node = node_of(("k0",), (measure(kind, "text"),), "changelog")  # type: ignore[arg-type]
     worlds: list[World] = []
     for policy in (node, guarded(node, early)):
@@ -325,7 +329,7 @@ def test_a_policy_changes_no_arrival(kind: str, early: EarlyRetraction, tmp_path
 def test_rows_that_come_and_go_in_a_batch_count_for_arrivals(
     tmp_path: Path, early: EarlyRetraction, kind: MeasureKind
 ) -> None:
-    """A value arrives with the newest (oldest) row that has it, also if that very row goes again."""
+    """A value arrives with its newest (oldest) row, also if that row is deleted in the same batch."""
     measures = (measure(kind, "double", type_=FP64, keep_nulls=True), measure("max", "long"))
     node = node_of((), measures, "changelog", ())
     world = World(node if early == "carry" else guarded(node, early), tmp_path)
@@ -341,7 +345,7 @@ def test_rows_that_come_and_go_in_a_batch_count_for_arrivals(
 def test_rows_that_cancel_while_their_row_waits_count_for_nothing(
     tmp_path: Path, kind: MeasureKind
 ) -> None:
-    """Deletions of the row came before: the insertion cancels one of them, and the new deletion waits."""
+    """An insertion cancels one earlier deletion of its row, and a new deletion waits."""
     measures = (measure(kind, "double", type_=FP64, keep_nulls=True), measure("max", "long"))
     node = guarded(node_of((), measures, "changelog", ()), "quarantine")
     world = World(node, tmp_path)

@@ -157,7 +157,7 @@ def test_what_came_and_went_while_it_waited_is_never_seen(tmp_path: Path) -> Non
 def test_many_groups_that_are_due_are_taken_up_some_at_a_time(
     rules: Emission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the end of the input all groups may be waiting, which need not fit into memory together."""
+    """Due groups are processed in parts, because all groups may be pending at the end of the input."""
     made = world(tmp_path, measure("max", "long"), slice_rows=16)
     rows = [row(k0=i, long=i) for i in range(300)]
     made.batch(rows, emission=EmitPolicy().at(0))
@@ -215,7 +215,7 @@ def test_what_is_no_policy_is_refused(text: str) -> None:
 
 
 def test_what_a_policy_says_of_every_batch(tmp_path: Path) -> None:
-    """Combined rules: with ``batch`` the others have no effect."""
+    """In a combined policy with ``batch`` the other conditions have no effect."""
     given: Any = EmitPolicy(batch=True, rows=9, delay=1).at(7)
     assert (given.all, given.now) == (True, 7)
 

@@ -65,7 +65,7 @@ def test_the_zero_of_sum0_has_the_type_of_the_measure(tmp_path: Path) -> None:
 
 
 def test_filters_hold_for_every_measure_and_not_for_the_group(tmp_path: Path) -> None:
-    """A group none of whose rows passes is shown with nothing in it."""
+    """A group without rows that pass a filter is shown with empty values of the filtered measures."""
     kinds: tuple[tuple[MeasureKind, str], ...] = (
         ("count", "long"), ("sum", "long"), ("avg", "double"), ("variance", "double"), ("bool_or", "flag"),
         ("min", "long"), ("median", "long"), ("list", "long"),
@@ -96,7 +96,7 @@ def test_state_is_shared_by_what_it_holds(tmp_path: Path) -> None:
 
 
 def test_distinct_and_order_are_obeyed(tmp_path: Path) -> None:
-    """They are part of the measure, not decoration."""
+    """DISTINCT and ORDER BY change the values of a measure."""
     made = world(
         tmp_path, measure("sum", "long", distinct=True), measure("sum", "long"),
         measure("string_agg", "text", order=("-long",), constants=("",)),
@@ -124,7 +124,7 @@ def test_min_by_compares_its_second_argument_by_that_one_s_type(tmp_path: Path) 
 
 
 def test_ties_of_min_by_are_decided_by_the_value(tmp_path: Path) -> None:
-    """The least for min_by, the greatest for max_by: never the one that came first."""
+    """Among ties, min_by returns the least and max_by the greatest value, independent of arrival."""
     made = world(tmp_path, measure("min_by", "text", "long"), measure("max_by", "text", "long"))
     made.batch([row(k0=1, text=t, long=5) for t in ("m", "z", "a")])
     assert made.value(1) == ("a", "z")
@@ -151,7 +151,7 @@ def test_an_empty_text_is_a_text(tmp_path: Path) -> None:
 
 
 def test_an_early_retraction_loses_no_earlier_contribution(tmp_path: Path) -> None:
-    """A sum whose count touches zero on the way is whole again when the insertion comes."""
+    """A sum is correct again after its count was zero in between."""
     made = world(
         tmp_path, measure("sum", "long"), measure("avg", "double"), measure("count", "long")
     )
@@ -175,7 +175,7 @@ def test_a_group_of_weight_zero_keeps_the_rows_it_has(tmp_path: Path) -> None:
 
 
 def test_what_is_owed_is_not_there(tmp_path: Path) -> None:
-    """A value with a negative weight is no extreme, no element and no distinct value, and is none until it is paid."""
+    """A value with a negative weight is no extreme, no list element and no distinct value."""
     union = measure("list_union_distinct", "list", type_=Type("list", False, (), (I32,)))
     made = world(
         tmp_path, measure("min", "long"), measure("max", "long"), measure("min_by", "text", "long"),

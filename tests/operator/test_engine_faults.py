@@ -185,7 +185,7 @@ def test_a_group_emptied_and_refilled_in_one_batch_shows_the_new_rows(tmp_path: 
 
 
 def test_a_group_that_comes_back_gets_a_new_surrogate_key(tmp_path: Path) -> None:
-    """Keys are never given twice."""
+    """Surrogate keys are never reused."""
     made = world(tmp_path, measure("surrogate_key"))
     made.batch([row(k0=1), row(k0=2)])
     (first,), (other,) = made.value(1), made.value(2)
@@ -196,7 +196,7 @@ def test_a_group_that_comes_back_gets_a_new_surrogate_key(tmp_path: Path) -> Non
 
 
 def test_removal_and_insertion_are_emitted_together(tmp_path: Path) -> None:
-    """Without emission nothing at all is published, no retraction either: no half of an update is ever to be seen."""
+    """Without emission nothing is published, so no reader sees half of an update."""
     made = world(tmp_path, measure("sum", "long"))
     made.batch([row(k0=1, long=5)])
     made.batch([*gone(row(k0=1, long=5)), row(k0=2, long=5)], emit=False)
@@ -234,7 +234,7 @@ def test_a_touched_but_unchanged_group_emits_nothing(tmp_path: Path) -> None:
 
 
 def test_new_groups_start_from_nothing(tmp_path: Path) -> None:
-    """No group begins with what its neighbour in the batch or in the page has gathered."""
+    """A new group does not inherit values of the groups before it in the batch or page."""
     made = world(
         tmp_path, measure("count"), measure("sum", "long"), measure("max", "long"), page_rows=3
     )
@@ -304,7 +304,7 @@ def test_filtered_and_null_rows_shift_nothing(tmp_path: Path) -> None:
 
 
 def test_an_empty_batch_changes_nothing(tmp_path: Path) -> None:
-    """Neither before the first row nor after."""
+    """An empty batch changes nothing, before the first row and later."""
     made = world(tmp_path, *EVERYTHING)
     made.batch([], 2)
     assert not made.now.state.trees

@@ -143,7 +143,7 @@ class Memory:
         self.kept: Shown = {}
 
     def times(self) -> dict[Values, int]:
-        """Per group the newest event time of its rows; a row without one keeps it for ever."""
+        """The newest event time of each group; a row without one keeps its group forever."""
         newest: dict[Values, int] = {}
         for one in self.made.rows:
             key, second = self.made.keys_of(one)[0], second_of(one)
@@ -184,7 +184,9 @@ class Memory:
 def test_idle_groups_are_forgotten_and_begin_anew(
     seed: int, weight: WeightKind, forget: Forget, tmp_path: Path
 ) -> None:
-    """Groups that return start from zero; their row that was left in the view is then retracted."""
+    """Evicted groups that return start from zero, and their row that stayed in the view is
+    retracted.
+    """
     random = Random(f"forgetting {weight} {forget} {seed}")
     with small_limits(random):
         made = made_world(random, tmp_path, weight, random.choice((("k0",), ("k1", "k0"))), forget)
@@ -231,7 +233,7 @@ def test_a_closed_group_leaves_nothing_but_its_row(tmp_path: Path) -> None:
 
 
 def test_a_group_that_waits_is_not_closed_before_it_is_emitted(tmp_path: Path) -> None:
-    """By count alone: its rows since the last emission are shown at the end, and need its state until then."""
+    """A pending group keeps its state until it is emitted at the end."""
     made = events(tmp_path, measure("count"))
     policy = EmitPolicy(rows=5)
     made.batch([row(k0=1, stamp=at(1))], emission=policy.at(0))

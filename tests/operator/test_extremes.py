@@ -64,7 +64,9 @@ ENDS = (
 def test_nothing_but_ends_is_kept(
     seed: int, sets: tuple[tuple[int, ...], ...], tmp_path: Path
 ) -> None:
-    """Of every measure that reads an end, over batches of which some groups get nothing, some wait, and some are new."""
+    """Only extremes are stored, for every measure that reads one, with groups that get no rows,
+    wait or are new.
+    """
     random = Random(f"ends {seed} {sets}")
     with small_limits(random):
         made = world(
@@ -104,7 +106,7 @@ def test_where_rows_can_be_taken_back_entries_are_kept(weight: str, tmp_path: Pa
 
 
 def test_which_ends_spark_finds(tmp_path: Path) -> None:
-    """Of one value of fixed size; then nothing needs the rows one by one."""
+    """Spark computes extremes of single values of fixed size; then no measure needs single rows."""
     told = {"long": True, "double": True, "cents": True, "day": True, "text": False}
     for name, partial in told.items():
         spec = world(

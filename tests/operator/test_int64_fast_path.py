@@ -63,7 +63,7 @@ def test_both_paths_agree(
 
 
 def test_the_fast_path_is_taken() -> None:
-    """Otherwise the comparison above would compare nothing."""
+    """The fast path is used for these inputs, so the comparison of both paths is meaningful."""
     measure = _measure("avg", 2, decimal(19, 6))
     digits = exact.widen(exact.from_words(np.array([[2551]], np.int64)), 4)
     assert small_quotient(measure, digits, np.array([7], np.uint64)) == [3644286]

@@ -224,7 +224,9 @@ def test_sums_without_halves_are_not_applied_to_large_weights(tmp_path: Path) ->
 
 
 def test_the_additive_case_that_loses_two_in_floating_point(tmp_path: Path) -> None:
-    """1, 1e20, 2, 3 with the first two taken away again averages 2.5."""
+    """The average of 1, 1e20, 2, 3 after deleting the first two is 2.5, which floating point would
+    miss.
+    """
     world = World(spec_for("changelog", keys=1), tmp_path, 2**32)
     rows = [Row((1,), (None, x, None), 1) for x in (1.0, 1e20, 2.0, 3.0)]
     world.batch(rows)

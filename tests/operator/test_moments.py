@@ -193,7 +193,7 @@ def test_a_correlation_that_no_multiset_has_is_not_a_number_where_one_side_does_
 
 
 def test_groups_of_one_and_none() -> None:
-    """As the standard's own tests have it."""
+    """Groups of one row and of none have the results of the standard's tests."""
     groups: list[Group] = [[], [((42.0, 1.0), 1)]]
     for kind in ("variance", "std_dev", "covar"):
         assert values_of(kind, groups, DISTRIBUTION="SAMPLE") == [None, None]
@@ -224,7 +224,7 @@ def test_sums_that_no_values_have_give_nan() -> None:
 
 
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups are computed in chunks; where the cuts fall makes no difference."""
+    """Groups are computed in chunks, and the bounds of chunks do not change results."""
     groups = [[((float(k), 1.0), 1), ((1e300 / (k + 1), 2.0), 1)] for k in range(7)]
     whole = values_of("variance", groups)
     monkeypatch.setattr(moments, "CHUNK", 2)

@@ -1,4 +1,4 @@
-"""How the next batch is computed follows from what this one was like."""
+"""The strategy of the next batch follows from the previous batch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def after(
 
 
 def test_rows_are_summed_first_where_their_keys_repeat() -> None:
-    """And not where hardly any do; in between it stays as it is."""
+    """Rows are summed first if keys repeat, exchanged raw if they rarely do, and in between the
+    strategy stays.
+    """
     told = spec()
     assert not after(1_000, 10, BatchStrategy(), told).skip_preaggregation
     assert after(1_000, 900, BatchStrategy(), told).skip_preaggregation
@@ -56,13 +58,13 @@ def test_rows_are_summed_first_where_their_keys_repeat() -> None:
 
 
 def test_many_measures_are_rather_exchanged_as_rows() -> None:
-    """Their partial sums are several times as wide as the rows that they are made of."""
+    """With many measures rows are exchanged raw, because partial sums are several times as wide."""
     assert not after(1_000, 350, BatchStrategy(), spec(1)).skip_preaggregation
     assert after(1_000, 350, BatchStrategy(), spec(20)).skip_preaggregation
 
 
 def test_one_group_is_always_summed_first() -> None:
-    """One task would get all rows."""
+    """A single group is always summed first: otherwise one task would get all rows."""
     assert not after(2, 1, BatchStrategy(), spec(30, is_global=True)).skip_preaggregation
 
 
@@ -72,7 +74,9 @@ def test_rows_with_weights_of_any_size_may_be_exchanged_as_they_are() -> None:
 
 
 def test_a_batch_with_large_weights_is_summed_again_in_halves() -> None:
-    """Once, and the batches after it until one has none."""
+    """A batch with large weights is summed again in halves, and so are the next ones until one has
+    no large weights.
+    """
     refused = TaskResult(0, 1, large_weights=True)
     care = repeat_strategy(BatchStrategy(), [TaskResult(0, 1), refused])
     assert care == BatchStrategy(split_weights=True)
@@ -85,21 +89,21 @@ def test_a_batch_with_large_weights_is_summed_again_in_halves() -> None:
 
 
 def test_the_driver_takes_the_sums_of_few_groups() -> None:
-    """And leaves many to the workers."""
+    """The driver computes few groups from partial sums and leaves many groups to the workers."""
     told = spec()
     assert after(10**6, FEW_GROUPS, BatchStrategy(), told).on_driver
     assert not after(10**6, FEW_GROUPS + 1, BatchStrategy(on_driver=True), told).on_driver
 
 
 def test_few_groups_are_not_expected_of_a_much_larger_batch() -> None:
-    """Where there were few in a thousand rows, there may be many in a million."""
+    """The number of groups in a thousand rows is not assumed for a million rows."""
     care = after(10**3, 10, BatchStrategy(size=1_000), spec())
     assert care.of_size(ALIKE * 1_000) == replace(care, size=ALIKE * 1_000)
     assert not care.of_size(ALIKE * 1_000 + 1).on_driver
 
 
 def test_a_batch_without_rows_says_nothing() -> None:
-    """The next one is computed as the one before it."""
+    """A batch without rows does not change the strategy."""
     care = BatchStrategy(skip_preaggregation=True, on_driver=True, row_bytes=70)
     assert next_strategy(spec(), [], care) == care
 
@@ -114,7 +118,9 @@ def test_a_batch_without_rows_says_nothing() -> None:
 def test_rows_of_any_length_are_weighed_until_their_length_is_known(
     row_bytes: int, rows: int | None
 ) -> None:
-    """Then so many are handed over at once that they take a bounded number of bytes, if they are as long as those before."""
+    """Spark measures rows until their length is known; then as many are handed over as take a
+    bounded number of bytes.
+    """
     node: Any = type("Node", (), {"key_types": (Type("string"),), "arguments": ()})
     assert rows_per_arrow_batch(node, BatchStrategy(row_bytes=row_bytes)) == rows
     node.key_types = (Type("i64"), Type("decimal", params=(38, 0)))
@@ -122,7 +128,7 @@ def test_rows_of_any_length_are_weighed_until_their_length_is_known(
 
 
 def test_the_length_of_rows_is_that_of_all_that_came() -> None:
-    """Rounded up, so that rows of a bit are not taken for unknown."""
+    """The length of rows is the average over all of them, rounded up, so that it is never 0."""
     assert after(1_000, 10, BatchStrategy(), spec(), received=1).row_bytes == 1
     assert after(1_000, 10, BatchStrategy(row_bytes=9), spec(), received=64_001).row_bytes == 65
 

@@ -131,7 +131,7 @@ def test_several_measures_of_one_class_with_and_without_distinct(
 
 
 def test_contributions_are_asked_for_once_per_rows(registered: Registered, tmp_path: Path) -> None:
-    """However many totals there are."""
+    """The contributions of rows are computed once, however many totals a measure has."""
     measure = Power(2)
     here = world(tmp_path, over(registered(measure)))
     here.batch(rows((2.0, 1), (4.0, 1)))

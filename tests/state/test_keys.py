@@ -303,7 +303,7 @@ def test_null_lists_and_maps_may_hide_values() -> None:
 
 
 def test_a_null_where_none_is_expected_is_an_error() -> None:
-    """It would be taken for a value."""
+    """A null in a column without nulls raises an error instead of being encoded as a value."""
     for type in (pa.int64(), pa.string()):
         with pytest.raises(ValueError, match="not nullable"):
             encode([pa.array([None], type)], [Component(type)])

@@ -92,7 +92,7 @@ def test_for_every_hash_the_runs_stay_and_stay_in_order(
 
 
 def test_only_a_merge_of_the_oldest_run_drops_dead_keys() -> None:
-    """A dead row must go on hiding older rows of its key."""
+    """Dead rows are dropped only with the oldest run, because they hide older rows of their key."""
     old = RunFile("old", 10_000_000, 0, 0)
     young = tuple(RunFile(f"r{i}", 1000, 0, 0) for i in range(SMALL_WIDTH))
     (span,) = spans_to_merge((*young, old), 0, HASH_MAX, LEAST_BUDGET)

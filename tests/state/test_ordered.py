@@ -131,7 +131,7 @@ def plain(rows: tuple[pa.Array, ...]) -> list[Key]:
 def test_weights_are_sums_over_all_runs(
     history: tuple[TreeLayout, list[Rows], int, bool], probes: st.DataObject
 ) -> None:
-    """Of entries that are there, that cancelled, and that never were."""
+    """Weights are sums over all runs, for live, cancelled and unknown entries."""
     layout, batches, page_rows, extra = history
     keys = next(keys for components, keys in SHAPES.values() if components == layout.components)
     wanted = probes.draw(st.lists(st.tuples(st.sampled_from(GROUPS), keys), max_size=20))

@@ -1,4 +1,4 @@
-"""What ordered trees read to answer: as much as changed, and never a group from end to end."""
+"""Reads of ordered trees grow with the change, never with the size of a group."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_hundred_thousand_deleted_values_are_walked_in_a_few_rounds(files: Fol
 
 
 def test_a_live_extreme_costs_one_small_window(files: FolderFiles) -> None:
-    """However large the group."""
+    """Reading a live extreme costs one small range, for any size of the group."""
     tree = OrderedTree(files, [write(files, "base", entries(np.arange(ROWS), 1))], LAYOUT)
     for last, value in ((False, 0), (True, ROWS - 1)):
         assert tree.first_live(*GROUP, last=last)[1][0].to_pylist() == [value]
