@@ -9,6 +9,7 @@ import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -94,9 +95,7 @@ class FolderFiles:
         Raises:
             StateRefused: STATE_DAMAGED.
         """
-        if not _NAME.fullmatch(name):
-            raise damaged(self.root, f"{name!r} in a snapshot is not the name of a file")
-        return self._folder / name
+        return _path_in(self._folder, name)
 
     @contextmanager
     def create(self, name: str, *, durable: bool = True) -> Iterator[pa.NativeFile]:
@@ -307,6 +306,14 @@ class FolderFiles:
         The block receives whether the lock was acquired within `patience` seconds.
         """
         return filesystem().locked(self.path(name), patience)
+
+
+@lru_cache(maxsize=1 << 12)
+def _path_in(folder: Location, name: str) -> Location:
+    """Return the path of a file; see `FolderFiles.path`."""
+    if not _NAME.fullmatch(name):
+        raise damaged(str(folder), f"{name!r} in a snapshot is not the name of a file")
+    return folder / name
 
 
 def _to_write(path: Path) -> pa.NativeFile:

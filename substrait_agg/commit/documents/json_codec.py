@@ -25,6 +25,8 @@ def encoded(value: Any) -> Any:
     """Return the JSON values of a dataclass: an object with a key per field."""
     if is_dataclass(value):
         kind: Any = type(value)
+        if (names := _plain_names(kind)) is not None:
+            return {name: getattr(value, name) for name in names}
         forms, omitted = _stored_values(kind), _omitted(kind)
         return {
             key: encoded(
@@ -40,6 +42,15 @@ def encoded(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: encoded(item) for key, item in value.items()}
     return value
+
+
+@cache
+def _plain_names(kind: Any) -> tuple[str, ...] | None:
+    """Return the fields of a dataclass of texts and numbers; None if it has other fields or metadata."""
+    own = fields(kind)
+    types_of = get_type_hints(kind)
+    plain = all(types_of[f.name] in (str, int, bool) and not f.metadata for f in own)
+    return tuple(f.name for f in own) if plain else None
 
 
 @cache

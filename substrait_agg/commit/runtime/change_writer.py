@@ -14,6 +14,9 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.operator.common.names import VERSION, WEIGHT
 
+ROWS_AT_ONCE, BYTES_AT_ONCE = 1 << 16, 1 << 24
+"""Changes are collected up to so many rows or bytes, then written as one row group."""
+
 
 def parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
     """Return a writer for change files.
@@ -26,7 +29,7 @@ def parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 class ChangeWriter:
-    """Writes the change file of a task. The file is created on the first change."""
+    """Writes the change file of a task. The file is created when the first changes are written."""
 
     def __init__(
         self,
@@ -46,12 +49,22 @@ class ChangeWriter:
         self._name = change_name(version, operator)
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = self._waiting_bytes = 0
 
     def write(self, changes: pa.Table) -> None:
         """Append changes (output columns and weight)."""
-        if not changes.num_rows:
-            return
-        table = self._named(changes)
+        if changes.num_rows:
+            self._waiting.append(changes)
+            self._waiting_rows += changes.num_rows
+            self._waiting_bytes += changes.nbytes
+        if self._waiting_rows >= ROWS_AT_ONCE or self._waiting_bytes >= BYTES_AT_ONCE:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write the waiting changes as one row group."""
+        table = self._named(pa.concat_tables(self._waiting))
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         if self._writer is None:
             # Nothing reads the changes of other operators after the commit.
             created = self._files.create(self._name, durable=self._final)
@@ -71,6 +84,8 @@ class ChangeWriter:
 
     def close(self) -> tuple[ChangeFile, ...]:
         """Finish the file, if there is one. Return its description."""
+        if self._waiting:
+            self._write_waiting()
         if self._writer is None:
             return ()
         self._writer.close()
