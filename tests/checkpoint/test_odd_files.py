@@ -135,7 +135,7 @@ def test_a_wrong_age_is_told_by_the_name_of_its_option(whole: Path) -> None:
 
 @pytest.mark.parametrize("left", ["the middle", "the newest", "none"])
 def test_missing_versions_are_told_by_every_look(folder: Path, left: str) -> None:
-    """Every command reports missing versions instead of listing only the remaining ones."""
+    """ls and verify report missing versions instead of listing only the remaining ones."""
     names = sorted((folder / "snapshots").iterdir())
     gone = {"the middle": names[3:4], "the newest": names[-1:], "none": names}[left]
     for path in gone:
@@ -175,7 +175,7 @@ def test_copies_that_somebody_put_beside_our_files_stop_nothing(folder: Path, na
 
 @pytest.mark.parametrize("what", ["a folder", "a link that leads nowhere"])
 def test_a_vacuum_passes_over_what_is_no_file(folder: Path, what: str) -> None:
-    """A vacuum ignores a folder in the place of an unneeded run."""
+    """A vacuum keeps a folder in the place of an unneeded run and deletes a link."""
     path = folder / "state" / OURS
     if what == "a folder":
         path.mkdir()
@@ -299,7 +299,9 @@ def test_a_run_that_has_grown_is_not_read_to_its_end(folder: Path) -> None:
 def test_a_rescale_beside_a_sweep_is_not_torn(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sweep does not delete the draft that a rescale writes at the same moment."""
+    """A rescale succeeds although a sweep deletes its draft as that of an ended run: it writes the
+    draft again.
+    """
     left, original = [2], FileSystem.replace
 
     def swept(self: FileSystem, draft: Path, target: Path) -> None:

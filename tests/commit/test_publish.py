@@ -214,7 +214,7 @@ def test_a_checkpoint_that_was_being_made_can_be_begun_again(tmp_path: Path) -> 
 
 
 def test_what_was_said_of_time_comes_back(tmp_path: Path) -> None:
-    """The progress of event time survives a restart."""
+    """The options of event time in a plan document are read back as they were written."""
     document = replace(DOCUMENT, watermarks=("t.at",), forget="keep")
     Checkpoint(tmp_path).create(document)
     Checkpoint(tmp_path).check(document)

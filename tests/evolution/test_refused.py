@@ -189,7 +189,7 @@ def test_whole_rows_give_any_measure_over_what_was_read(tmp_path: Path) -> None:
 
 
 def test_other_rows_other_groups_and_other_options_are_named(tmp_path: Path) -> None:
-    """Other grouping keys and other weights of a table are refused, and the message names them."""
+    """Other grouping keys and other weights are refused with a message of their own."""
     made = world(tmp_path, LEAST)
     made.batch([row(k0=1, long=3)])
     assert evolve(made, node_of(("k1",), (LEAST,), "changelog")) == (

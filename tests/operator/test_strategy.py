@@ -128,7 +128,7 @@ def test_rows_of_any_length_are_weighed_until_their_length_is_known(
 
 
 def test_the_length_of_rows_is_that_of_all_that_came() -> None:
-    """The length of rows is the average over all of them, rounded up, so that it is never 0."""
+    """The length of rows in bytes is the average over all of them, rounded up so that it is not 0."""
     assert after(1_000, 10, BatchStrategy(), spec(), received=1).row_bytes == 1
     assert after(1_000, 10, BatchStrategy(row_bytes=9), spec(), received=64_001).row_bytes == 65
 
