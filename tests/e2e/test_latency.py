@@ -19,6 +19,7 @@ from tests.e2e.feeds import Change, Feed
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, projected, read
 from tests.e2e.rows import bag
 from tests.e2e.test_small_batch_reads import as_json
+from tests.views import plans as views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +129,32 @@ def test_a_killed_run_continues_with_the_batch_that_was_planned(
         assert max(map(len, batches)) <= (2 if name == "l" else 9)
         assert {len(batch) for batch in batches[4:]} <= {0, 1}
     assert bag(sa.open_view(checkpoint).to_arrow()) == Counter({(v,): 1 for v in range(180)})
+
+
+def test_several_views_share_the_limit_and_a_restart_keeps_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are divided by size, all views stay right, and the second run does not begin anew."""
+    views.write_batches(tmp_path, views.BATCHES)
+    given = {n: unlimited(spec).rstrip("&") for n, spec in views.sources(tmp_path).items()}
+    limits: list[int | None] = []
+    options: dict[str, Any] = {
+        "checkpoint": tmp_path / "checkpoint", "spark": spark, "latency": "1m",
+        "progress": lambda progress: limits.append(progress.limit_bytes),
+    }  # fmt: skip
+    with monkeypatch.context() as patched:
+        patched.setattr(read_limits, "FIRST_BYTES", 2)
+        sa.run(views.ALL, given, **options).wait()
+    batches = [files_by_batch(tmp_path / "checkpoint", source) for source in (0, 1)]
+    assert [len(files[0]) for files in batches] == [1, 1]
+    ended, learned = sa.open_view(tmp_path / "checkpoint", "totals").version, limits[-1]
+    assert learned is not None
+    assert learned > 2
+    views.write_batches(tmp_path, views.BATCHES[1:2], len(views.BATCHES))
+    sa.run(views.ALL, given, **options).wait()
+    assert limits[ended + 1] == learned
+    for view, rows in views.expected([*views.BATCHES, views.BATCHES[1]]).items():
+        assert views.rows_of(sa.open_view(tmp_path / "checkpoint", view).to_arrow()) == rows
 
 
 @pytest.mark.parametrize(

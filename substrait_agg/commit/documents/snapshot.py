@@ -27,6 +27,7 @@ It has the trees of an operator in slots instead of by name, and no bad rows.
 
 __all__ = [
     "FORMAT",
+    "AdmissionRecord",
     "ChangeFile",
     "InputPlace",
     "LogFile",
@@ -180,6 +181,19 @@ class RefreshRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class AdmissionRecord:
+    """The limit of the batch that made a version, if the run has a target duration.
+
+    Attributes:
+        bytes: the limit; 0 without one.
+        target: the target duration of the batch, in microseconds.
+    """
+
+    bytes: int = 0
+    target: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A committed version.
 
@@ -212,6 +226,7 @@ class Snapshot:
             `begun` and `retractions` then belong to its view. Otherwise `changes` and
             `retractions` are empty, and `begun` is that of the whole set of views.
         refresh: how the version was computed, if a refresh policy chooses.
+        admission: the limit of its batch, or of the last one that had a limit.
     """
 
     version: int
@@ -238,6 +253,9 @@ class Snapshot:
         default_factory=dict, metadata={DOCUMENT_OMITTED: True}
     )
     refresh: RefreshRecord = field(default_factory=RefreshRecord, metadata={DOCUMENT_OMITTED: True})
+    admission: AdmissionRecord = field(
+        default_factory=AdmissionRecord, metadata={DOCUMENT_OMITTED: True}
+    )
 
     def of_view(self, name: str) -> ViewVersion:
         """Return the part of the version for a view; an empty one for an unknown view."""

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
+from substrait_agg.commit.documents.snapshot import AdmissionRecord
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.redaction import safe_cause
 from substrait_agg.run_options import RunOptions
@@ -30,17 +31,37 @@ from substrait_agg.spark.sources.readers import LIMITS
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 
 FIRST_BYTES = 4 << 20
-"""Limit of the first batch, in bytes."""
+"""Limit of the first batch of a checkpoint, in bytes."""
 
 _MOST = 2**62
 
 Name = TypeVar("Name")
 
 
+def first_bytes(target: float, stored: AdmissionRecord | None) -> int:
+    """Return the limit of the first batch of a run, in bytes.
+
+    Args:
+        target: the duration that a batch should not exceed, in seconds.
+        stored: the limit of the last batch of the checkpoint; None without one. A limit that an
+            earlier run has learned is kept, in proportion to the targets of both runs.
+    """
+    if stored is None or stored.bytes <= 0 or stored.target <= 0:
+        return FIRST_BYTES
+    return max(1, min(int(stored.bytes * (target * 1e6 / stored.target)), _MOST))
+
+
 def with_first_limits(
-    sources: Mapping[Name, str | SourceSpec | DataFrame], options: RunOptions
+    sources: Mapping[Name, str | SourceSpec | DataFrame],
+    options: RunOptions,
+    stored: AdmissionRecord | None = None,
 ) -> Mapping[Name, str | SourceSpec | DataFrame]:
     """Return the sources with a limit for their first batch, if the run has a target duration.
+
+    Args:
+        sources: the sources by table.
+        options: the options of the run.
+        stored: the limit of the last batch of the checkpoint; None without one.
 
     Raises:
         UsageError: ``LATENCY_NOT_SUPPORTED``: a source is a stream that is not one of files.
@@ -48,7 +69,7 @@ def with_first_limits(
     if options.target_seconds is None:
         return sources
     streams = [name for name, source in sources.items() if not is_static(source)]
-    limit = max(1, FIRST_BYTES // max(1, len(streams)))
+    limit = max(1, first_bytes(options.target_seconds, stored) // max(1, len(streams)))
     return {
         name: _with_first_limit(name, source, limit) if name in streams else source
         for name, source in sources.items()
@@ -97,12 +118,20 @@ class AdmissionControl:
         spark: the session that started the query.
         target: the duration, in seconds.
         bounded: whether the user limits a source, by source in the order of the stream.
+        stored: the limit of the last batch of the checkpoint; None without one.
     """
 
-    def __init__(self, spark: SparkSession, target: float, bounded: Sequence[bool]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        target: float,
+        bounded: Sequence[bool],
+        stored: AdmissionRecord | None = None,
+    ) -> None:
         self._spark, self._bounded = spark, tuple(bounded)
         self._sources: list[_FileSource] = []
-        self.limits = first_limits(target, FIRST_BYTES, [math.inf] * len(self._bounded))
+        total = first_bytes(target, stored)
+        self.limits = first_limits(target, total, [math.inf] * len(self._bounded))
         self._current = self.limits
 
     @property
@@ -114,6 +143,12 @@ class AdmissionControl:
     def limit(self) -> int:
         """Return the limit of the batch in progress, or else of the last one, in bytes."""
         return int(self._current.total)
+
+    @property
+    def record(self) -> AdmissionRecord:
+        """Return the limit of the batch in progress as its version stores it."""
+        limit = min(self.limit, _MOST)
+        return AdmissionRecord(max(1, limit), round(self.target * 1e6))
 
     def begin(self) -> None:
         """Begin a batch: the limits that were set last apply to it."""

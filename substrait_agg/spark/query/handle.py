@@ -121,7 +121,6 @@ class Run:
         self._query: StreamingQuery | None = None
         target = self._options.target_seconds
         bounded = [has_own_limit(source) for source in inputs.streams]
-        self._admission = None if target is None else AdmissionControl(self._spark, target, bounded)
         output_workers.begin(self._unread)
         # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
@@ -129,6 +128,10 @@ class Run:
             checked.flow, checked.store, executor, partitions, self._committed, self._options.emit_policy,
             checked.events, retention=self._options.retention, refresh=checked.refresh,
         )  # fmt: skip
+        stored = self._batches.admission
+        self._admission = (
+            None if target is None else AdmissionControl(self._spark, target, bounded, stored)
+        )
         self._sizes = FileSizes()
         self._batches.inputs = checked.source_locations
         observers.begin(lambda: self.progress, self._is_busy)
@@ -241,6 +244,7 @@ class Run:
         began = time.monotonic()
         if self._admission is not None:
             self._admission.begin()
+            self._batches.admission = self._admission.record
         with self._inputs.batch(frame, state, instant, sources, count) as inputs:
             self._executor.session = session
             whole = self._whole_input(batch, sources)

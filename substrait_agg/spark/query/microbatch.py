@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import (
+    AdmissionRecord,
     ChangeFile,
     InputPlace,
     OperatorState,
@@ -75,6 +76,7 @@ class MicroBatches(Generic[Rows]):
         logs: Spark's own logs that the next version records (`spark.offsets.logs`); set before
             every micro-batch.
         inputs: locations of the tables.
+        admission: the limit of the batch; set before every micro-batch that has one.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class MicroBatches(Generic[Rows]):
         self._tally = BatchStats()
         self.logs = carried(self._last)
         self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
+        self.admission = AdmissionRecord() if self._last is None else self._last.admission
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
         if self._last is not None:
             tidy(checkpoint, self._last, sweeps=True, whole=True, retention=retention)
@@ -550,6 +553,7 @@ class MicroBatches(Generic[Rows]):
             inputs=self.inputs,
             begun=0 if self._last is None else self._last.begun,
             refresh=self._refresh_record(),
+            admission=self.admission,
         )
 
     def _refresh_record(self) -> RefreshRecord:

@@ -254,10 +254,11 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
         changes = evolutions(store, document, evolution, of_view.view)
         check_outputs_go_on(of_view.outputs, store.folder, changes, SparkWriter, of_view.view)
     check_free(store.folder)
+    last = store.newest_snapshot() if store.exists() else None
     return CheckedRun(
         options,
         flow,
-        with_first_limits(chosen_sources, options),
+        with_first_limits(chosen_sources, options, None if last is None else last.admission),
         events,
         store,
         document,
