@@ -27,8 +27,8 @@ PAGE_BYTES = 1 << 26  # for long rows; a column of text holds at most 2 GiB
 PIECE_BYTES = 1 << 28  # maximal size of rows read at once
 SCAN_ROWS = 1 << 20  # rows that a scan reads at once
 COMPRESSED_ROWS = 1 << 16  # maximal rows of a compressed run, which is read completely
-COMPRESSED_BYTES = 1 << 24  # maximal size of such a run before compression
-_UNFOLDED = 2 * COMPRESSED_BYTES  # with the padding that Arrow adds between columns
+COMPRESSED_BYTES = 1 << 22  # maximal size of such a run before compression
+_UNFOLDED = 1 << 25  # earlier builds compressed up to 16 MiB; Arrow adds padding between columns
 _ZSTD = bytes.fromhex("28b52ffd")  # magic number of zstd files (RFC 8878)
 HASH_MAX = (1 << 64) - 1
 
