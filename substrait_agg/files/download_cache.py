@@ -1,4 +1,4 @@
-"""Local files of a machine that uses object stores: copies of immutable files, locks, work folders.
+"""Local files of a machine: copies of immutable files of object stores, locks, work folders, classes.
 
 All files lie in one folder that only the user can access: the folder in ``SUBSTRAIT_AGG_CACHE``, or
 one below the system's folder for temporary files. The folder may be deleted; the next run then
@@ -56,7 +56,12 @@ def base() -> Path:
     return folder
 
 
-def _below(*names: str) -> Path:
+def cache_folder(*names: str) -> Path:
+    """Return a folder below `base`, created if it does not exist.
+
+    Raises:
+        OSError: as `base`.
+    """
     folder = base().joinpath(*names)
     folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
     return folder
@@ -68,12 +73,12 @@ def _digest(place: Remote) -> str:
 
 def temporary_path() -> Path:
     """Return an unused path for a file that becomes a copy."""
-    return _below("drafts") / uuid.uuid4().hex
+    return cache_folder("drafts") / uuid.uuid4().hex
 
 
 def copy_of(path: Remote) -> Path:
     """Return the path of the copy of a file, whether it exists or not."""
-    return _below("copies", _digest(path.parent)) / path.name
+    return cache_folder("copies", _digest(path.parent)) / path.name
 
 
 def keep(file: Path, path: Remote) -> Path:
@@ -101,7 +106,7 @@ def drop(path: Remote) -> bool:
 
 def lock_file(path: Remote) -> Path:
     """Return the file to lock for a lock on `path` on this machine."""
-    return _below("locks") / _digest(path)
+    return cache_folder("locks") / _digest(path)
 
 
 def _limit() -> int:
@@ -144,7 +149,7 @@ def _evict(limit: int, newest: Path) -> None:
 @contextmanager
 def work_folder() -> Iterator[Path]:
     """Create an empty folder for one run, deleted with the block; delete those of killed runs."""
-    place = _below("work")
+    place = cache_folder("work")
     for lock in place.glob("*.lock"):
         _delete_if_free(lock)
     name = uuid.uuid4().hex

@@ -150,10 +150,11 @@ def test_several_views_share_the_limit_and_a_restart_keeps_it(
     ended, learned = sa.open_view(tmp_path / "checkpoint", "totals").version, limits[-1]
     assert learned is not None
     assert learned > 2
-    views.write_batches(tmp_path, views.BATCHES[1:2], len(views.BATCHES))
+    more = {"orders": [(8, "a", 6, 1), (5, "b", 1, -1)], "customers": [("e", "z", 1)]}
+    views.write_batches(tmp_path, [more], len(views.BATCHES))
     sa.run(views.ALL, given, **options).wait()
     assert limits[ended + 1] == learned
-    for view, rows in views.expected([*views.BATCHES, views.BATCHES[1]]).items():
+    for view, rows in views.expected([*views.BATCHES, more]).items():
         assert views.rows_of(sa.open_view(tmp_path / "checkpoint", view).to_arrow()) == rows
 
 

@@ -30,6 +30,7 @@ EXCEPTIONS = {
     "sql_planner/pipelines/pipeline.py": "reads SQL files, before there is a checkpoint",
     "sql_planner/pipelines/project.py": "reads SQL files, before there is a checkpoint",
     "spark/session/java.py": "looks for Java",
+    "spark/session/class_archive.py": "classes for the start of Spark: nothing is lost with them",
     "spark/execution/worker_python.py": "looks for a Python",
     "commit/log/locking.py": "a lock of the operating system, which says nothing when its process is gone",
     "tools/rollback/sinks.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",

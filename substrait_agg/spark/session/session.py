@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from substrait_agg.errors import RunFailed, SubstraitAggError, UsageError
+from substrait_agg.spark.session.class_archive import JAVA_OPTIONS, archive_options
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
 from substrait_agg.spark.session.java import incomplete, missing_module, require_java
 
@@ -66,7 +67,7 @@ Spark generates such methods for sums of many columns. Interpreted, they take se
 
 _NEW_CONTEXT_CONF: dict[str, str] = {
     # The user's own options (`extraJavaOptions`) come after these.
-    "spark.driver.defaultJavaOptions": _COMPILE_ALL,
+    JAVA_OPTIONS: _COMPILE_ALL,
     "spark.executor.defaultJavaOptions": _COMPILE_ALL,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -163,7 +164,10 @@ def get_session(
     os.environ["PYSPARK_PYTHON"] = (conf or {}).get(WORKER_PYTHON, sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     own = {"spark.master": master or "local[*]", "spark.app.name": "substrait-agg"}
-    session = start_spark({**own, **_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}, log)
+    settings = {**own, **_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}
+    archive = archive_options(settings, record=log is not None)
+    settings[JAVA_OPTIONS] = f"{settings[JAVA_OPTIONS]} {archive}".strip()
+    session = start_spark(settings, log)
     session.sparkContext.setLogLevel("ERROR")
     # PySpark logs every failed query as a page of JSON in addition to the exception.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
