@@ -162,7 +162,12 @@ def test_java_writes_and_uses_the_archive(folder: Path) -> None:
     def java(options: str) -> str:
         home = find_java()
         assert home is not None
-        command = [home.home / "bin" / "java", *options.split(), "-Xlog:class+load", "-version"]
+        command = [
+            str(home.home / "bin" / "java"),
+            *options.split(),
+            "-Xlog:class+load",
+            "-version",
+        ]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert "(top)" not in java(archive_options({}, record=True))
