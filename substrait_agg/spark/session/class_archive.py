@@ -152,17 +152,17 @@ def _sealed(file: Path, name: str) -> str:
 
 def _adopted(folder: Path, name: str) -> Path | None:
     """Return the archive that an earlier JVM has written, under its final name; None without one."""
-    found = None
+    archive = None
     for draft in sorted(folder.glob(f"{name}.*.draft")):
         with suppress(FileNotFoundError):  # another process has taken it
-            if found is None and _is_complete(draft):
+            if archive is None and _is_complete(draft):
                 _flush(draft)
-                found = draft.replace(folder / _sealed(draft, name))
-            elif found is not None or draft.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                archive = draft.replace(folder / _sealed(draft, name))
+            elif archive is not None or draft.stat().st_mtime < time.time() - ABANDONED_SECONDS:
                 draft.unlink()
-    if found is not None:
+    if archive is not None:
         _delete_unused(folder)
-    return found
+    return archive
 
 
 def _is_complete(draft: Path) -> bool:
