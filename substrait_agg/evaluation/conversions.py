@@ -116,10 +116,12 @@ def _float_to_integer(column: pa.Array, conversion: Conversion) -> pa.Array:
         inside = (np.floor(values) <= float(high)) & (np.ceil(values) >= float(low))
         whole = np.where(inside, values, 0.0).astype(np.int64)
     whole = np.where(inside & (values >= 2.0**63), high, whole)
-    there = valid(column)
-    if not conversion.null_on_failure and not np.all(inside if there is None else inside | ~there):
+    is_valid = valid(column)
+    if not conversion.null_on_failure and not np.all(
+        inside if is_valid is None else inside | ~is_valid
+    ):
         raise pa.ArrowInvalid(f"a float is outside of the range of {conversion.type.kind}")
-    convertible = inside if there is None else inside & there
+    convertible = inside if is_valid is None else inside & is_valid
     return pc.cast(array(whole, pa.int64(), convertible), arrow_type(conversion.type))
 
 

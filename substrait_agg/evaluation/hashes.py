@@ -107,8 +107,8 @@ def _chained(family: _Family, columns: Sequence[pa.Array], hashes: Any) -> Any:
     for column in columns:
         chained = _hashed(family, column, hashes)
         if column.null_count:
-            there = pc.is_valid(column).to_numpy(zero_copy_only=False)
-            chained = np.where(there, chained, hashes)
+            is_valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+            chained = np.where(is_valid, chained, hashes)
         hashes = chained
     return hashes
 

@@ -260,11 +260,11 @@ def months_later(days: Ints, months: Ints) -> Ints:
 
 def timestamps(days: Ints, micros: Ints, type_: pa.DataType, *columns: pa.Array) -> pa.Array:
     """Return days and microseconds of the day as timestamps; fail outside of 64 bits."""
-    there, before = valid(*columns), days < 0
+    is_valid, before = valid(*columns), days < 0
     # Before 1970 count back from the end of the day, so that only the sum can overflow.
     days, micros = np.where(before, days + 1, days), np.where(before, micros - DAY, micros)
-    whole = pc.multiply_checked(array(days, pa.int64(), there), pa.scalar(DAY, pa.int64()))
-    return pc.add_checked(whole, array(micros, pa.int64(), there)).view(type_)
+    whole = pc.multiply_checked(array(days, pa.int64(), is_valid), pa.scalar(DAY, pa.int64()))
+    return pc.add_checked(whole, array(micros, pa.int64(), is_valid)).view(type_)
 
 
 def _signed(interval: pa.Array, sign: int) -> pa.Array:

@@ -80,9 +80,9 @@ def _due_merges(files: Sequence[RunFile], low: int, high: int, size: int) -> Ite
     """Yield all merges that are due, each as wide as the merged runs are the same."""
     last: MergeSpan | None = None
     for start, stop in _intervals(files, low, high):
-        there = [f for f in files if f.low <= start and f.high >= stop]
-        count = runs_to_merge([rows_in(f, low, low + size - 1, whole=True) for f in there])
-        span = MergeSpan(start, stop, tuple(there[:count]), count == len(there))
+        whole = [f for f in files if f.low <= start and f.high >= stop]
+        count = runs_to_merge([rows_in(f, low, low + size - 1, whole=True) for f in whole])
+        span = MergeSpan(start, stop, tuple(whole[:count]), count == len(whole))
         if (
             last is not None
             and last.files

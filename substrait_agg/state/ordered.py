@@ -88,16 +88,16 @@ class OrderedTree:
     def _weights_in(self, run: OrderedRun, entries: Entries) -> Weights:
         result = np.zeros(len(entries), np.int64)
         low, high = run.groups(entries.hashes, entries.collision_ids)
-        there = np.flatnonzero(low < high)
-        if not len(there):
+        occupied = np.flatnonzero(low < high)
+        if not len(occupied):
             return result
-        keys = entries.keys if len(there) == len(entries) else entries.keys.take(there)
-        places = run.bounds(low[there], high[there], keys, right=False)
-        inside = np.flatnonzero(places < high[there])
+        keys = entries.keys if len(occupied) == len(entries) else entries.keys.take(occupied)
+        places = run.bounds(low[occupied], high[occupied], keys, right=False)
+        inside = np.flatnonzero(places < high[occupied])
         located = run.at(places[inside])
         self.rows_read += len(inside)
         equal = ~before(keys, inside, located.keys(), np.arange(len(inside)))
-        result[there[inside[equal]]] = located.weights()[equal]
+        result[occupied[inside[equal]]] = located.weights()[equal]
         return result
 
     def first_live(
@@ -219,9 +219,9 @@ class OrderedTree:
         """
         windows = []
         for window in self._windows(hashes, chains):
-            there = window.take(groups)
-            start = window.run.bounds(there.low, there.high, low, right=False)
-            stop = window.run.bounds(there.low, there.high, high, right=False)
+            ranges = window.take(groups)
+            start = window.run.bounds(ranges.low, ranges.high, low, right=False)
+            stop = window.run.bounds(ranges.low, ranges.high, high, right=False)
             windows.append(RowRange(window.run, start, stop))
         if not windows:
             return None

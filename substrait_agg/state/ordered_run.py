@@ -160,9 +160,9 @@ class OrderedRun:
         high = self._hash_bounds(hashes, right=True)
         empty = (hashes < self._low) | (hashes > self._high) | (low >= high)
         low[empty] = high[empty] = 0
-        there = np.flatnonzero(~empty)
-        if len(there):
-            self._narrow_to_collision_ids(low, high, chains, there)
+        occupied = np.flatnonzero(~empty)
+        if len(occupied):
+            self._narrow_to_collision_ids(low, high, chains, occupied)
         return low, high
 
     def _hash_bounds(self, hashes: Hashes, *, right: bool) -> Indices:
@@ -184,12 +184,12 @@ class OrderedRun:
         return bounds
 
     def _narrow_to_collision_ids(
-        self, low: Indices, high: Indices, chains: CollisionIds, there: Indices
+        self, low: Indices, high: Indices, chains: CollisionIds, occupied: Indices
     ) -> None:
-        one = (self._collision_ids(low[there]) == chains[there]) & (
-            self._collision_ids(high[there] - 1) == chains[there]
+        one = (self._collision_ids(low[occupied]) == chains[occupied]) & (
+            self._collision_ids(high[occupied] - 1) == chains[occupied]
         )
-        mixed = there[~one]
+        mixed = occupied[~one]
         sought, start, stop = chains[mixed], low[mixed], high[mixed]
         low[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) < sought[i])
         high[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) <= sought[i])
@@ -207,16 +207,18 @@ class OrderedRun:
             right: return the first place whose key is above instead.
         """
         result = low.copy()
-        there = np.flatnonzero(low < high)
+        occupied = np.flatnonzero(low < high)
         if len(self._pages) == 1:
-            if len(there):
-                own = keys.take(there) if len(there) < len(keys) else keys
+            if len(occupied):
+                own = keys.take(occupied) if len(occupied) < len(keys) else keys
                 stored = self._pages[0].entries.keys
-                result[there] = _bounds_in_page(stored, low[there], high[there], own, right=right)
+                result[occupied] = _bounds_in_page(
+                    stored, low[occupied], high[occupied], own, right=right
+                )
             return result
-        pages = self._pages_of(low[there], high[there], keys, there, right=right)
+        pages = self._pages_of(low[occupied], high[occupied], keys, occupied, right=right)
         for page, which in self._by_page(pages)[1]:
-            at = there[which]
+            at = occupied[which]
             start, stop = self._starts[page], self._starts[page + 1]
             inside = _bounds_in_page(
                 self._pages[page].entries.keys,

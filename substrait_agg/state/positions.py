@@ -26,9 +26,9 @@ class Positions:
     end: Mask
 
     @staticmethod
-    def at(keys: EncodedKeys, there: Mask) -> Positions:
+    def at(keys: EncodedKeys, exists: Mask) -> Positions:
         """Return the positions before entries, and the end where an entry is not there."""
-        return Positions(keys, np.zeros(len(there), np.bool_), ~there)
+        return Positions(keys, np.zeros(len(exists), np.bool_), ~exists)
 
     def behind(self, where: Mask | None = None) -> Positions:
         """Return the positions after the entries, for all groups or for those of a mask."""

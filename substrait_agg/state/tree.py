@@ -239,8 +239,8 @@ class KeyedTree:
         hashes = page.column(0).to_numpy()
         same = np.flatnonzero(np.isin(hashes, above.column(0).to_numpy()))
         here = [page.column(name).take(pa.array(same)) for name in names]
-        there = _flat([above.column(name) for name in names])
-        keys = [pa.concat_arrays(pair) for pair in zip(there, here, strict=True)]
+        newer_columns = _flat([above.column(name) for name in names])
+        keys = [pa.concat_arrays(pair) for pair in zip(newer_columns, here, strict=True)]
         order, first = group_rows(np.concatenate([above.column(0).to_numpy(), hashes[same]]), keys)
         repeated: Indices = order[~first] - above.num_rows
         outdated: Indices = same[repeated[repeated >= 0]]
@@ -254,9 +254,9 @@ def _rows_of_page(
     hashes = page.column(0).to_numpy()
     low, high = max(int(hashes[0]), run.file.low), min(int(hashes[-1]), run.file.high)
     for rows in run.rows_between(low, high).to_batches() if low <= high else ():
-        there = rows.column(0).to_numpy()
-        at = np.minimum(np.searchsorted(hashes, there), len(hashes) - 1)
-        hit = np.flatnonzero(hashes[at] == there)
+        run_hashes = rows.column(0).to_numpy()
+        at = np.minimum(np.searchsorted(hashes, run_hashes), len(hashes) - 1)
+        hit = np.flatnonzero(hashes[at] == run_hashes)
         if len(hit):
             yield rows.select(["hash", *keys]).take(pa.array(hit))
 
@@ -288,9 +288,9 @@ def _lookup_collisions(
         The probes found in the page, and their places.
     """
     chain = np.flatnonzero(np.isin(stored, sought))
-    there = take(columns, chain)
+    stored_columns = take(columns, chain)
     here = take(keys, probes)
-    both = [pa.concat_arrays([a, b]) for a, b in zip(there, here, strict=True)]
+    both = [pa.concat_arrays([a, b]) for a, b in zip(stored_columns, here, strict=True)]
     order, first = group_rows(np.concatenate([stored[chain], sought]), both)
     second = np.flatnonzero(~first)  # a probe directly after the stored row of the same key
     matched = order[second] - len(chain)

@@ -38,7 +38,8 @@ FUNCTIONS = """
 
 LOCALS = frozenset(
     """
-    asked care chosen found given gone got heard held kept known made meant met picked taken told
+    anew aside asked care chosen found given gone got heard held kept known made meant met picked
+    taken there told
     wanted
     """.split()
 )

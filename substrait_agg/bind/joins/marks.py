@@ -154,10 +154,10 @@ class _Marked:
         doubts = [Column(ALWAYS, self.width + 1)] if doubtful else []
         counted = _presence(self.right, key.right, other, self.path)
         joined_rows = joined("inner", source, counted, (), None, self.path)
-        there, has_null = columns(counted.types)
-        there, has_null = (shifted(e, len(source.types)) for e in (there, has_null))
+        row_count, has_null = columns(counted.types)
+        row_count, has_null = (shifted(e, len(source.types)) for e in (row_count, has_null))
         is_null = Call(ALWAYS, "is_null", (key.left,))
-        alternatives = (*doubts, has_null, Call(ALWAYS, "and", (there, is_null)))
+        alternatives = (*doubts, has_null, Call(ALWAYS, "and", (row_count, is_null)))
         any_of = disjunction(alternatives) or TRUE
         return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
 
@@ -187,8 +187,8 @@ class _Marked:
                 source = self._marked(source, equal, (*nulls, *self.parts))
         counted = _presences(self.right, self.nullable, other, self.path)
         joined_rows = joined("inner", source, counted, (), None, self.path)
-        there = [shifted(e, len(source.types)) for e in columns(counted.types)]
-        for nulls_right, present in zip(_subsets(self.nullable), there, strict=True):
+        subset_marks = [shifted(e, len(source.types)) for e in columns(counted.types)]
+        for nulls_right, present in zip(_subsets(self.nullable), subset_marks, strict=True):
             nulls_left = (_is_null(k.left) for k in self.nullable if k not in nulls_right)
             marks.append(conjunction((present, *nulls_left)) or TRUE)
         any_of = disjunction(tuple(marks)) or TRUE

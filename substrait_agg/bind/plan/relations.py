@@ -157,9 +157,9 @@ def _check_best_effort(node: model.ReadRel, source: Bound, context: BindContext)
     """Report invalid references in the best effort filter. Other problems in it do not matter."""
     if node.best_effort_filter is None:
         return
-    apart = BindContext(Problems(context.problems.mode), context.profile)
-    bind_condition(node.best_effort_filter, schema_of(source), apart, "FILTER_NOT_BOOLEAN")
-    for problem in apart.problems.items:
+    separate = BindContext(Problems(context.problems.mode), context.profile)
+    bind_condition(node.best_effort_filter, schema_of(source), separate, "FILTER_NOT_BOOLEAN")
+    for problem in separate.problems.items:
         if problem.code in _INVALID_ANYWHERE:
             context.problems.copy(problem)
 

@@ -156,13 +156,13 @@ class Events:
 def paired(changes: Table) -> Events:
     """Return the events of some changes; a row of weight 3 gives three events."""
     version, weight = (changes.column(i).to_numpy() for i in (-2, -1))
-    retracted, come = np.flatnonzero(weight < 0), np.flatnonzero(weight > 0)
-    match = _matches(changes, retracted, come)
+    retracted, inserted = np.flatnonzero(weight < 0), np.flatnonzero(weight > 0)
+    match = _matches(changes, retracted, inserted)
     retracted, match = (np.repeat(a, -weight[retracted]) for a in (retracted, match))
     updated = match != NOTHING
     is_matched = np.zeros(len(weight), np.bool_)
     is_matched[match[updated]] = True
-    created = come[~is_matched[come]]
+    created = inserted[~is_matched[inserted]]
     created = np.repeat(created, weight[created])
     before = np.concatenate([retracted, np.full(len(created), NOTHING)])
     after = np.concatenate([match, created])
@@ -172,15 +172,15 @@ def paired(changes: Table) -> Events:
     return Events(before[order], after[order], at[order])
 
 
-def _matches(changes: Table, retracted: Any, come: Any) -> Any:
+def _matches(changes: Table, retracted: Any, inserted: Any) -> Any:
     """Return, per retraction, the insertion of the same group in the same version, or `NOTHING`."""
     keys = origin_of(changes).keys
-    if keys is None or not len(retracted) or not len(come):
+    if keys is None or not len(retracted) or not len(inserted):
         return np.full(len(retracted), NOTHING)
     texts = _key_texts(changes, keys)
-    index = pc.index_in(texts.take(pa.array(retracted)), value_set=texts.take(pa.array(come)))
+    index = pc.index_in(texts.take(pa.array(retracted)), value_set=texts.take(pa.array(inserted)))
     position = pc.fill_null(index, NOTHING).to_numpy().astype(np.int64)
-    return np.where(position == NOTHING, NOTHING, come[position])
+    return np.where(position == NOTHING, NOTHING, inserted[position])
 
 
 def _key_texts(changes: Table, keys: tuple[int, ...]) -> Any:

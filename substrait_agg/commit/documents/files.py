@@ -33,9 +33,9 @@ class OutcomeUnknown(Exception):
         there: whether the name is known to exist.
     """
 
-    def __init__(self, name: str, error: OSError, *, there: bool) -> None:
+    def __init__(self, name: str, error: OSError, *, exists: bool) -> None:
         super().__init__(f"{name}: {error}")
-        self.there = there
+        self.there = exists
 
 
 class NotPlain(OSError):
@@ -206,7 +206,7 @@ class FolderFiles:
         try:
             self.sync()
         except OSError as error:
-            raise OutcomeUnknown(name, error, there=True) from error
+            raise OutcomeUnknown(name, error, exists=True) from error
         return True
 
     def replace(self, name: str, content: bytes) -> None:
@@ -248,7 +248,7 @@ class FolderFiles:
             if isinstance(error, _REFUSALS):
                 raise
             # Without an answer the outcome is unknown: the request may still be in progress.
-            raise OutcomeUnknown(target.name, error, there=False) from error
+            raise OutcomeUnknown(target.name, error, exists=False) from error
         return True
 
     @staticmethod
@@ -262,7 +262,7 @@ class FolderFiles:
         except FileNotFoundError:
             return None
         except OSError as unread:
-            raise OutcomeUnknown(target.name, unread, there=False) from error
+            raise OutcomeUnknown(target.name, unread, exists=False) from error
 
     def sync(self) -> None:
         """Make the names of all files durable."""

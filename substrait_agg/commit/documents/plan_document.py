@@ -291,7 +291,7 @@ def publish_document(root: FolderFiles, document: PlanDocument, identity: str) -
     root.publish(document_name(document.plan), document_bytes(document, identity))
 
 
-def check_same_document(there: PlanDocument, document: PlanDocument) -> None:
+def check_same_document(stored: PlanDocument, document: PlanDocument) -> None:
     """Refuse a document of the same plan that describes other state.
 
     The descriptions for users may differ, and so may paths in the text of the plan, which the flow
@@ -300,7 +300,7 @@ def check_same_document(there: PlanDocument, document: PlanDocument) -> None:
     Raises:
         StateRefused: STATE_DAMAGED.
     """
-    same = replace(there, operator_texts=document.operator_texts, flow=document.flow)
+    same = replace(stored, operator_texts=document.operator_texts, flow=document.flow)
     if same != document:
         raise damaged(
             document_name(document.plan), "it was written by another release or with other options"

@@ -278,8 +278,8 @@ class Snapshot:
     @property
     def change_files(self) -> tuple[ChangeFile, ...]:
         """All files in the folder of changes that this version names."""
-        aside = (side.file for side in (*self.late, *self.bad))
-        return (*self.view_changes, *self.view_retractions, *aside)
+        side_files = (side.file for side in (*self.late, *self.bad))
+        return (*self.view_changes, *self.view_retractions, *side_files)
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
         """Return the snapshot as a sealed document."""

@@ -21,11 +21,11 @@ _OPTIONS = ("KEYS_DIFFER", "STATIC_DIFFERS", "WATERMARK_DIFFERS", "TTL_DIFFERS")
 _NOTHING = OperatorText((), (), (), ())
 
 
-def check_same(there: PlanDocument, document: PlanDocument, folder: str) -> None:
+def check_same(stored: PlanDocument, document: PlanDocument, folder: str) -> None:
     """Refuse a checkpoint that was made for something else.
 
     Args:
-        there: its plan document.
+        stored: its plan document.
         document: that of the run.
         folder: its folder, for messages.
 
@@ -33,12 +33,12 @@ def check_same(there: PlanDocument, document: PlanDocument, folder: str) -> None
         StateRefused: PLAN_DIFFERS, KEYS_DIFFER, STATIC_DIFFERS, WEIGHTS_DIFFER,
             EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS.
     """
-    for code, message, help in _findings(there, document, _OWN_FOLDER):
+    for code, message, help in _findings(stored, document, _OWN_FOLDER):
         raise StateRefused(code, f"the checkpoint was made {message}", help=help, path=folder)
 
 
 def check_evolved(
-    there: PlanDocument,
+    stored: PlanDocument,
     document: PlanDocument,
     folder: str,
     evolution: Evolution | None,
@@ -49,7 +49,7 @@ def check_evolved(
     """Refuse another plan unless the user asked for an evolution and it is possible.
 
     Args:
-        there: the document of the current plan.
+        stored: the document of the current plan.
         document: that of the run.
         folder: of the checkpoint, for messages.
         evolution: the evolution to the new plan; None if it is impossible.
@@ -68,9 +68,9 @@ def check_evolved(
             help = (
                 f"continue with the new plan from the stored state with --evolve, or {_OWN_FOLDER}"
             )
-        for code, message, advice in _findings(there, document, help):
+        for code, message, advice in _findings(stored, document, help):
             raise StateRefused(code, f"the checkpoint was made {message}", help=advice, path=folder)
-    same_plan = replace(there, plan=document.plan)
+    same_plan = replace(stored, plan=document.plan)
     if evolution is not None:
         # `evolution` has compared these operator by operator.
         same_plan = replace(same_plan, early=document.early, layout=document.layout)
@@ -91,17 +91,17 @@ def check_evolved(
 
 
 def _findings(
-    there: PlanDocument, document: PlanDocument, other_plan: str
+    stored: PlanDocument, document: PlanDocument, other_plan: str
 ) -> Iterator[tuple[str, str, str]]:
     """Yield code, message and advice of each difference, the most informative first."""
-    if there.plan != document.plan:
-        lines = differences_line(differences(there, document))
-        names = f"{there.plan[:12]}, not {document.plan[:12]}"
+    if stored.plan != document.plan:
+        lines = differences_line(differences(stored, document))
+        names = f"{stored.plan[:12]}, not {document.plan[:12]}"
         message = f"for another plan ({names})" + (f": {lines}" if lines else "")
         yield "PLAN_DIFFERS", message, other_plan
     for rule in _RULES:
-        if rule.differs(there, document):
-            message = rule.message.format(*map(rule.text, (there, document)))
+        if rule.differs(stored, document):
+            message = rule.message.format(*map(rule.text, (stored, document)))
             yield rule.code, message, f"{rule.advice}, or start a new --checkpoint{rule.reason}"
 
 
@@ -130,22 +130,22 @@ def _differing(value: Callable[[PlanDocument], object]) -> Callable[..., bool]:
     return lambda there, document: value(there) != value(document)
 
 
-def _other_policy(there: PlanDocument, document: PlanDocument) -> bool:
+def _other_policy(stored: PlanDocument, document: PlanDocument) -> bool:
     """Compare the policies for early retractions.
 
     The layout depends on the policy. Without retractions, the policy has no effect.
     """
-    return there.early != document.early and _retracting(there) == _retracting(document)
+    return stored.early != document.early and _retracting(stored) == _retracting(document)
 
 
-def differences(there: PlanDocument, document: PlanDocument) -> list[str]:
+def differences(stored: PlanDocument, document: PlanDocument) -> list[str]:
     """Return the differences of another plan, in the words of `explain`.
 
     The list is empty if the descriptions of both plans are equal.
     """
     lines: list[str] = []
-    several = max(len(there.operator_texts), len(document.operator_texts)) > 1
-    pairs = zip_longest(there.operator_texts, document.operator_texts, fillvalue=_NOTHING)
+    several = max(len(stored.operator_texts), len(document.operator_texts)) > 1
+    pairs = zip_longest(stored.operator_texts, document.operator_texts, fillvalue=_NOTHING)
     for number, (before, now) in enumerate(pairs):
         where = f" of operator {number}" if several else ""
         for kind, old, new in (
@@ -154,8 +154,8 @@ def differences(there: PlanDocument, document: PlanDocument) -> list[str]:
             ("measure", before.measures, _measures(now, before)),
         ):
             lines += _differing_texts(f"{kind}{where}", old, new)
-    lines += _columns(there, document)
-    if there.sorts != document.sorts:
+    lines += _columns(stored, document)
+    if stored.sorts != document.sorts:
         lines.append("the order of the view differs")
     return lines
 
@@ -179,8 +179,8 @@ def _differing_texts(kind: str, before: Iterable[str], now: Iterable[str]) -> li
     ]
 
 
-def _columns(there: PlanDocument, new_document: PlanDocument) -> list[str]:
-    before, now = ([c.name for c in document.columns] for document in (there, new_document))
+def _columns(stored: PlanDocument, new_document: PlanDocument) -> list[str]:
+    before, now = ([c.name for c in document.columns] for document in (stored, new_document))
     if before == now:
         return []
     return [f"the columns were {', '.join(before)} and are {', '.join(now)}"]

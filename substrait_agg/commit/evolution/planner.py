@@ -99,7 +99,7 @@ class _Unmigratable(Exception):
 
 
 def evolution(
-    there: PlanDocument,
+    stored: PlanDocument,
     document: PlanDocument,
     last: Snapshot | None,
     unreadable: UnreadableTables | None = None,
@@ -107,7 +107,7 @@ def evolution(
     """Plan how a checkpoint continues with another plan.
 
     Args:
-        there: the document of the current plan.
+        stored: the document of the current plan.
         document: that of the new plan.
         last: the newest version.
         unreadable: returns the tables whose rows cannot be read again; None: no rows can be.
@@ -117,9 +117,9 @@ def evolution(
     """
     if last is None:
         return None, ("the checkpoint has no version yet",)
-    if other_tables := _other_tables(there, document):
+    if other_tables := _other_tables(stored, document):
         return None, (other_tables,)
-    planner = _Planner(there, document, last)
+    planner = _Planner(stored, document, last)
     migrations, lost, reasons = planner.migrations()
     first = [reason for of_operator in lost.values() for reason in of_operator]
     if reasons or (lost and unreadable is None):
@@ -130,17 +130,17 @@ def evolution(
         if obstacles:
             return None, tuple(dict.fromkeys((*first, *planner.new_columns(), *obstacles)))
     migrations = [None if i in again else m for i, m in enumerate(migrations)]
-    if _drops_quarantine(there, last, migrations):
+    if _drops_quarantine(stored, last, migrations):
         return None, ("an operator that is not in the new plan has rows in quarantine",)
     pairs = zip(document.state_schemas, migrations, strict=True)
     fed = frozenset(b for o, m in pairs if m is None for b in o.below)
     return Evolution(tuple(migrations), fed, again), ()
 
 
-def _other_tables(there: PlanDocument, document: PlanDocument) -> str:
+def _other_tables(stored: PlanDocument, document: PlanDocument) -> str:
     """Return how the tables of two plans differ; empty if they are the same in the same order."""
     # A table is one source, even if a plan reads it several times with different columns.
-    before, now = (list(dict.fromkeys(r.table for r in d.inputs)) for d in (there, document))
+    before, now = (list(dict.fromkeys(r.table for r in d.inputs)) for d in (stored, document))
     if before == now:
         return ""
     lists = ", then ".join(", ".join(names) or "none" for names in (before, now))
@@ -148,20 +148,20 @@ def _other_tables(there: PlanDocument, document: PlanDocument) -> str:
 
 
 def _drops_quarantine(
-    there: PlanDocument, last: Snapshot, migrations: Sequence[Migration | None]
+    stored: PlanDocument, last: Snapshot, migrations: Sequence[Migration | None]
 ) -> bool:
     """Return whether an operator with rows in quarantine has no migration."""
-    dropped = set(range(len(there.state_schemas)))
+    dropped = set(range(len(stored.state_schemas)))
     dropped -= {m.operator for m in migrations if m is not None}
     return bool(last.counters.get("quarantined")) and any(
-        there.state_schemas[ordinal].early == "quarantine" for ordinal in dropped
+        stored.state_schemas[ordinal].early == "quarantine" for ordinal in dropped
     )
 
 
 class _Planner:
-    def __init__(self, there: PlanDocument, document: PlanDocument, last: Snapshot) -> None:
-        self._there, self._wanted, self._last = there, document, last
-        self._free = set(range(len(there.state_schemas)))
+    def __init__(self, stored: PlanDocument, document: PlanDocument, last: Snapshot) -> None:
+        self._there, self._wanted, self._last = stored, document, last
+        self._free = set(range(len(stored.state_schemas)))
         self._found: dict[int, int] = {}
 
     def migrations(
@@ -221,15 +221,15 @@ class _Planner:
     # --- state from the same operator -------------------------------------------------------------
 
     def _migration(self, old: int, ordinal: int) -> Migration:
-        there, now = self._there.state_schemas[old], self._wanted.state_schemas[ordinal]
+        old_schema, now = self._there.state_schemas[old], self._wanted.state_schemas[ordinal]
         state = self._last.operators[old]
-        migration = _matched(old, there, now)
-        self._check_options(there, now, ordinal)
-        if migration.same and _same_input(there, now):
+        migration = _matched(old, old_schema, now)
+        self._check_options(old_schema, now, ordinal)
+        if migration.same and _same_input(old_schema, now):
             self._check_shown(state, old, ordinal)
             return migration
-        if there.ports and now.ports:
-            return replace(migration, same=False, ports=self._ports(there, now, ordinal))
+        if old_schema.ports and now.ports:
+            return replace(migration, same=False, ports=self._ports(old_schema, now, ordinal))
         if now.kind in _ONLY_KEPT:
             raise _Unmigratable(
                 f"{self._named(ordinal)} stores {now.kind} with the columns that the plan reads, and these columns "
@@ -237,7 +237,7 @@ class _Planner:
             )
         self._check_shown(state, old, ordinal)
         reasons = [
-            *self._unmade(migration, there, now, ordinal),
+            *self._unmade(migration, old_schema, now, ordinal),
             *self._mixed(migration, state, ordinal),
         ]
         if reasons:
@@ -245,12 +245,12 @@ class _Planner:
         return migration
 
     def _ports(
-        self, there: OperatorSchema, now: OperatorSchema, ordinal: int
+        self, old_schema: OperatorSchema, now: OperatorSchema, ordinal: int
     ) -> tuple[tuple[int, ...], ...]:
         """Return where the stored rows of each port have the columns of the new plan."""
         ports = []
         for port, side in enumerate(_PORTS):
-            stored = [argument.value for argument in there.arguments_of(port)]
+            stored = [argument.value for argument in old_schema.arguments_of(port)]
             values = [argument.value for argument in now.arguments_of(port)]
             missing = sum(value not in stored for value in values)
             if missing:
@@ -263,11 +263,11 @@ class _Planner:
             ports.append(tuple(map(stored.index, values)))
         return tuple(ports)
 
-    def _check_options(self, there: OperatorSchema, now: OperatorSchema, ordinal: int) -> None:
+    def _check_options(self, old_schema: OperatorSchema, now: OperatorSchema, ordinal: int) -> None:
         for what, option, before, after in (
-            ("weights", "weight= or op= of the sources", there.weight, now.weight),
-            ("early retractions", "--early-retraction", there.early, now.early),
-            ("idle groups", "--ttl", there.forget, now.forget),
+            ("weights", "weight= or op= of the sources", old_schema.weight, now.weight),
+            ("early retractions", "--early-retraction", old_schema.early, now.early),
+            ("idle groups", "--ttl", old_schema.forget, now.forget),
         ):
             if before != after:
                 raise _Unmigratable(
@@ -289,10 +289,10 @@ class _Planner:
         return bool(self._there.watermarks or self._there.forget)
 
     def _unmade(
-        self, migration: Migration, there: OperatorSchema, now: OperatorSchema, ordinal: int
+        self, migration: Migration, old_schema: OperatorSchema, now: OperatorSchema, ordinal: int
     ) -> Iterator[str]:
         """Yield the parts that cannot be made from the kept state."""
-        unread = UNREAD + (ENDS_ALONE if any(t.holds == "ends" for t in there.trees) else "")
+        unread = UNREAD + (ENDS_ALONE if any(t.holds == "ends" for t in old_schema.trees) else "")
         trees = {
             i: ARRIVALS if tree.holds == "arrivals" else unread
             for i, tree in enumerate(now.trees)
@@ -413,48 +413,51 @@ class _Planner:
             yield f"only the new plan reads {', '.join(new)}"
 
     def _surrogates(self, old: int, ordinal: int) -> list[str]:
-        there, now = self._there.state_schemas[old], self._wanted.state_schemas[ordinal]
-        prints = {m.print for m in there.measures if m.kind == SURROGATE}
+        old_schema, now = self._there.state_schemas[old], self._wanted.state_schemas[ordinal]
+        prints = {m.print for m in old_schema.measures if m.kind == SURROGATE}
         return [self._measure(ordinal, i) for i, m in enumerate(now.measures) if m.print in prints]
 
 
-def _same_input(there: OperatorSchema, now: OperatorSchema) -> bool:
+def _same_input(old_schema: OperatorSchema, now: OperatorSchema) -> bool:
     """Return whether two operators store the same columns of their input."""
-    before, after = ((o.kind, o.arguments, o.ports) for o in (there, now))
+    before, after = ((o.kind, o.arguments, o.ports) for o in (old_schema, now))
     return before == after
 
 
-def _in_common(there: OperatorSchema, now: OperatorSchema) -> int:
-    common = Counter(m.print for m in there.measures) & Counter(m.print for m in now.measures)
+def _in_common(old_schema: OperatorSchema, now: OperatorSchema) -> int:
+    common = Counter(m.print for m in old_schema.measures) & Counter(m.print for m in now.measures)
     return sum(common.values())
 
 
-def _matched(old: int, there: OperatorSchema, now: OperatorSchema) -> Migration:
-    numbers = _positions([n.print for n in there.numbers], [n.print for n in now.numbers])
-    trees = _positions([t.print for t in there.trees], [t.print for t in now.trees])
-    kept_ends = [(there.trees[e.tree].print, e.side) for e in there.extremes]
+def _matched(old: int, old_schema: OperatorSchema, now: OperatorSchema) -> Migration:
+    numbers = _positions([n.print for n in old_schema.numbers], [n.print for n in now.numbers])
+    trees = _positions([t.print for t in old_schema.trees], [t.print for t in now.trees])
+    kept_ends = [(old_schema.trees[e.tree].print, e.side) for e in old_schema.extremes]
     ends = _positions(kept_ends, [(now.trees[e.tree].print, e.side) for e in now.extremes])
-    measures = _positions(*([_turn(o, i) for i in range(len(o.measures))] for o in (there, now)))
+    measures = _positions(
+        *([_turn(o, i) for i in range(len(o.measures))] for o in (old_schema, now))
+    )
     trees = _with_needed_extremes(now, trees, ends)
-    lists = ((numbers, there.numbers), (trees, there.trees), (ends, there.extremes))
+    lists = ((numbers, old_schema.numbers), (trees, old_schema.trees), (ends, old_schema.extremes))
     return Migration(
         operator=old,
-        digits=tuple(n.digits for n in there.numbers),
-        entries=tuple(t.entries for t in there.trees),
+        digits=tuple(n.digits for n in old_schema.numbers),
+        entries=tuple(t.entries for t in old_schema.trees),
         numbers=numbers,
         trees=trees,
         extremes=ends,
         measures=measures,
         number_rows=tuple(
-            rows_for_number(there, now, n) if at is None and n.tree is None else None
+            rows_for_number(old_schema, now, n) if at is None and n.tree is None else None
             for n, at in zip(now.numbers, numbers, strict=True)
         ),
         tree_rows=tuple(
-            rows_for_tree(there, now, t) if at is None else None
+            rows_for_tree(old_schema, now, t) if at is None else None
             for t, at in zip(now.trees, trees, strict=True)
         ),
         same=all(
-            found == tuple(range(len(kept))) for found, kept in (*lists, (measures, there.measures))
+            found == tuple(range(len(kept)))
+            for found, kept in (*lists, (measures, old_schema.measures))
         ),
     )
 

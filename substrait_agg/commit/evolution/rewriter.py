@@ -192,9 +192,9 @@ class GroupRewriter:
             if accumulator.floating:
                 floats[i] = self._nothing if at is None else self._floats(at)
             elif at is not None:
-                there = _offset(self._migration.digits, at)
+                old_start = _offset(self._migration.digits, at)
                 fixed[start : start + accumulator.digits] = stored[
-                    there : there + accumulator.digits
+                    old_start : old_start + accumulator.digits
                 ]
         return GroupState(fixed, floats)
 
@@ -293,7 +293,7 @@ class GroupRewriter:
     def _extremes(self, now: GroupState) -> list[GroupExtremes]:
         ends = []
         for (tree, side), at in zip(self._spec.extremes, self._migration.extremes, strict=True):
-            there = count_of(self._spec, now, self._spec.alive(tree)) > 0
+            exists = count_of(self._spec, now, self._spec.alive(tree)) > 0
             parts = range(len(self._spec.trees[tree].layout.components))
             payload = (
                 tuple(whole(self._rows, f"e{at}_{c}") for c in parts) if at is not None else None
@@ -301,7 +301,7 @@ class GroupRewriter:
             if payload is None:
                 tree_before = self._deltas[tree].tree
                 _, payload = tree_before.first_live(self._hashes, self._chains, last=side == "last")
-            ends.append(GroupExtremes(there, payload))
+            ends.append(GroupExtremes(exists, payload))
         return ends
 
     # --- values ----------------------------------------------------------------------------------

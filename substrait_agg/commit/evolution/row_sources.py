@@ -63,7 +63,7 @@ class _Need:
 
 
 def rows_for_number(
-    there: OperatorSchema, now: OperatorSchema, number: AccumulatorSchema
+    old_schema: OperatorSchema, now: OperatorSchema, number: AccumulatorSchema
 ) -> RowSource | None:
     """Return the source of the rows that an accumulator sums: the smallest suitable tree.
 
@@ -73,30 +73,36 @@ def rows_for_number(
     conditions = {argument.condition for argument in arguments}
     present = frozenset(a.value for a in arguments if a.nullable)
     need = _Need(conditions.pop(), present, number.arguments) if len(conditions) == 1 else None
-    return _smallest_source(there, now, number.arguments, need)
+    return _smallest_source(old_schema, now, number.arguments, need)
 
 
-def rows_for_tree(there: OperatorSchema, now: OperatorSchema, tree: TreeSchema) -> RowSource | None:
+def rows_for_tree(
+    old_schema: OperatorSchema, now: OperatorSchema, tree: TreeSchema
+) -> RowSource | None:
     """Return the source of the rows that a tree has entries for, or None if no tree has them."""
     if tree.holds == "arrivals":
         return None
     arguments = tuple(a for a in (*tree.arguments, tree.present) if a is not None)
     if tree.holds == "whole rows":
-        return _smallest_source(there, now, arguments, None)
-    return _smallest_source(there, now, arguments, _Need(*_domain(now, tree), arguments))
+        return _smallest_source(old_schema, now, arguments, None)
+    return _smallest_source(old_schema, now, arguments, _Need(*_domain(now, tree), arguments))
 
 
 def _smallest_source(
-    there: OperatorSchema, now: OperatorSchema, arguments: Sequence[int], need: _Need | None
+    old_schema: OperatorSchema, now: OperatorSchema, arguments: Sequence[int], need: _Need | None
 ) -> RowSource | None:
-    plain = [] if need is None else [_plain(there, now, i, need) for i in _trees(there, "rows")]
-    whole = [_whole(there, now, i, arguments) for i in _trees(there, "whole rows")]
+    plain = (
+        []
+        if need is None
+        else [_plain(old_schema, now, i, need) for i in _trees(old_schema, "rows")]
+    )
+    whole = [_whole(old_schema, now, i, arguments) for i in _trees(old_schema, "whole rows")]
     sources = [rows for rows in (*plain, *whole) if rows is not None]
-    return min(sources, key=lambda rows: len(there.trees[rows.tree].arguments), default=None)
+    return min(sources, key=lambda rows: len(old_schema.trees[rows.tree].arguments), default=None)
 
 
-def _trees(there: OperatorSchema, holds: str) -> Iterable[int]:
-    return (i for i, tree in enumerate(there.trees) if tree.holds == holds)
+def _trees(schema: OperatorSchema, holds: str) -> Iterable[int]:
+    return (i for i, tree in enumerate(schema.trees) if tree.holds == holds)
 
 
 def _domain(operator: OperatorSchema, tree: TreeSchema) -> tuple[str, frozenset[str]]:
@@ -112,28 +118,28 @@ def _domain(operator: OperatorSchema, tree: TreeSchema) -> tuple[str, frozenset[
 
 
 def _plain(
-    there: OperatorSchema, now: OperatorSchema, ordinal: int, need: _Need
+    old_schema: OperatorSchema, now: OperatorSchema, ordinal: int, need: _Need
 ) -> RowSource | None:
-    tree = there.trees[ordinal]
-    condition, present = _domain(there, tree)
+    tree = old_schema.trees[ordinal]
+    condition, present = _domain(old_schema, tree)
     if condition != need.condition or not present <= need.present:
         return None
-    places = {there.arguments[required(a)].value: i for i, a in enumerate(tree.arguments)}
+    places = {old_schema.arguments[required(a)].value: i for i, a in enumerate(tree.arguments)}
     return _rows(
         ordinal, need.arguments, lambda a: places.get(a.value) if a.value else ALWAYS_TRUE, now
     )
 
 
 def _whole(
-    there: OperatorSchema, now: OperatorSchema, ordinal: int, arguments: Sequence[int]
+    old_schema: OperatorSchema, now: OperatorSchema, ordinal: int, arguments: Sequence[int]
 ) -> RowSource | None:
-    tree = there.trees[ordinal]
+    tree = old_schema.trees[ordinal]
     places: dict[tuple[str, str], Component] = {
-        _pair(there.arguments[required(a)]): i for i, a in enumerate(tree.arguments)
+        _pair(old_schema.arguments[required(a)]): i for i, a in enumerate(tree.arguments)
     }
     places[("", "")] = ALWAYS_TRUE
     rows = _rows(ordinal, arguments, lambda a: places.get(_pair(a)), now)
-    return rows and RowSource(rows.tree, rows.columns, capped=there.early == "quarantine")
+    return rows and RowSource(rows.tree, rows.columns, capped=old_schema.early == "quarantine")
 
 
 def _pair(argument: ArgumentSchema) -> tuple[str, str]:

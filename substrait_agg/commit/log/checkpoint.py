@@ -137,15 +137,15 @@ class Checkpoint(CheckpointReader):
     def _check_same(
         self, document: PlanDocument, *, evolve: bool, unreadable: UnreadableTables | None
     ) -> Evolution | None:
-        there, last = self.document(), self.newest_snapshot()
-        if last is not None and last.plan != there.plan:
-            there = self.document_of(last.plan)
-        if there.plan == document.plan:
-            check_same(there, document, str(self.folder))
+        stored, last = self.document(), self.newest_snapshot()
+        if last is not None and last.plan != stored.plan:
+            stored = self.document_of(last.plan)
+        if stored.plan == document.plan:
+            check_same(stored, document, str(self.folder))
             return None
-        planned, reasons = evolution(there, document, last, unreadable)
+        planned, reasons = evolution(stored, document, last, unreadable)
         return check_evolved(
-            there, document, str(self.folder), planned, reasons=reasons, evolve=evolve
+            stored, document, str(self.folder), planned, reasons=reasons, evolve=evolve
         )
 
     def add(self, document: PlanDocument) -> None:
@@ -191,12 +191,12 @@ class Checkpoint(CheckpointReader):
         """Return the conflict error if another run made `version` fail, else None."""
         try:
             self.fence.check()
-            there = self.snapshots.exists(snapshot_name(version))
+            exists = self.snapshots.exists(snapshot_name(version))
         except CommitConflict as error:
             return error
         except OSError:
             return None
-        return committed_by_another(self.folder, version) if there else None
+        return committed_by_another(self.folder, version) if exists else None
 
     def sweep_drafts(self) -> None:
         """Delete unfinished documents of runs that have ended."""

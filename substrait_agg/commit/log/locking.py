@@ -116,10 +116,10 @@ def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
     return Lock(handle)
 
 
-def _not_locked(folder: Location, why: str) -> StateRefused:
+def _not_locked(folder: Location, reason: str) -> StateRefused:
     return StateRefused(
         "CHECKPOINT_NOT_LOCKED",
-        f"a running run cannot be detected: {why}",
+        f"a running run cannot be detected: {reason}",
         help="check that no run is in progress on any machine, then give --no-run",
         path=str(folder),
     )

@@ -77,9 +77,9 @@ def _identity(node: Node, inputs: Sequence[_Input]) -> Identity:
     if node.port_columns is not None:
         columns = tuple(digest([rows, _of_port(column, per_port)]) for column in node.port_columns)
     arguments = []
-    for port, into in enumerate(node.inputs):
+    for port, input_port in enumerate(node.inputs):
         own = [i for p, i in per_port if p == port]
-        arguments += [(_expression(v, own), _expression(c, own)) for v, c in into.arguments]
+        arguments += [(_expression(v, own), _expression(c, own)) for v, c in input_port.arguments]
     return Identity(rows, measures, columns, tuple(arguments))
 
 

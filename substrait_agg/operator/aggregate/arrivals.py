@@ -78,15 +78,15 @@ def moved_arrivals(
     was, is_ = base.weights_before > 0, base.weights_after > 0
     gains = is_ & (base.entries.weights > 0) if latest else is_ & ~was
     leaves = was & (gains | ~is_)
-    left_rows, come = np.flatnonzero(leaves), np.flatnonzero(gains)
+    left_rows, new_rows = np.flatnonzero(leaves), np.flatnonzero(gains)
     old = _known(base, left_rows, by_value, stored)
     values = base.entries.payload[0]
     return Arrivals(
-        np.concatenate([base.groups[left_rows], base.groups[come]]),
-        values.take(pa.array(np.concatenate([left_rows, come]))),
-        np.concatenate([old[0], np.full(len(come), version, np.int64)]),
-        np.concatenate([old[1], arrived[come]]),
-        np.repeat(np.array([-1, 1], np.int64), [len(left_rows), len(come)]),
+        np.concatenate([base.groups[left_rows], base.groups[new_rows]]),
+        values.take(pa.array(np.concatenate([left_rows, new_rows]))),
+        np.concatenate([old[0], np.full(len(new_rows), version, np.int64)]),
+        np.concatenate([old[1], arrived[new_rows]]),
+        np.repeat(np.array([-1, 1], np.int64), [len(left_rows), len(new_rows)]),
     )
 
 

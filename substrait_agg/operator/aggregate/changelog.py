@@ -42,11 +42,11 @@ def row_changes(
         parts.append(_emitted(spec, groups, values, delta, np.flatnonzero(delta > 0)))
         return pa.concat_tables(parts)
     retracted = np.flatnonzero((old.shown > 0) & ~same)
-    come = np.flatnonzero((shown > 0) & ~same)
+    inserted = np.flatnonzero((shown > 0) & ~same)
     return pa.concat_tables(
         [
             _emitted(spec, groups, old.values, -old.shown, retracted),
-            _emitted(spec, groups, values, shown, come),
+            _emitted(spec, groups, values, shown, inserted),
         ]
     )
 

@@ -89,8 +89,10 @@ def hold_early_retractions(
     of_row = np.concatenate([groups.of_row[single], delta.groups[moved]])
     rows = _split(_counting_rows(spec, delta, weights, slice_, groups, single), spec)
     waiting = _below(delta.weights_after) - _below(delta.weights_before)
-    aside = newly_below_zero(delta.weights_before, delta.weights_after)
-    return AcceptedRows(rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, aside)
+    early_rows = newly_below_zero(delta.weights_before, delta.weights_after)
+    return AcceptedRows(
+        rows, of_row, RowGroups.of(of_row, groups.count), delta, waiting, early_rows
+    )
 
 
 def _counting_rows(

@@ -152,13 +152,13 @@ def closed_rows(
     values: Sequence[pa.Array],
 ) -> pa.Table:
     """Return the rows to add to the closed tree; groups that returned are dead."""
-    come = out.closed & (shown > 0)
-    rows = np.flatnonzero(come | back)
+    shown_closed = out.closed & (shown > 0)
+    rows = np.flatnonzero(shown_closed | back)
     columns = [
         pa.array(groups.hashes),
-        pa.array(~come),
+        pa.array(~shown_closed),
         *groups.keys,
-        pa.array(np.where(come, shown, 0)),
+        pa.array(np.where(shown_closed, shown, 0)),
         *values,
     ]
     return pa.Table.from_arrays(take(columns, rows), schema=closed_schema(spec))

@@ -89,18 +89,18 @@ def waiting(
     was_pending[at] = True
     rows[at] = lookup.rows.column("rows").to_numpy()[alive]
     since[at] = lookup.rows.column("since").to_numpy()[alive]
-    came = _rows_of(slice_, groups)
-    rows += came
-    since[came > 0] = emission.now
-    touched = was_pending | (came > 0)
+    new_rows = _rows_of(slice_, groups)
+    rows += new_rows
+    since[new_rows > 0] = emission.now
+    touched = was_pending | (new_rows > 0)
     return PendingStatus(
         was_pending, rows, since, touched & emission.fires(groups.keys, rows, since), touched
     )
 
 
 def _rows_of(slice_: pa.Table, groups: BatchGroups) -> Int64s:
-    came = slice_.column(ROWS).fill_null(0).to_numpy()
-    return np.bincount(groups.of_row, weights=came, minlength=groups.count).astype(np.int64)
+    counts = slice_.column(ROWS).fill_null(0).to_numpy()
+    return np.bincount(groups.of_row, weights=counts, minlength=groups.count).astype(np.int64)
 
 
 def pending_rows(groups: BatchGroups, pending: PendingStatus) -> pa.Table:

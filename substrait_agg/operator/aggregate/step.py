@@ -144,7 +144,7 @@ def _group_rows(
 
 def _tree_rows(spec: OperatorSpec, applied: AppliedBatch) -> tuple[tuple[pa.Table, ...], int]:
     """Return the rows of the ordered trees, and the number of evicted quarantined rows."""
-    tables, aside = [], 0
+    tables, quarantined = [], 0
     evicted = applied.evicted.any
     for i, (delta, tree) in enumerate(zip(applied.deltas, spec.trees, strict=True)):
         if tree.extremes_only:
@@ -154,11 +154,11 @@ def _tree_rows(spec: OperatorSpec, applied: AppliedBatch) -> tuple[tuple[pa.Tabl
         out = evict_entries(delta, applied.groups, applied.collision_ids, evicted)
         if out is not None:
             entries = consolidate_sorted([entries, out]) if len(entries) else out
-            aside += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
+            quarantined += int(out.weights[out.weights > 0].sum()) if i == spec.guard else 0
         tables.append(entries.to_table(tree.layout))
     if spec.groups_are_rows and spec.early == "quarantine":
-        aside += int(-np.minimum(row_counts(spec, applied.after), 0)[:, evicted].sum())
-    return tuple(tables), aside
+        quarantined += int(-np.minimum(row_counts(spec, applied.after), 0)[:, evicted].sum())
+    return tuple(tables), quarantined
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +253,25 @@ def apply_batch(
     sums = add_rows(spec, rows_in.rows, rows_in.groups)
     now = added(spec, add_entries(spec, deltas, groups.count, sums), old.state)
     ends = _extremes(spec, trees, deltas, old, now)
-    aside = rows_in.quarantined
+    quarantined = rows_in.quarantined
     if spec.groups_are_rows:
         counts = row_counts(spec, old.state), row_counts(spec, now)
-        aside = report_early_retractions(spec, groups.keys, *counts)
+        quarantined = report_early_retractions(spec, groups.keys, *counts)
     early = rows_in.early + early_retractions(spec, old.state, now)
     return AppliedBatch(
-        groups, collision_ids, old, now, deltas, ends, pending, out, back, time, stale, aside, early
+        groups,
+        collision_ids,
+        old,
+        now,
+        deltas,
+        ends,
+        pending,
+        out,
+        back,
+        time,
+        stale,
+        quarantined,
+        early,
     )
 
 

@@ -209,10 +209,10 @@ def moved_end(
         last: the greatest entry instead of the least.
     """
     count = len(trees.hashes)
-    risen, came = _newcomers(delta, count, last=last)
+    risen, has_new = _newcomers(delta, count, last=last)
     remains = before.exists & ~_died(layout, delta, before)
     keep = remains.copy()
-    both = np.flatnonzero(before.exists & came)
+    both = np.flatnonzero(before.exists & has_new)
     sign = compare(
         encode(take(delta.entries.payload, risen[both]), layout.components),
         encode(take(before.payload, both), layout.components),
@@ -241,9 +241,9 @@ def _newcomers(delta: TreeDelta, groups: int, *, last: bool) -> tuple[Indices, M
         entries[of] = live
     else:
         entries[of[::-1]] = live[::-1]
-    came = np.zeros(groups, np.bool_)
-    came[of] = True
-    return entries, came
+    has_new = np.zeros(groups, np.bool_)
+    has_new[of] = True
+    return entries, has_new
 
 
 def _died(layout: TreeLayout, delta: TreeDelta, before: GroupExtremes) -> Mask:

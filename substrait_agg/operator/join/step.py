@@ -269,9 +269,9 @@ class _Step:
         """Yield the changes of stored rows that got their first match or lost their last one."""
         hashes, keys = self._changed_keys(1 - port)
         if self._residual is None:
-            hashes, keys, came = self._flipped_keys(1 - port, hashes, keys)
+            hashes, keys, has_match = self._flipped_keys(1 - port, hashes, keys)
             for matches in self._before(port, hashes, keys):
-                yield from self._moved(port, matches.rows, came[matches.probes])
+                yield from self._moved(port, matches.rows, has_match[matches.probes])
             return
         for matches in self._before(port, hashes, keys):
             before, added = self._matches_of(port, matches.rows)
@@ -279,10 +279,13 @@ class _Step:
             flips = np.flatnonzero(was != now)
             yield from self._moved(port, _take(matches.rows, flips), now[flips])
 
-    def _moved(self, port: int, rows: pa.RecordBatch, came: Mask) -> Iterator[pa.Table]:
-        """Yield the changes of rows that have a match now (`came`), or had one before."""
+    def _moved(self, port: int, rows: pa.RecordBatch, has_match: Mask) -> Iterator[pa.Table]:
+        """Yield the changes of rows that have a match now (`has_match`), or had one before."""
         weights = _weights(rows)
-        for matched, places in ((True, np.flatnonzero(came)), (False, np.flatnonzero(~came))):
+        for matched, places in (
+            (True, np.flatnonzero(has_match)),
+            (False, np.flatnonzero(~has_match)),
+        ):
             part, weight = _take(rows, places), weights[places]
             yield from self._shown(port, part, -weight, matched=not matched)
             yield from self._shown(port, part, weight, matched=matched)

@@ -221,16 +221,16 @@ def _moved(owners: Indices, times: Int64s, old: Int64s, new: Int64s, gap: int) -
     before, after = sessions(owners, times, old, gap), sessions(owners, times, new, gap)
     differ = before.differ(after)
     retracted = np.flatnonzero(differ & (old != 0))
-    come = np.flatnonzero(differ & (new != 0))
+    inserted = np.flatnonzero(differ & (new != 0))
     stay = np.flatnonzero(~differ & (old != new))
-    rows = np.concatenate([retracted, come, stay])
+    rows = np.concatenate([retracted, inserted, stay])
     return _Moves(
         rows,
         Bounds(
-            np.concatenate([before.start[retracted], after.start[come], after.start[stay]]),
-            np.concatenate([before.end[retracted], after.end[come], after.end[stay]]),
+            np.concatenate([before.start[retracted], after.start[inserted], after.start[stay]]),
+            np.concatenate([before.end[retracted], after.end[inserted], after.end[stay]]),
         ),
-        np.concatenate([-old[retracted], new[come], (new - old)[stay]]),
+        np.concatenate([-old[retracted], new[inserted], (new - old)[stay]]),
     )
 
 
@@ -424,9 +424,9 @@ class Spans:
         """Merge the spans of a group that overlap or are less than a gap apart."""
         order = np.lexsort((self.low, self.groups))
         groups, low, high = self.groups[order], self.low[order], self.high[order]
-        apart = _is_new(groups)
-        apart[1:] |= low[1:] - high[:-1] >= gap
-        starts = np.flatnonzero(apart)
+        begins = _is_new(groups)
+        begins[1:] |= low[1:] - high[:-1] >= gap
+        starts = np.flatnonzero(begins)
         if not len(starts):
             return self
         return Spans(groups[starts], low[starts], np.maximum.reduceat(high, starts))

@@ -45,5 +45,5 @@ def output_weights(operation: SetOperationKind, counts: Int64s) -> Int64s:
         operation: the set operation.
         counts: a line per input, the primary one first, and a column per row.
     """
-    there = np.maximum(counts, 0)
-    return RULES[operation](there[0], there[1:]).astype(np.int64)
+    live = np.maximum(counts, 0)
+    return RULES[operation](live[0], live[1:]).astype(np.int64)

@@ -85,8 +85,8 @@ class OrderedGroups:
         count = len(self.hashes)
         each = np.tile(np.arange(count), len(ranks))
         sought = np.repeat([min(rank, GREATEST_TOTAL) for rank in ranks], count)
-        there, payload = tree.at_ranks(self.hashes, self.collision_ids, each, sought)
-        positions = Positions.at(encode(payload, self.layout.components), there)
+        weights_before, payload = tree.at_ranks(self.hashes, self.collision_ids, each, sought)
+        positions = Positions.at(encode(payload, self.layout.components), weights_before)
         return [positions.take(each[:count] + i * count) for i in range(len(ranks))]
 
     def end(self) -> Positions:

@@ -85,11 +85,11 @@ def upsert_step(spec: UpsertSpec, slice_: pa.Table, state: StateReader) -> Opera
     groups = collect_groups(spec, slice_)
     lookup = state.open_keyed(GROUP).lookup(groups.hashes, groups.keys)
     old = _stored(spec, lookup, groups.count)
-    came = _arrived(spec, slice_, groups, old)
+    arrived = _arrived(spec, slice_, groups, old)
     is_stored = np.zeros(groups.count, np.bool_)
     is_stored[lookup.positions] = True
-    counts = ~(is_stored & _older(spec, came, old, is_stored))
-    now = _merged(came, old, counts)
+    counts = ~(is_stored & _older(spec, arrived, old, is_stored))
+    now = _merged(arrived, old, counts)
     same = old.there & now.there & rows_equal(old.values, now.values, groups.count)
     # Keep the stored values if they compare equal: a later retraction must match the emitted row
     # exactly, even inside lists.
@@ -122,17 +122,17 @@ def _arrived(
     order = _by_age(spec, slice_, groups)
     ends = np.flatnonzero(np.diff(groups.of_row[order], append=-1))
     rows = order[ends]
-    there = slice_.column(WEIGHT).to_numpy()[rows] > 0
+    exists = slice_.column(WEIGHT).to_numpy()[rows] > 0
     values = fill_unchanged(spec, slice_, order, ends, old.there, old.values)
     return _RowsByKey(
-        there, [_where(there, v) for v in values], take(_order_of(spec, slice_), rows)
+        exists, [_where(exists, v) for v in values], take(_order_of(spec, slice_), rows)
     )
 
 
-def _where(there: Mask, column: pa.Array) -> pa.Array:
-    if there.all():
+def _where(mask: Mask, column: pa.Array) -> pa.Array:
+    if mask.all():
         return column
-    return column.take(pa.array(np.arange(len(there)), mask=~there))
+    return column.take(pa.array(np.arange(len(mask)), mask=~mask))
 
 
 def _stored(spec: UpsertSpec, lookup: LookupResult, count: int) -> _RowsByKey:
@@ -141,33 +141,33 @@ def _stored(spec: UpsertSpec, lookup: LookupResult, count: int) -> _RowsByKey:
     at[lookup.positions] = np.arange(len(lookup.positions))
     index = pa.array(at, mask=at < 0)
     rows = lookup.rows.combine_chunks()
-    there = np.zeros(count, np.bool_)
+    exists = np.zeros(count, np.bool_)
     if len(lookup.positions):
-        there[lookup.positions] = as_mask(whole(rows, THERE))
+        exists[lookup.positions] = as_mask(whole(rows, THERE))
     return _RowsByKey(
-        there,
+        exists,
         [whole(rows, f"v{i}").take(index) for i in range(len(spec.values))],
         [whole(rows, f"o{i}").take(index) for i in range(len(spec.order))],
     )
 
 
-def _older(spec: UpsertSpec, came: _RowsByKey, old: _RowsByKey, is_stored: Mask) -> Mask:
+def _older(spec: UpsertSpec, arrived: _RowsByKey, old: _RowsByKey, is_stored: Mask) -> Mask:
     """Return a mask of the new rows that are older than the stored row; equal age is not older."""
     result = np.zeros(len(is_stored), np.bool_)
     at = np.flatnonzero(is_stored)
     if not spec.order or not len(at):
         return result
-    left, right = (encode(take(rows.order, at), spec.order) for rows in (came, old))
+    left, right = (encode(take(rows.order, at), spec.order) for rows in (arrived, old))
     every = np.arange(len(at))
     result[at] = before(left, every, right, every)
     return result
 
 
-def _merged(came: _RowsByKey, old: _RowsByKey, counts: Mask) -> _RowsByKey:
+def _merged(arrived: _RowsByKey, old: _RowsByKey, counts: Mask) -> _RowsByKey:
     return _RowsByKey(
-        np.where(counts, came.there, old.there),
-        _chosen(counts, came.values, old.values),
-        _chosen(counts, came.order, old.order),
+        np.where(counts, arrived.there, old.there),
+        _chosen(counts, arrived.values, old.values),
+        _chosen(counts, arrived.order, old.order),
     )
 
 
@@ -200,10 +200,10 @@ def _to_store(
 def _changes(
     spec: UpsertSpec, groups: BatchGroups, old: _RowsByKey, now: _RowsByKey, same: Mask
 ) -> pa.Table:
-    retracted, come = np.flatnonzero(old.there & ~same), np.flatnonzero(now.there & ~same)
+    retracted, inserted = np.flatnonzero(old.there & ~same), np.flatnonzero(now.there & ~same)
     schema = spec.output.append(pa.field(WEIGHT, pa.int64()))
     parts = []
-    for rows, at, weight in ((old, retracted, -1), (now, come, 1)):
+    for rows, at, weight in ((old, retracted, -1), (now, inserted, 1)):
         weights: npt.NDArray[np.int64] = np.full(len(at), weight, np.int64)
         columns = [*take(groups.keys, at), *take(rows.values, at), pa.array(weights)]
         parts.append(pa.Table.from_arrays(columns, schema=schema))
@@ -218,7 +218,7 @@ def fill_unchanged(
     slice_: pa.Table,
     by_age: Indices,
     ends: Indices,
-    there: Mask,
+    exists: Mask,
     stored: list[pa.Array],
 ) -> list[pa.Array]:
     """Return the values of the newest row of each key.
@@ -230,7 +230,7 @@ def fill_unchanged(
         slice_: the rows.
         by_age: their order by key, then by age.
         ends: position in that order of the newest row of each key.
-        there: mask of the keys with a row in the state.
+        exists: mask of the keys with a row in the state.
         stored: values of these rows.
 
     Raises:
@@ -248,7 +248,7 @@ def fill_unchanged(
             continue
         source = _telling(left_out, ends)
         here = (source >= 0) & ~deleted[source]
-        unknown = (source < 0) & there
+        unknown = (source < 0) & exists
         lost = ~(here | unknown | deleted[ends])
         if lost.any():
             raise _unavailable(spec, place, int(lost.sum()))

@@ -80,8 +80,8 @@ def _decode(
     roots = tuple(entry.path for entry in free if entry.has("root"))
     names, root, place = _root(entries, free, context, root_path)
     report_leftovers(order, set(_HANDLERS), context)
-    apart = (e for e in free if e.path != place and not (root_path and e.path in roots))
-    tops = map(_top, apart)
+    unreached = (e for e in free if e.path != place and not (root_path and e.path in roots))
+    tops = map(_top, unreached)
     others = tuple(top.result for top in tops if top is not None and top.result is not None)
     several = roots if len(roots) > 1 else ()
     return DecodedPlan(

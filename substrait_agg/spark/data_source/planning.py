@@ -50,10 +50,10 @@ def ordinals_of(columns: pa.Schema, requested: StructType) -> list[int]:
     for field in requested:
         type_ = types.get(field.name)
         if type_ != field.dataType:
-            there = "none" if type_ is None else f"one of type {type_.simpleString()}"
+            view_column = "none" if type_ is None else f"one of type {type_.simpleString()}"
             raise UsageError(
                 "OPTION_INVALID",
-                f"the schema has a column {field.name} of type {field.dataType.simpleString()}, and the view has {there}",
+                f"the schema has a column {field.name} of type {field.dataType.simpleString()}, and the view has {view_column}",
                 help=f"leave out the schema, or choose from {schema.simpleString()}",
                 path="schema",
             )

@@ -113,8 +113,8 @@ class ViewStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_continues(self, start: Mapping[str, Any], newest: int) -> None:
         """Refuse to continue after versions that a rollback removed."""
         read = start[_VERSION]
-        there = self._view().attempt(read)
-        if read <= newest and there in (None, start.get(_ATTEMPT)):
+        attempt = self._view().attempt(read)
+        if read <= newest and attempt in (None, start.get(_ATTEMPT)):
             return
         raise StateRefused(
             "VERSION_ROLLED_BACK",

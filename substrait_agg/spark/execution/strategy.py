@@ -112,8 +112,8 @@ def next_strategy(
     if not rows:
         return strategy
     raw = should_skip_preaggregation(spec, rows, groups, raw=strategy.skip_preaggregation)
-    came = sum(r.counters.get("partial_rows", 0) for r in results)
-    row_bytes = -(-sum(r.received for r in results) // max(1, came))
+    received_rows = sum(r.counters.get("partial_rows", 0) for r in results)
+    row_bytes = -(-sum(r.received for r in results) // max(1, received_rows))
     return replace(
         strategy,
         split_weights=any(r.large_weights for r in results),

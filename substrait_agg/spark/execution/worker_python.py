@@ -55,8 +55,8 @@ def is_this_python(command: str) -> bool:
     if path is None:
         return False
     # The folder of the link identifies a virtual environment: all links resolve to the same Python.
-    here, there = Path(sys.executable), Path(path)
-    return here.parent == there.parent and here.resolve() == there.resolve()
+    here, started = Path(sys.executable), Path(path)
+    return here.parent == started.parent and here.resolve() == started.resolve()
 
 
 def _version() -> str:

@@ -74,16 +74,16 @@ def prepare(
         port: the input port of the operator. If the operator has several ports, ``__port`` contains
             the port of each row, and arguments are numbered across the ports in order.
     """
-    columns, into = columns_of(frame), node.inputs[port]
+    columns, input_port = columns_of(frame), node.inputs[port]
     before = sum(len(other.arguments) for other in node.inputs[:port])
     plain = bool(node.sets) and not any(map(is_hop, node.keys))
     if plain:
         keys = [to_column(e, columns).alias(f"k{i}") for i, e in enumerate(node.keys)]
     else:
-        keys = _keys(node, into, columns, still or {})
+        keys = _keys(node, input_port, columns, still or {})
     arguments = [
         _argument(value, condition, columns).alias(f"x{i}")
-        for i, (value, condition) in enumerate(into.arguments, before)
+        for i, (value, condition) in enumerate(input_port.arguments, before)
     ]
     weights = []
     if node.weight != "append_only":
@@ -95,20 +95,22 @@ def prepare(
     return frame.select(*(prepared or [F.lit(True).alias("x")]))
 
 
-def _keys(node: Node, into: Port, columns: Sequence[Column], still: WindowFilters) -> list[Column]:
+def _keys(
+    node: Node, input_port: Port, columns: Sequence[Column], still: WindowFilters
+) -> list[Column]:
     """Return the key columns of an operator with hopping windows or grouping sets, or with neither.
 
     With windows or sets the result is one generator column. It turns each row into one row per
     grouping set and window.
     """
-    windows = {i: hop_windows(e, columns) for i, e in enumerate(into.keys) if is_hop(e)}
+    windows = {i: hop_windows(e, columns) for i, e in enumerate(input_port.keys) if is_hop(e)}
     windows |= {i: F.filter(windows[i], keep) for i, keep in still.items()}
-    plain = {i: to_column(e, columns) for i, e in enumerate(into.keys) if i not in windows}
+    plain = {i: to_column(e, columns) for i, e in enumerate(input_port.keys) if i not in windows}
     if not node.sets and not windows:
         return [key.alias(f"k{i}") for i, key in plain.items()]
     rows = []
-    for index, ordinals in enumerate(node.sets or (range(len(into.keys)),)):
-        last = [F.lit(index).cast("int").alias(f"k{len(into.keys)}")] if node.sets else []
+    for index, ordinals in enumerate(node.sets or (range(len(input_port.keys)),)):
+        last = [F.lit(index).cast("int").alias(f"k{len(input_port.keys)}")] if node.sets else []
         rows.append(_rows_of_set(plain, windows, frozenset(ordinals), last))
     # Spark allows one generator per select, so the arrays are concatenated before they become rows.
     return [F.inline(rows[0] if len(rows) == 1 else F.flatten(F.array(*rows)))]

@@ -44,13 +44,13 @@ def _entries(log: Path, end: int) -> Iterator[str]:
 
     The newest entry comes first.
     """
-    there = set(filesystem().names(log))
+    names = set(filesystem().names(log))
     for number in range(end, -1, -1):
         name = str(number)
-        if name + COMPACT in there:
+        if name + COMPACT in names:
             yield name + COMPACT
             return
-        if name in there:
+        if name in names:
             yield name
 
 

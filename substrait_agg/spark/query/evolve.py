@@ -74,25 +74,25 @@ def evolutions(
     Raises:
         StateRefused: STATE_DAMAGED.
     """
-    there = store.document() if store.exists() else None
-    if there is None or there.view_schema(view) is None:
+    stored = store.document() if store.exists() else None
+    if stored is None or stored.view_schema(view) is None:
         return []
     changes = View(store, view).evolutions()
     last = store.newest_snapshot() if evolution is not None else None
     if (
         last is not None
         and evolution is not None
-        and not _unchanged(view, there, document, evolution)
+        and not _unchanged(view, stored, document, evolution)
     ):
-        changes.append(PlanChange.of(last.version + 1, there, document, view))
+        changes.append(PlanChange.of(last.version + 1, stored, document, view))
     return changes
 
 
 def _unchanged(
-    view: str, there: PlanDocument, document: PlanDocument, evolution: Evolution
+    view: str, stored: PlanDocument, document: PlanDocument, evolution: Evolution
 ) -> bool:
     """Return whether a named view continues unchanged: the same columns of the same state."""
-    before, now = there.view_schema(view), document.view_schema(view)
+    before, now = stored.view_schema(view), document.view_schema(view)
     if not view or before is None or now is None:
         return False
     migration = evolution.operators[now.operator]
@@ -175,13 +175,13 @@ class _Evolution(Generic[Rows]):
         self._version = last.version + 1
         self._states: list[OperatorState] = []
         self._given: list[list[ChangeFile]] = []
-        there = store.document()
+        stored = store.document()
         self._new = {
             view.name: view
             for view in flow.views
-            if not _unchanged(view.name, there, document, evolution)
+            if not _unchanged(view.name, stored, document, evolution)
         }
-        self._retracted = [view for view in there.view_schemas if view.name in self._new]
+        self._retracted = [view for view in stored.view_schemas if view.name in self._new]
         self._retractions: dict[str, list[ChangeFile]] = {}
 
     @property

@@ -211,8 +211,8 @@ def _numbered_as_stored(lowered: Callable[..., Flow], store: Checkpoint) -> Flow
     last = store.newest_snapshot() if store.exists() else None
     if last is None or last.plan != flow.fingerprint or len(last.operators) == len(flow.operators):
         return flow
-    apart = lowered(share=False)
-    return apart if len(last.operators) == len(apart.operators) else flow
+    unshared = lowered(share=False)
+    return unshared if len(last.operators) == len(unshared.operators) else flow
 
 
 def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:

@@ -111,7 +111,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     else:
         opened = opened.where(raise_on(faults))
     exploded = _exploded(opened, origin, row)
-    aside = [name for name in exploded.columns if name in _ASIDE]
+    bad_columns = [name for name in exploded.columns if name in _ASIDE]
     columns = [
         r.convert(F.col("s.row").getField(n)).alias(n)
         for n, r in zip(origin.names, readings, strict=True)
@@ -121,7 +121,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
         *unchanged_columns(origin, F.col("s.row")),
     ]
     weight = F.coalesce(F.col("s.weight"), F.lit(0).cast("bigint")).alias(WEIGHT)
-    return exploded.select(*columns, *further, weight, *aside)
+    return exploded.select(*columns, *further, weight, *bad_columns)
 
 
 def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> DataFrame:
@@ -132,13 +132,13 @@ def _exploded(opened: DataFrame, origin: TableOrigin, row: st.StructType) -> Dat
     keyed = origin.upsert
     removed_rows = _side("before", TOOK, -1) if keyed is None else removed(origin, keyed, row)
     sides = F.array_compact(F.array(removed_rows, _side("after", BROUGHT, 1)))
-    aside = []
+    bad_columns = []
     if BAD in opened.columns:
-        aside = [F.col("t").alias(CORRUPT), *(F.col(name) for name in (FILE, POSITION, BAD))]
+        bad_columns = [F.col("t").alias(CORRUPT), *(F.col(name) for name in (FILE, POSITION, BAD))]
         none = F.array(F.lit(None).cast(_side_type(row)))
         sides = F.when(F.col(BAD).isNull(), sides).otherwise(none)
     order = order_columns(keyed)
-    return opened.select(F.explode(sides).alias("s"), *order, *aside)
+    return opened.select(F.explode(sides).alias("s"), *order, *bad_columns)
 
 
 def _opened(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
@@ -200,12 +200,12 @@ def _value_faults(origin: TableOrigin, readings: Sequence[FieldReader], table: s
     keys = set() if keyed is None else {origin.names[k] for k in keyed.keys}
     faults: list[Fault] = []
     for side, operations in (("before", _needs_before(origin)), ("after", BROUGHT)):
-        there = F.col("op").isin(*operations) & F.col(side).isNotNull()
+        has_side = F.col("op").isin(*operations) & F.col(side).isNotNull()
         for name, type_, reading in zip(origin.names, origin.types, readings, strict=True):
             if side == "after" or keyed is None or name in keys:
                 value, what = F.col(side).getField(name), f"column {name} of table {table}"
                 faults_of_value = _faults_of_value(value, type_, reading, what, is_key=name in keys)
-                faults += [(there & broken, text) for broken, text in faults_of_value]
+                faults += [(has_side & broken, text) for broken, text in faults_of_value]
     order = zip(keyed.paths if keyed else (), order_columns(keyed), strict=True)
     return [
         *faults,
@@ -271,8 +271,8 @@ def _absent(side: str, name: str, table: str) -> Fault:
     Only null values are looked up in the text, because the lookup is slow.
     """
     inside = F.coalesce(*(F.get_json_object("t", f"$.{p}{side}") for p in ("payload.", "")))
-    there = F.array_contains(F.json_object_keys(inside), name)
-    fault = F.col(side).isNotNull() & F.col(side).getField(name).isNull() & ~there
+    has_key = F.array_contains(F.json_object_keys(inside), name)
+    fault = F.col(side).isNotNull() & F.col(side).getField(name).isNull() & ~has_key
     return fault, _message(
         "COLUMN_MISSING", table, f"the field {side!r} of an event has no column {name}"
     )

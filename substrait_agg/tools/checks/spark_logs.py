@@ -53,11 +53,11 @@ def _check_saved(checkpoint: Checkpoint, newest: Snapshot, findings: FindingColl
     for log in newest.logs:
         with findings.caught("OFFSETS_LOST", f"spark/{saved_name(log)}"):
             load(checkpoint.spark, log)
-    there = set(checkpoint.spark.names())
+    names = set(checkpoint.spark.names())
     first = checkpoint.retention_state().state_from
     for version in checkpoint.versions():
         if first <= version < newest.version:
             for log in checkpoint.snapshot(version).logs:
-                if saved_name(log) not in there:
+                if saved_name(log) not in names:
                     path = f"spark/{saved_name(log)}"
                     findings.fault("OFFSETS_LOST", path, f"version {version} needs it", TOGETHER)

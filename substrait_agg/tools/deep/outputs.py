@@ -154,9 +154,9 @@ def _of_groups(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa
 
 def _of_upserts(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
     for rows in trees.keyed(GROUP).scan():
-        there = rows.filter(rows.column(THERE))
-        columns = [there.column(name).combine_chunks() for name in node.columns]
-        yield output_table(columns, np.ones(there.num_rows, np.int64))
+        live = rows.filter(rows.column(THERE))
+        columns = [live.column(name).combine_chunks() for name in node.columns]
+        yield output_table(columns, np.ones(live.num_rows, np.int64))
 
 
 def _of_top_k(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:

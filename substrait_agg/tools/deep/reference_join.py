@@ -90,12 +90,12 @@ def _matches(spec: JoinSpec, sides: Sequence[_Side]) -> Iterator[tuple[Indices, 
     total = int(ends[-1]) if len(ends) else 0
     for first in range(0, total, PAIRS_AT_ONCE):
         pairs = np.arange(first, min(first + PAIRS_AT_ONCE, total))
-        here = np.searchsorted(ends, pairs, "right")
-        there = order[low[here] + pairs - (ends[here] - lengths[here])]
+        left_places = np.searchsorted(ends, pairs, "right")
+        right_places = order[low[left_places] + pairs - (ends[left_places] - lengths[left_places])]
         if residual is not None:
-            holds = residual.holds(left.take(here), right.take(there))
-            here, there = here[holds], there[holds]
-        yield here, there
+            holds = residual.holds(left.take(left_places), right.take(right_places))
+            left_places, right_places = left_places[holds], right_places[holds]
+        yield left_places, right_places
 
 
 def _sides(spec: JoinSpec, left: pa.Table, right: pa.Table) -> list[_Side]:

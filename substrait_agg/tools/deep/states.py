@@ -194,8 +194,10 @@ def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Differ
         if tree.extremes_only:
             continue
         names = ["hash", *(f"p{c}" for c in range(len(tree.layout.components))), "weight"]
-        there = (part.select(names) for part in trees.ordered(entries_tree(i)).scan())
-        if wrong := differing_rows((t.select(names) for t in computed[entries_tree(i)]), there):
+        stored_rows = (part.select(names) for part in trees.ordered(entries_tree(i)).scan())
+        if wrong := differing_rows(
+            (t.select(names) for t in computed[entries_tree(i)]), stored_rows
+        ):
             yield Difference(f"{entries_tree(i)} and the rows of the operators below", wrong)
 
 

@@ -174,8 +174,8 @@ def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, bat
         )
     if newest.query is not None:
         cut_behind(folder, batch, target.logs)
-        there = (log for log in target.logs if (folder / log.name).exists())
-        check_recorded_logs(folder, there)
+        existing = (log for log in target.logs if (folder / log.name).exists())
+        check_recorded_logs(folder, existing)
 
 
 def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:

@@ -161,13 +161,13 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
         stuck |= kind in CHANGE_ENCODERS
         late = kind == "late-parquet"
         evolutions = [] if view is None else view.evolutions()
-        anew = any(
+        again = any(
             version < e.version <= had and not (e.same_tables if late else e.same_columns)
             for e in evolutions
         )
         way: Way = "stuck" if stuck else files
         treatments.append(
-            OutputAhead(record.path.name, record.output, had, way, anew=anew, view=record.view)
+            OutputAhead(record.path.name, record.output, had, way, anew=again, view=record.view)
         )
     return treatments
 
@@ -198,10 +198,10 @@ def _size_at(path: Path, kind: str, size: int, view: View, later: range) -> int:
     try:
         with path.open("rb") as file:
             file.seek(max(0, start))
-            there = file.read(len(tail))
+            content = file.read(len(tail))
     except OSError as error:
         raise _damaged(path, f"it cannot be read: {error.strerror}") from error
-    if start < 0 or there != tail:
+    if start < 0 or content != tail:
         raise _damaged(path, "its end does not contain the versions to remove")
     return start
 

@@ -156,8 +156,8 @@ def _rebuilt(
     """
     compacted = [e for e in entries if e.compact and e.number <= end]
     base = compacted[-1].number if compacted else -1
-    there = {e.number for e in entries if not e.compact}
-    if there >= set(range(base + 1, end + 1)):
+    numbers = {e.number for e in entries if not e.compact}
+    if numbers >= set(range(base + 1, end + 1)):
         return [], [] if _regular(compacted) else [e.path for e in compacted[:-1]]
     later = [e for e in entries if e.compact and e.number > end]
     if not later:

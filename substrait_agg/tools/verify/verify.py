@@ -279,10 +279,10 @@ class _Verification:
                 self._checkpoint.state, state, shape, path, self._found
             )
         if document.guarded:
-            aside = View(self._checkpoint, document.view_schemas[0].name).quarantined(
+            quarantined = View(self._checkpoint, document.view_schemas[0].name).quarantined(
                 newest.version
             )
-            levels["quarantined"] = -sum(aside.column(WEIGHT).to_pylist())
+            levels["quarantined"] = -sum(quarantined.column(WEIGHT).to_pylist())
         check_levels(newest, levels, path, self._found)
 
     def _recomputed(self, document: PlanDocument, newest: Snapshot, path: str) -> None:
@@ -381,7 +381,7 @@ def _check_entries(
         some = totals != 0
         hashes, collision_ids = (part.column(n).to_numpy()[some] for n in ("hash", "chain"))
         counted.append(_label(hashes, collision_ids, totals[some]))
-    there = [_label([], [], [])]
+    labels = [_label([], [], [])]
     runs = state[entries_tree(tree)]
     if runs:
         layout = TreeLayout.of_run(open_run(storage, runs[0]).schema)
@@ -389,8 +389,8 @@ def _check_entries(
             live = part.column("weight").to_numpy() > 0
             keep = live if number.kind == "live" else np.ones(len(live), np.bool_)
             hashes, collision_ids = (part.column(n).to_numpy()[keep] for n in ("hash", "chain"))
-            there.append(_label(hashes, collision_ids, -np.ones(len(hashes), np.int64)))
-    both = pa.concat_tables([*counted, *there])
+            labels.append(_label(hashes, collision_ids, -np.ones(len(hashes), np.int64)))
+    both = pa.concat_tables([*counted, *labels])
     sums = both.group_by(["hash", "chain"]).aggregate([("count", "sum")])
     wrong = int(np.count_nonzero(sums.column("count_sum").to_numpy()))
     if wrong:

@@ -82,11 +82,13 @@ def _check_retractions(
 ) -> None:
     """Check the retractions at a change of plan: they must cancel the changes of the old plan."""
     back = view.retractions(snapshot.version)
-    there = {s.version: s for s in snapshots}
-    before = there.get(snapshot.version - 1)
-    if back is None or before is None or before.of_view(view.name).begun not in there:
+    by_version = {s.version: s for s in snapshots}
+    before = by_version.get(snapshot.version - 1)
+    if back is None or before is None or before.of_view(view.name).begun not in by_version:
         return
-    versions_before = [there[v] for v in range(before.of_view(view.name).begun, snapshot.version)]
+    versions_before = [
+        by_version[v] for v in range(before.of_view(view.name).begun, snapshot.version)
+    ]
     changes = (view.between(first, last) for first, last in _spans(versions_before, view.name))
     parts = (comparable_rows(t.columns[:-2], t.column(WEIGHT)) for t in (back, *changes))
     wrong = int(np.abs(consolidated(parts).column(WEIGHT).to_numpy()).sum())
