@@ -1,4 +1,4 @@
-"""Draw stored measurements as SVG: a panel per figure, or a map of ratios.
+"""Draw stored measurements as SVG: a panel per figure, lines over scales, or a map of ratios.
 
 ``make pictures`` draws all files of ``docs/benchmarks``;
 ``python -m benchmarks.plot docs/benchmarks/batches.json --to docs/benchmarks/batches.svg`` draws one.
@@ -54,7 +54,9 @@ PANELS = (
 
 def picture(measured: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> str:
     """Return the picture of a file of measurements as SVG."""
-    return _ratios(measured) if isinstance(measured, Mapping) else _panels(measured)
+    if not isinstance(measured, Mapping):
+        return _panels(measured)
+    return _over_scales(measured["scales"]) if "scales" in measured else _ratios(measured)
 
 
 def _panels(measured: Sequence[Mapping[str, Any]]) -> str:
@@ -109,6 +111,84 @@ def _ratios(measured: Mapping[str, Any]) -> str:
                 f'<text x="{middle}" y="{at + 11}" text-anchor="middle" fill="{FAINT}">{shown}</text>'
             )
     return _document(parts, left + wide * len(sizes) + 8, top + high * len(groups) + 8)
+
+
+ENGINES = {
+    "ours": "#3b82f6", "DuckDB again": "#d97706", "Spark again": "#7c3aed", "Spark stream-stream": "#dc2626",
+}  # fmt: skip
+"""Label -> colour of the lines over scales."""
+
+Line = Sequence[tuple[float, float]]
+
+
+def _over_scales(scales: Sequence[Mapping[str, Any]]) -> str:
+    """Draw seconds of a batch over the scale, both logarithmic, with a panel per query and join."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for one in scales:
+        for r in one["queries"]:
+            times = {"ours": r["refresh"], "DuckDB again": r["duckdb"], "Spark again": r["spark"]}
+            _add_points(
+                panels.setdefault(f"Q{r['query']}: a refresh pair, s", {}), one["scale"], times
+            )
+        for r in one["joins"]:
+            times = {"ours": r["ours"]["seconds"], "Spark stream-stream": r["spark"]["seconds"]}
+            _add_points(
+                panels.setdefault(f"join of Q{r['query']}, inserts, s", {}), one["scale"], times
+            )
+    parts = list[str]()
+    for i, (label, colour) in enumerate(ENGINES.items()):
+        parts.append(f'<text x="{LEFT + i * 160}" y="16" fill="{colour}">{escape(label)}</text>')
+    for i, (title, lines) in enumerate(panels.items()):
+        parts.append(f'<g transform="translate({i % 2 * WIDTH},{20 + i // 2 * HEIGHT})">')
+        parts += _scale_panel(title, lines, [float(one["scale"]) for one in scales])
+        parts.append("</g>")
+    return _document(parts, 2 * WIDTH, 20 + math.ceil(len(panels) / 2) * HEIGHT)
+
+
+def _add_points(
+    lines: dict[str, list[tuple[float, float]]], scale: float, times: Mapping[str, float]
+) -> None:
+    for label, seconds in times.items():
+        lines.setdefault(label, []).append((scale, seconds))
+
+
+def _scale_panel(title: str, lines: Mapping[str, Line], scales: Sequence[float]) -> list[str]:
+    values = [value for line in lines.values() for _, value in line]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    decades = max(high - low, 1)
+    first, last = math.log10(scales[0]), math.log10(scales[-1])
+    wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+
+    def x(scale: float) -> float:
+        return LEFT + wide * ((math.log10(scale) - first) / (last - first) if last > first else 0.5)
+
+    def y(value: float) -> float:
+        return TOP + tall * (1 - (math.log10(value) - low) / decades)
+
+    parts = [f'<text x="{LEFT}" y="18" font-size="13" fill="{INK}">{escape(title)}</text>']
+    for power in range(low, low + decades + 1):
+        at = y(10**power)
+        parts.append(
+            f'<line x1="{LEFT}" y1="{at:.1f}" x2="{WIDTH - RIGHT}" y2="{at:.1f}" stroke="{GRID}"/>'
+        )
+        parts.append(
+            f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end" fill="{FAINT}">{10.0**power:g}</text>'
+        )
+    parts += [
+        f'<text x="{x(scale):.1f}" y="{HEIGHT - 10}" text-anchor="middle" fill="{FAINT}">SF {scale:g}</text>'
+        for scale in scales
+    ]
+    for label, line in lines.items():
+        colour = ENGINES[label]
+        points = " ".join(f"{x(scale):.1f},{y(value):.1f}" for scale, value in line)
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+        )
+        parts += [
+            f'<circle cx="{x(scale):.1f}" cy="{y(value):.1f}" r="2.5" fill="{colour}"/>'
+            for scale, value in line
+        ]
+    return parts
 
 
 def _panel(panel: Panel, measured: Sequence[Mapping[str, Any]]) -> list[str]:

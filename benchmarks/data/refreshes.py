@@ -51,7 +51,9 @@ class Refreshes:
         ]
 
 
-def make(scale: float, pairs: int, share: float, root: Path = FOLDER) -> Refreshes:
+def make(
+    scale: float, pairs: int, share: float, root: Path = FOLDER, *, deletes: bool = True
+) -> Refreshes:
     """Return the tables of a scale factor, made if they do not exist yet.
 
     Args:
@@ -59,8 +61,10 @@ def make(scale: float, pairs: int, share: float, root: Path = FOLDER) -> Refresh
         pairs: number of refresh pairs.
         share: share of the orders that are inserted, and deleted, by a pair; TPC-H says 0.001.
         root: folder of all data.
+        deletes: whether a pair also deletes orders.
     """
-    made = Refreshes(root / f"tpch-{scale:g}-{pairs}-{share:g}", pairs)
+    kind = "" if deletes else "-inserts"
+    made = Refreshes(root / f"tpch-{scale:g}-{pairs}-{share:g}{kind}", pairs)
     done = made.folder / "_manifest.json"
     if not done.exists():
         shutil.rmtree(made.folder, ignore_errors=True)
@@ -70,20 +74,24 @@ def make(scale: float, pairs: int, share: float, root: Path = FOLDER) -> Refresh
         for table in tpch.KEYS:
             made.changes(table).mkdir(parents=True)
             with duckdb.connect() as connection:
-                _write(connection, made, table, generated / f"{table}.parquet", share)
+                rows = generated / f"{table}.parquet"
+                _write(connection, made, table, rows, share, deletes=deletes)
         shutil.rmtree(generated)
         done.write_text(json.dumps({"scale": scale, "pairs": pairs, "share": share}))
     return made
 
 
-def _write(connection: Any, made: Refreshes, table: str, generated: Path, share: float) -> None:
+def _write(
+    connection: Any, made: Refreshes, table: str, generated: Path, share: float, *, deletes: bool
+) -> None:
     """Write the change files of a table, and its last rows.
 
     The first lots are inserted by refreshes, the next ones are deleted by refreshes, and the others
     stay.
     """
     width = int(share * LOTS)
-    come, gone = width * made.pairs, 2 * width * made.pairs
+    come = width * made.pairs
+    gone = 2 * come if deletes else come
     lot = f"hash({REFRESHED[table]}) % {LOTS}" if table in REFRESHED else str(LOTS)
     connection.execute(f"CREATE VIEW rows AS SELECT *, {lot} AS lot FROM '{generated}'")
     _copy(connection, f"lot >= {come}", "'insert'", made.changes(table) / _name(0), 0)
@@ -95,7 +103,7 @@ def _write(connection: Any, made: Refreshes, table: str, generated: Path, share:
         low, high = pair * width, (pair + 1) * width
         _copy(
             connection,
-            f"(lot >= {low} AND lot < {high}) OR (lot >= {come + low} AND lot < {come + high})",
+            f"(lot >= {low} AND lot < {high}) OR (lot >= {come + low} AND lot < {min(come + high, gone)})",
             f"CASE WHEN lot < {come} THEN 'insert' ELSE 'delete' END",
             made.changes(table) / _name(pair + 1),
             pair + 1,

@@ -23,6 +23,7 @@ from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, bag, changes_by_version, running_sums
 from tests.e2e.test_two_drivers import PLAN, QUERY, driver
 from tests.e2e.test_two_drivers import rows as some_rows
+from tests.kills.stream import make_stream
 from tests.stores.emulator import Emulator
 
 if TYPE_CHECKING:
@@ -126,6 +127,39 @@ def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -
     assert state.ls().state_from >= BATCHES - 12
     # Nothing of the killed runs stays on their machines but what the next one there removes.
     assert not list((tmp_path / "the last machine" / "work").iterdir())
+
+
+@pytest.mark.soak
+def test_joins_that_are_killed_continue_on_other_machines(s3: Emulator, tmp_path: Path) -> None:
+    """An outer and an inner join between two aggregates: every version is that of DuckDB, and all state is exact."""
+    where = f"{s3.bucket('killed-joins')}/checkpoint"
+    stream = make_stream(tmp_path / "stream", 5, 8)
+    words = [word for source in stream.sources for word in ("--source", source)]
+    rng = random.Random(6)
+
+    def command(machine: str) -> Command:
+        cache = tmp_path / machine
+        cache.mkdir(mode=0o700)
+        arguments = (
+            str(stream.plan),
+            *words,
+            "--output",
+            "none",
+            "--no-progress",
+            "--master",
+            "local[2]",
+        )
+        return Command(arguments, where, tmp_path / "log", {"SUBSTRAIT_AGG_CACHE": str(cache)})
+
+    for number, versions in enumerate((1, 3)):
+        command(f"machine-{number}").kill_after(versions, rng.uniform(0, 0.6))
+    command("the last machine").finish()
+    view = sa.open_view(where)
+    assert view.versions() == list(range(stream.last + 1))
+    found = changes_by_version(view.changes())
+    assert found == {v: stream.changes(v) for v in view.versions() if stream.changes(v)}
+    verdict = sa.open_state(where).verify(deep=True)
+    assert verdict.ok, verdict.errors
 
 
 def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
