@@ -132,6 +132,14 @@ class Arrangement:
                         waiting, pairs = [], 0
             yield from _with_equal_keys(waiting, keys)
 
+    def bytes_of(self, hashes: Hashes) -> int:
+        """Return about how many bytes the rows take that `probe` reads for ascending hashes."""
+        total = 0
+        for run in self._runs:
+            rows = sum(int(part.lengths.sum()) for part in _candidates(run, hashes))
+            total += rows * max(run.file.bytes, run.held) // run.file.rows
+        return total
+
     def scan(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
         """Yield the rows with hashes from `low` to `high`, by hash, each once with its weight.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import copy
 from dataclasses import dataclass
 from threading import Lock
@@ -263,6 +263,23 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
             _verified.move_to_end(key)
             _opened.move_to_end(key)
     return _with_range(reader, file)
+
+
+def is_verified(storage: Storage, file: RunFile) -> bool:
+    """Return whether the checksum of a run is verified, so that opening it does not read the file.
+
+    Raises:
+        StateRefused: STATE_DAMAGED if the file is missing.
+    """
+    return _verified.get((storage.root, file.name)) == (file.crc, _stamp(storage, file))
+
+
+def verify_runs(storage: Storage, files: Sequence[RunFile]) -> None:
+    """Verify runs before they are opened. A damaged run is reported when it is opened."""
+    for file in files:
+        with suppress(StateRefused):
+            _verify(storage, file)
+            _remember(storage, file.name, file.crc)
 
 
 def _keep_reader(key: tuple[str, str], reader: RunReader, opened_from: _Known) -> None:

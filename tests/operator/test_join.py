@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -18,17 +19,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from substrait_agg.bind.bound import Call, Column, Expr, JoinKind
+from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
+from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import PORT, WEIGHT
 from substrait_agg.operator.join.spec import JoinSide, JoinSpec
 from substrait_agg.operator.join.step import JoinOperator
 from substrait_agg.plan.types import BOOL, Type
+from substrait_agg.spark.execution.driver import _VERIFIER, Driver
+from substrait_agg.spark.execution.job import OperatorJob
 from substrait_agg.state import arrangement
+from substrait_agg.state import run as runs
 from substrait_agg.state.arrangement import ArrangementLayout
-from substrait_agg.state.run import HASH_MAX
+from substrait_agg.state.run import HASH_MAX, is_verified, verify_runs
 
 Row = tuple[int | None, str]
 Batch = Sequence[tuple[int, Row, int]]
@@ -211,3 +217,47 @@ def test_a_single_join_with_a_condition_forgets_rows_that_are_gone(tmp_path: Pat
     run.batch([(0, (1, "a"), 1), (0, (1, "x"), 1), (1, (1, "x"), 1)])
     run.batch([(0, (1, "a"), -1), (1, (1, "y"), 1)])
     assert run.output == Counter({(1, "x", 1, "y"): 1})
+
+
+def job_of(run: Run) -> OperatorJob:
+    """The join of a run in its next batch."""
+    node: Any = None
+    names = tuple((f"v{i}", f"c{i}") for i in range(len(run.join.types)))
+    return OperatorJob(
+        node, JoinOperator(run.join), str(run.folder), 1, run.state, run.version + 1, ALL, names, final=False
+    )  # fmt: skip
+
+
+def test_what_a_batch_reads_is_limited_and_not_what_is_stored(tmp_path: Path) -> None:
+    """A state over the limit is verified first; then only batches that match many of its rows go to Spark."""
+    run = Run(tmp_path, spec("inner"), 100)
+    hot: Batch = [(0, (1, f"row {i}"), 1) for i in range(2_000)]
+    cold: Batch = [(0, (2 + i % 90, f"row {i}"), 1) for i in range(2_000)]
+    run.batch([*hot, *cold])
+    session: Any = SimpleNamespace(conf={})
+    job = job_of(run)
+    (stored,) = job.state.runs
+    driver = Driver(state_bytes=stored.bytes // 4)
+    runs._verified.clear()  # as in a new process
+    unread = driver.unread(job)
+    assert unread.runs == (stored,)
+    assert not driver.takes_rows(session, 100, unread)
+    _VERIFIER.wait()
+    assert driver.unread(job).runs == ()
+    assert driver.takes_rows(session, 100, driver.unread(job))
+    few, many = (rows_of([(1, (key, "x"), 1)], run.join, 100) for key in (2, 1))
+    assert driver.takes_matches(job, few)
+    assert not driver.takes_matches(job, many)
+    assert Driver().takes_matches(job, many)
+
+
+def test_a_damaged_file_is_not_verified_in_the_background(tmp_path: Path) -> None:
+    """The error comes when a batch reads the file."""
+    run = Run(tmp_path, spec("inner"), 100)
+    run.batch([(0, (1, "a"), 1)])
+    (stored,) = run.state.runs
+    path = tmp_path / "state" / stored.name
+    path.write_bytes(path.read_bytes()[::-1])
+    files = FolderFiles(tmp_path / "state")
+    verify_runs(files, [stored])
+    assert not is_verified(files, stored)

@@ -231,7 +231,7 @@ class _Task:
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         plan = self._plan
-        hashes = sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
+        hashes = sort_hashes(batch)
         if len(hashes) and (int(hashes.min()) < plan.low or int(hashes.max()) > plan.high):
             raise _Retry(misplaced=True)
         try:
@@ -303,6 +303,11 @@ class _Task:
         else:
             OrderedTree(self._files, span.files, layout).merge(writer, span.low, span.high)
         return writer.close()
+
+
+def sort_hashes(batch: pa.RecordBatch) -> Hashes:
+    """Return the sort hash of each row, from the two hashes of its key."""
+    return sort_hash(batch.column(MURMUR).to_numpy(), batch.column(OTHER).to_numpy())
 
 
 def _hashed(batch: pa.RecordBatch, hashes: Hashes) -> pa.RecordBatch:

@@ -4,25 +4,34 @@ For a few rows, the exchange and the transfer to Python workers take longer than
 The driver collects the rows as Arrow, in one stage and without an exchange. For a large batch with
 few groups it collects the partial sums. One task over all hashes applies them (`run_here`).
 State files do not depend on the number of partitions, so the next batch may run on Spark again.
+
+State files are memory-mapped, so that their size does not matter but what a batch reads of them. A
+file is read completely only once per process, to verify it. If files of more than
+`Driver.state_bytes` are not verified, a thread verifies them, while Spark computes the batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from threading import Thread
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.evolution.task import MigrationPlan
 from substrait_agg.commit.runtime.consolidate import Consolidation
 from substrait_agg.commit.runtime.difference import DifferencePlan, DifferenceResult, difference
-from substrait_agg.commit.runtime.task import run_task
+from substrait_agg.commit.runtime.task import run_task, sort_hashes
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
-from substrait_agg.spark.execution.job import work_of
+from substrait_agg.spark.execution.job import OperatorJob, work_of
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed, texts_of
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING, own_setting
+from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
+from substrait_agg.state.run import RunFile, is_verified, verify_runs
 
 DRIVER_BYTES = 1 << 18
 """Size limit of a batch on the driver, in bytes as Spark estimates them before reading."""
@@ -42,8 +51,9 @@ class Driver:
     Attributes:
         batch_bytes: size limit of a batch unless ``spark.substraitAgg.driverBytes`` is set, in
             bytes as Spark estimates them before reading; 0 for none.
-        state_bytes: size limit of the state for lookups, in bytes. The driver reads each file once
-            to verify it.
+        state_bytes: limit of what a batch reads of the state of an operator, in bytes: files that
+            are not verified yet, and the rows that a join finds. In an object store, it is the
+            limit of all files, because they are downloaded.
         rows: limit of the groups that are emitted without input, of the rows of an evolution, and
             of the changes that are consolidated. A Spark job costs more than that.
         change_bytes: size limit of the change files that are consolidated, in bytes.
@@ -55,7 +65,12 @@ class Driver:
     change_bytes: int = 4 << 20
 
     def takes_sums(self, spark: SparkSession, state: OperatorState) -> bool:
-        """Return whether the driver may compute batches over this state from partial sums."""
+        """Return whether the driver may compute batches from partial sums.
+
+        Args:
+            spark: session of the run.
+            state: the files that have to be read completely (`unread`).
+        """
         return bool(self._most(spark)) and self._reads(state)
 
     def takes_rows(
@@ -64,9 +79,56 @@ class Driver:
         """Return whether the driver computes a batch of `size` bytes from its rows.
 
         The limit is higher for rows that the driver has without a Spark job: it saves a whole one.
+
+        Args:
+            spark: session of the run.
+            size: bytes of the rows.
+            state: the files that have to be read completely (`unread`).
+            needs_job: whether a Spark job reads the rows.
         """
         most = self._most(spark) * (1 if needs_job else WITHOUT_JOB)
         return bool(most) and size <= most and self._reads(state)
+
+    def unread(self, job: OperatorJob) -> OperatorState:
+        """Return the state files of an operator that the driver has to read completely.
+
+        If they are too large, verify them in a thread, so that later batches fit.
+        """
+        if self._reads(job.state):
+            return job.state
+        files = FolderFiles(f"{job.checkpoint}/state")
+        if files.is_remote:
+            return job.state
+        trees = {
+            name: tuple(run for run in runs if not is_verified(files, run))
+            for name, runs in job.state.trees.items()
+        }
+        unread = OperatorState.of(trees)
+        if not self._reads(unread):
+            _VERIFIER.begin(files, unread.runs)
+        return unread
+
+    def takes_matches(self, job: OperatorJob, batches: Sequence[pa.RecordBatch]) -> bool:
+        """Return whether the rows that a join finds for a batch are few enough.
+
+        Args:
+            job: the operator in the batch.
+            batches: its rows with the hashes of their keys.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        if not batches or self._reads(job.state):
+            return True
+        layouts = job.operator.state_schema(final=job.final).items()
+        arranged = {name: kind for name, kind in layouts if isinstance(kind, ArrangementLayout)}
+        files = FolderFiles(f"{job.checkpoint}/state")
+        hashes = np.unique(np.concatenate([sort_hashes(batch) for batch in batches]))
+        sizes = (
+            Arrangement(files, job.state[name], layout).bytes_of(hashes)
+            for name, layout in arranged.items()
+        )
+        return sum(sizes) <= self.state_bytes
 
     def takes_tasks(self, tasks: Sequence[TaskPlan]) -> bool:
         """Return whether the driver runs tasks that receive no rows."""
@@ -110,6 +172,27 @@ class Driver:
     def _most(self, spark: SparkSession) -> int:
         setting = spark.conf.get(DRIVER_BYTES_SETTING, None)
         return self.batch_bytes if setting is None else own_setting(DRIVER_BYTES_SETTING, setting)
+
+
+class _Verifier:
+    """Verifies state files in a thread."""
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+
+    def begin(self, files: FolderFiles, runs: Sequence[RunFile]) -> None:
+        """Verify runs, unless the thread is still busy with others."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = Thread(target=verify_runs, args=(files, tuple(runs)), daemon=True)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until all runs are verified."""
+        if self._thread is not None:
+            self._thread.join()
+
+
+_VERIFIER = _Verifier()
 
 
 def size_of(frame: DataFrame) -> int:

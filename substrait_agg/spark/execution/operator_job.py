@@ -102,7 +102,7 @@ def takes_rows(
     """
     several = job.watermark_pass and len(job.tasks(raw=True)) > 1  # as in `_with_rows`
     return not several and driver.takes_rows(
-        spark, size * rows_per_input_row(job.spec), job.state, needs_job=needs_job
+        spark, size * rows_per_input_row(job.spec), driver.unread(job), needs_job=needs_job
     )
 
 
@@ -116,6 +116,7 @@ def run_rows(
     size: int,
     rows: Callable[[], list[pa.RecordBatch] | None],
     strategy: BatchStrategy,
+    driver: Driver,
 ) -> tuple[JobResult, BatchStrategy] | None:
     """Run the operator over rows that the driver computes or collects, as `run_job` does on the driver.
 
@@ -124,9 +125,10 @@ def run_rows(
         size: bytes of the rows.
         rows: returns the rows with the hashes of their keys, or None if Spark has to compute them.
         strategy: the batch strategy that earlier batches have led to.
+        driver: what the driver computes itself.
 
     Returns:
-        As `run_job`; None if Spark has to compute the rows.
+        As `run_job`; None if Spark has to compute the batch.
 
     Raises:
         RunFailed: a value does not fit.
@@ -135,7 +137,7 @@ def run_rows(
         strategy, skip_preaggregation=strategy.skip_preaggregation or job.spec.row_wise
     ).of_size(size)
     batches = rows()
-    if batches is None:
+    if batches is None or not driver.takes_matches(job, batches):
         return None
     results = [run_here(job.whole_task(raw=True), batches)]
     return job.finished(results), next_strategy(job.spec, results, strategy)
@@ -215,11 +217,14 @@ def _on_driver(
     """Compute a batch on the driver as `_with_rows` does; None if the driver should not compute it."""
     spark, few = frame.sparkSession, strategy.on_driver or job.spec.is_global
     size = strategy.size * rows_per_input_row(job.spec)
-    if rows_fit and driver.takes_rows(spark, size, job.state):
+    unread = driver.unread(job)
+    if rows_fit and driver.takes_rows(spark, size, unread):
         task = job.whole_task(raw=True)
         rows = driver.collect(cache.over(frame, "rows", lambda r: unplaced_rows(r, job.spec)))
-        return None if rows is None else ((task,), [run_here(task, rows)], strategy)
-    if strategy.skip_preaggregation or not few or not driver.takes_sums(spark, job.state):
+        if rows is None or not driver.takes_matches(job, rows):
+            return None
+        return (task,), [run_here(task, rows)], strategy
+    if strategy.skip_preaggregation or not few or not driver.takes_sums(spark, unread):
         return None
     task = job.whole_task(raw=False)
 

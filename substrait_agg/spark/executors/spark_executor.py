@@ -131,7 +131,9 @@ class SparkExecutor:
         fits = rows is None or takes_rows(
             self.session, job, rows.size, self.driver, needs_job=rows.needs_job
         )
-        done = run_rows(job, rows.size, rows.read, strategy) if rows is not None and fits else None
+        done = None
+        if rows is not None and fits:
+            done = run_rows(job, rows.size, rows.read, strategy, self.driver)
         if done is None:
             frames = [*inputs, *(part.prepared for part in branches)]
             frame = union_all(frames) if frames else None
