@@ -97,27 +97,17 @@ class MicroBatches(Generic[Rows]):
         self._executor = executor
         self._partitions = partitions
         self._committed = committed
-        self._policy = policy
-        self._retention = retention
-        self._refresh = refresh
+        self._policy, self._events = policy, events
+        self._retention, self._refresh = retention, refresh
         self._choice = Choice()
         self._warm = False
         self._rebuild: Rebuild[Rows] | None = None
         self.clock = clock
         self._shown = shown_operators(flow)
         self._view_operators = frozenset(view.operator for view in flow.views)
-        self._consolidated_operators = frozenset(
-            view.operator
-            for view in flow.views
-            if not view.shared and hides_keys(flow.view_node(view), view.output)
-        )
+        self._consolidated_operators = _operators_to_consolidate(flow)
         self._operators = [operator_of(node) for node in flow.operators]
-        self._last = checkpoint.newest_snapshot()
-        if self._last is not None and self._last.plan != flow.fingerprint:
-            # Another run has evolved the checkpoint since the check: its state now has another
-            # meaning.
-            raise committed_by_another(checkpoint.folder, self._last.version)
-        self._events = events
+        self._last = _newest_of_plan(checkpoint, flow)
         self._lateness: list[Lateness] = []
         self._parts: list[LeftOut[Rows]] = []
         self._whole = True
@@ -594,3 +584,22 @@ class MicroBatches(Generic[Rows]):
             self._tally.after(self.progress, snapshot, self._view_operators)
         )
         self._committed(self.progress)
+
+
+def _newest_of_plan(checkpoint: Checkpoint, flow: Flow) -> Snapshot | None:
+    """Return the newest version, None without one.
+
+    Raises:
+        CommitConflict: another run has evolved the checkpoint since the check: its state now has
+            another meaning.
+    """
+    last = checkpoint.newest_snapshot()
+    if last is not None and last.plan != flow.fingerprint:
+        raise committed_by_another(checkpoint.folder, last.version)
+    return last
+
+
+def _operators_to_consolidate(flow: Flow) -> frozenset[int]:
+    """Return the operators of views that do not show all keys, so that equal rows are possible."""
+    views = (view for view in flow.views if not view.shared)
+    return frozenset(v.operator for v in views if hides_keys(flow.view_node(v), v.output))

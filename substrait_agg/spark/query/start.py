@@ -14,7 +14,9 @@ from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers, check_free
-from substrait_agg.changes.outputs.view_outputs import outputs_by_view
+from substrait_agg.changes.outputs.view_outputs import ViewOutputs, outputs_by_view
+from substrait_agg.commit.documents.plan_document import PlanDocument
+from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_run
@@ -30,6 +32,7 @@ from substrait_agg.spark.admission.read_limits import with_first_limits
 from substrait_agg.spark.execution.worker_python import check_worker_python
 from substrait_agg.spark.executors.executor import Executor
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
+from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.event_time_setup import (
     check_times,
     event_columns,
@@ -64,6 +67,7 @@ from substrait_agg.spark.session.session import (
 from substrait_agg.spark.sources.open import check_sources, is_static, weight_kind
 from substrait_agg.spark.sources.source_identity import check_locations, input_locations
 from substrait_agg.spark.sources.source_types import source_schemas, with_positions
+from substrait_agg.spark.sources.specs import Table
 from substrait_agg.spark.sources.upserts import upserts_in
 
 
@@ -223,42 +227,27 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     """
     if options.partitions is not None:
         check_partitions(options.partitions)
-    chosen_sources = with_positions(check_sources(sources, plan.reads), plan.reads)
-    weights = {table: weight_kind(source) for table, source in chosen_sources.items()}
+    by_table = with_positions(check_sources(sources, plan.reads), plan.reads)
     stored = [view.name for view in plan.views if view.stored]
     outputs = outputs_by_view(options.sinks, options.on_changes, stored)
-    sinks = [output for of_view in outputs for output in of_view.outputs]
-    keep_late = any(map(keeps_late, sinks))
+    keep_late = any(keeps_late(output) for of_view in outputs for output in of_view.outputs)
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
-    upserts = with_times(upserts_in(chosen_sources), events)
-    columns = event_columns(chosen_sources, events)
-    static = frozenset(table for table, source in chosen_sources.items() if is_static(source))
     store = Checkpoint(options.checkpoint)
-    flow = _numbered_as_stored(
-        partial(
-            lower, plan, weights, options.early, upserts, columns,
-            forget=forgetting(events), static=static,
-        ),
-        store,
-    )  # fmt: skip
+    flow = _flow_of(plan, by_table, options, events, store)
     check_times(flow, events, options.emit_policy)
-    refresh = refresh_chooser(plan, flow, chosen_sources, events, options)
+    refresh = refresh_chooser(plan, flow, by_table, events, options)
     document = plan_document(flow, events)
-    files = FilesSoFar(store, flow, chosen_sources)
+    files = FilesSoFar(store, flow, by_table)
     evolution = store.check(document, evolve=options.evolve, unreadable=files.unreadable)
     check_logs(store)
-    places = input_locations(chosen_sources)
+    places = input_locations(by_table)
     check_locations(store, places, accept=options.accept_source_change)
-    check_outputs(sinks, store.folder, options.metrics)
-    for of_view in outputs:
-        changes = evolutions(store, document, evolution, of_view.view)
-        check_outputs_go_on(of_view.outputs, store.folder, changes, SparkWriter, of_view.view)
-    check_free(store.folder)
+    _check_outputs(outputs, options, store, document, evolution)
     last = store.newest_snapshot() if store.exists() else None
     return CheckedRun(
         options,
         flow,
-        with_first_limits(chosen_sources, options, None if last is None else last.admission),
+        with_first_limits(by_table, options, None if last is None else last.admission),
         events,
         store,
         document,
@@ -267,6 +256,41 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
         outputs,
         refresh=refresh,
     )
+
+
+def _flow_of(
+    plan: BoundViews,
+    sources: Mapping[Table, Source],
+    options: RunOptions,
+    events: EventOptions,
+    store: Checkpoint,
+) -> Flow:
+    """Return the lowered plan over the sources of a run."""
+    weights = {table: weight_kind(source) for table, source in sources.items()}
+    upserts = with_times(upserts_in(sources), events)
+    columns = event_columns(sources, events)
+    static = frozenset(table for table, source in sources.items() if is_static(source))
+    lowered = partial(
+        lower, plan, weights, options.early, upserts, columns,
+        forget=forgetting(events), static=static,
+    )  # fmt: skip
+    return _numbered_as_stored(lowered, store)
+
+
+def _check_outputs(
+    outputs: Sequence[ViewOutputs],
+    options: RunOptions,
+    store: Checkpoint,
+    document: PlanDocument,
+    evolution: Evolution | None,
+) -> None:
+    """Check that outputs can be opened and continue the versions that they have received."""
+    sinks = [output for of_view in outputs for output in of_view.outputs]
+    check_outputs(sinks, store.folder, options.metrics)
+    for of_view in outputs:
+        changes = evolutions(store, document, evolution, of_view.view)
+        check_outputs_go_on(of_view.outputs, store.folder, changes, SparkWriter, of_view.view)
+    check_free(store.folder)
 
 
 def _not_started(error: Exception) -> RunFailed:
