@@ -54,7 +54,7 @@ class Start:
     seen: Counter[Point] = field(default_factory=Counter)
 
     def restore(self, world: World) -> None:
-        """Put a world back into this state."""
+        """Restore a world to this state."""
         shutil.rmtree(world.folder)
         if self.copy is None:
             world.folder.mkdir()
@@ -393,7 +393,7 @@ def _asleep(world: World, faulty: FaultyDisk) -> tuple[str, ...]:
 
 
 def _judged(refused: CommitConflict | None, sleeper: BaseException | None) -> tuple[str, ...]:
-    """At most one of two runs stopped, and with a conflict."""
+    """Check that at most one of two runs stopped, and with a conflict."""
     if refused is not None:
         # The sleeper had its hand on a shared file, so that nobody could take over; or it takes over when it wakes up.
         assert sleeper is None, sleeper

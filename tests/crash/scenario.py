@@ -128,13 +128,15 @@ def _at(columns: Sequence[pa.ChunkedArray], expression: Any) -> pa.ChunkedArray:
 
 
 class Logs:
-    """Spark's own notes: which files there are, then what belongs to a batch; both are there before it is computed."""
+    """Spark's own logs: the existing files, and the files of each batch; both are written before
+    the batch is computed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def plan(self, batch: int) -> None:
-        """Note a batch, as Spark does: nothing that is there is noted twice."""
+        """Write the entries of a batch as Spark does: none twice."""
         self.see(batch)
         offsets = self.folder / "offsets" / str(batch)
         offsets.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +144,7 @@ class Logs:
             offsets.write_text(f'v1\n{{"batchTimestampMs":1}}\n{{"logOffset":{batch}}}\n')
 
     def see(self, batch: int) -> None:
-        """Note the file of a batch without planning it."""
+        """Write the entry of a file without planning its batch."""
         files = self.folder / "sources" / "0" / str(batch)
         files.parent.mkdir(parents=True, exist_ok=True)
         if not files.exists():
@@ -150,7 +152,7 @@ class Logs:
             (files.parent / f".{batch}.crc").write_text("sum")
 
     def check(self) -> None:
-        """No planned batch has lost its files."""
+        """Check that no planned batch has lost its files."""
         for offsets in (self.folder / "offsets").iterdir():
             assert (self.folder / "sources" / "0" / offsets.name).exists(), offsets.name
 
@@ -339,7 +341,7 @@ class Ending:
 
 
 def ending(world: World) -> Ending:
-    """Read everything that is left."""
+    """Read the result of all runs."""
     views = [view.name or None for view in world.setting.flow.views]
     *others, view = (sa.open_view(str(world.checkpoint), name) for name in views)
     versions = view.versions()

@@ -144,7 +144,9 @@ def subtracting() -> Setting:
 
 @cache
 def matching() -> Setting:
-    """The number of rows per g of a full join of two tables by k: a kill can come between join and aggregate."""
+    """The number of rows per g of a full join of two tables by k; a kill can happen between join
+    and aggregate.
+    """
     b = plans.Builder()
     t, u = (plans.read(name, {"k": "i64", "g": "i64"}) for name in ("t", "u"))
     on = b.call("equal:any_any", plans.COMPARISON, plans.column(0), plans.column(2), output="bool")

@@ -32,7 +32,7 @@ class Finished:
         return self.folder / "checkpoint"
 
     def keep(self, progress: Any) -> None:
-        """Remember the view of the version that was just committed."""
+        """Store the view of the version that was just committed."""
         self.views[progress.version] = sa.open_view(self.checkpoint).to_arrow(progress.version)
 
 

@@ -176,7 +176,7 @@ class ModelResult:
         return list(accumulate(sum(map(len, rows.values())) for rows in self.dropped))
 
     def at(self, version: int, groups: Groups, dropped: dict[str, list[Change]]) -> None:
-        """Remember a version."""
+        """Store a version."""
         assert version == len(self.groups)
         self.groups.append({key: Counter(numbers) for key, numbers in groups.items()})
         self.dropped.append(dropped)
@@ -189,7 +189,7 @@ class ModelResult:
         }
 
     def open(self, version: int) -> Groups:
-        """The groups with anything in them that it has not passed."""
+        """The groups with rows that the watermark has not passed."""
         gone = self.complete(version)
         return {
             key: +numbers
@@ -208,7 +208,7 @@ def in_windows(
     windows: Callable[[int], Iterator[tuple[int, int]]],
     counts: Callable[[Row], bool] = lambda _: True,
 ) -> ModelResult:
-    """Rows that count, in windows; one is late where all its windows were passed by the watermark of the version before."""
+    """Count rows in windows; a row is late if the previous watermark has passed all its windows."""
     told = ModelResult(watermarks(tables))
     groups: Groups = {}
     told.at(0, groups, {})
@@ -247,7 +247,7 @@ def in_sessions(tables: Sequence[Table], gap: int) -> ModelResult:
 
 
 def sessions(rows: Counter[Row], gap: int) -> Groups:
-    """The sessions of rows that are there."""
+    """The sessions of existing rows."""
     groups: Groups = {}
     teams = {row[0] for row in rows}
     for team in teams:

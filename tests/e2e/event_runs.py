@@ -50,7 +50,7 @@ def plan_of(
 
 
 def start(folder: Path, plan: str, tables: Sequence[Table], **options: Any) -> Any:
-    """Start a run over files that are there; the sources' rules are those of the tables."""
+    """Start a run over existing files, with the watermark rules of the tables."""
     sources = {t.name: f"parquet:{folder / t.name}?op=op&batch-files=1" for t in tables}
     rules = {f"{t.name}.t": t.rule.text for t in tables if t.rule is not None}
     return run(
@@ -81,7 +81,7 @@ def views(folder: Path) -> list[Bag]:
 
 
 def check_clock(seen: Sequence[Progress], told: ModelResult) -> None:
-    """Watermark and late rows of every version with rows."""
+    """Check watermark and number of late rows of every version with rows."""
     versions = len(told.watermarks)
     wanted = [None if w is None else w * SECOND for w in told.watermarks]
     assert [p.watermark for p in seen[:versions]] == wanted
@@ -90,7 +90,7 @@ def check_clock(seen: Sequence[Progress], told: ModelResult) -> None:
 
 
 def check_kept_aside(folder: Path, told: ModelResult) -> None:
-    """The files of late rows have every dropped row once, with its version."""
+    """Check that the files of late rows contain every dropped row once, with its version."""
     found: Counter[tuple[Any, ...]] = Counter()
     for file in (folder / "late").rglob("*.parquet"):
         found.update((file.parent.name, *row.values()) for row in pq.read_table(file).to_pylist())

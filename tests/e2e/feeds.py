@@ -1,4 +1,4 @@
-"""Small tables that change, batch by batch, and plans over them checked at every version."""
+"""Small tables that change batch by batch, and plans over them that are checked at every version."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def check(
 def churn(
     rng: random.Random, make: Callable[[], tuple[Any, ...]], batches: int, size: int
 ) -> list[list[Change]]:
-    """Batches that insert and delete; the last but one deletes all there is, some rows are retracted a batch too early."""
+    """Batches that insert and delete; the last but one deletes all rows, and some rows are
+    retracted a batch too early.
+    """
     made: list[list[Change]] = []
     alive: list[tuple[Any, ...]] = []
     early: list[tuple[Any, ...]] = []

@@ -1,4 +1,6 @@
-"""The command as a process that is killed: with everything it started, at a moment that a version sets."""
+"""The command as a process that is killed with all its child processes, after some committed
+versions.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ class Command:
             )
 
     def finish(self) -> None:
-        """Run to the end; fails unless it ends well."""
+        """Run to the end, which must be a success."""
         process = self.start()
         try:
             status = process.wait(PATIENCE)

@@ -1,4 +1,6 @@
-"""A stream of changes of TPC-H lineitem: 20 files of inserts, deletes and updates, and what survives after each."""
+"""A stream of changes of TPC-H lineitem: 20 files of inserts, deletes and updates, and the live
+rows after each.
+"""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def equal(ours: Any, theirs: Any) -> bool:
 
 
 def nearly(ours: Any, theirs: Any) -> bool:
-    """Equality but for the last digit of a decimal or the last digits of a float."""
+    """Equality except for the last digit of a decimal or the last digits of a float."""
     if isinstance(ours, float) and isinstance(theirs, float):
         return equal(ours, theirs) or abs(ours - theirs) <= 1e-10 * max(abs(ours), abs(theirs), 1.0)
     if isinstance(ours, Decimal) and isinstance(theirs, Decimal):

@@ -23,7 +23,7 @@ Views = dict[int, Bag]
 
 
 def starting(spark: SparkSession | None) -> Callable[..., Any]:
-    """What starts a run as `substrait_agg.run` does: on a Spark, or on the local executor."""
+    """A function that starts a run as `substrait_agg.run` does, on Spark or on the local executor."""
     return run if spark is None else partial(sa.run, spark=spark)
 
 
@@ -67,7 +67,7 @@ def _difference(what: str, found: Bag, wanted: Bag) -> str:
 
 @contextmanager
 def observed_strategy() -> Iterator[list[BatchStrategy]]:
-    """Collects how carefully each operator of each batch was summed in the end."""
+    """Collect the final strategy of each operator in each batch."""
     from tests.executors import watched
 
     seen: list[BatchStrategy] = []

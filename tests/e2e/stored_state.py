@@ -64,7 +64,7 @@ def _alive(storage: Storage, runs: tuple[RunFile, ...]) -> int:
 
 
 def _entries(storage: Storage, runs: tuple[RunFile, ...]) -> int:
-    """Entries whose weights in all runs add up to something."""
+    """Entries whose weights over all runs do not add up to 0."""
     sums: dict[str, int] = {}
     for row in _rows(storage, runs):
         key = repr([(n, v) for n, v in row.items() if n not in ("weight", "cum")])

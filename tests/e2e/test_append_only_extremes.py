@@ -1,4 +1,6 @@
-"""Of inserts alone, least and greatest values are those of all rows so far, whether Spark finds them or the tasks do."""
+"""For append-only input, extremes are those of all rows so far, computed by Spark, by tasks or by
+the driver.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,7 @@ def plan_of(columns: dict[str, Any], *, keyed: bool) -> Any:
 def check(
     spark: SparkSession | None, folder: Path, columns: dict[str, Any], *, keyed: bool
 ) -> set[bool]:
-    """Random rows in batches, stopped in between; in which ways they were exchanged."""
+    """Check random rows in batches with a restart; return the ways in which they were exchanged."""
     rng = random.Random(f"ends {len(columns)} {keyed}")
     batches = [
         rows(rng, columns, *size) for size in ((40, 4), (30, 10**6), (0, 1), (60, 3), (5, 2))
@@ -149,19 +151,21 @@ def check(
 @pytest.mark.usefixtures("on_spark")
 @pytest.mark.parametrize("keyed", [True, False], ids=["by key", "of all rows"])
 def test_ends_that_spark_finds(spark: SparkSession, tmp_path: Path, *, keyed: bool) -> None:
-    """Values of every type with nulls and odd ones; keys that repeat, that hardly do, that are new, and those of no rows."""
+    """Values of every type with nulls and special values; keys that repeat, rarely repeat, are new,
+    or have no rows.
+    """
     assert check(spark, tmp_path, PARTIAL, keyed=keyed) == ({True, False} if keyed else {False})
 
 
 @pytest.mark.usefixtures("on_spark")
 def test_ends_that_tasks_find(spark: SparkSession, tmp_path: Path) -> None:
-    """Texts among them, so that all rows are exchanged."""
+    """With texts among the values all rows are exchanged, and tasks compute the extremes."""
     check(spark, tmp_path, PARTIAL | OTHERS, keyed=True)
 
 
 @pytest.mark.parametrize("keyed", [True, False], ids=["by key", "of all rows"])
 def test_ends_that_the_driver_finds(tmp_path: Path, *, keyed: bool) -> None:
-    """From rows that were not summed before."""
+    """The driver computes extremes from rows that were not summed before."""
     check(None, tmp_path, PARTIAL, keyed=keyed)
 
 

@@ -1,4 +1,6 @@
-"""Rows that cannot be read or break a rule of the plan are set aside: the view is that of the other rows, and each is listed once."""
+"""Rows that cannot be read or violate the plan are quarantined: the view is that of the other rows,
+and each is listed once.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,7 @@ def verified(checkpoint: Path | str) -> bool:
 def test_the_view_is_that_of_the_good_rows_at_any_cut(
     spark: SparkSession, tmp_path: Path, seed: int, cut: int, conf: dict[str, str]
 ) -> None:
-    """Bad rows are listed once, with file and text; computed by the driver and by tasks."""
+    """Bad rows are listed once with file and text, for any batches, on the driver and in tasks."""
     stream = Stream(seed, 5)
     source = f"csv:{stream.write(tmp_path / 'in')}?op=op&bad-rows=quarantine&batch-files={cut}"
     checkpoint = tmp_path / "checkpoint"
@@ -163,7 +165,7 @@ def test_a_bad_row_fails_the_batch_unless_it_is_set_aside(
 
 @pytest.mark.soak
 def test_a_killed_run_lists_bad_rows_once(tmp_path: Path) -> None:
-    """Also after a rollback that a run follows, and after a vacuum."""
+    """Bad rows are listed once after a kill, after a rollback with another run, and after a vacuum."""
     stream = Stream(5, 8)
     source = f"t=csv:{stream.write(tmp_path / 'in')}?op=op&bad-rows=quarantine&batch-files=1"
     (tmp_path / "plan.json").write_text(sums("t"))
@@ -191,7 +193,9 @@ def test_a_killed_run_lists_bad_rows_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_cannot_commit_lists_bad_rows_once(spark: SparkSession, tmp_path: Path) -> None:
-    """The bad rows of the batch are written before its version, and written again by the next run; also after a rollback."""
+    """Bad rows of a batch that was not committed are written again by the next run and listed once,
+    also after a rollback.
+    """
     stream, checkpoint = Stream(5, 6), tmp_path / "checkpoint"
     source = f"csv:{stream.write(tmp_path / 'in')}?op=op&bad-rows=quarantine&batch-files=1"
 
@@ -241,7 +245,7 @@ def test_a_row_bad_in_one_column_is_left_out_of_every_branch(
 
 
 def test_json_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """The text is that of the file where a row cannot be parsed, else the values as JSON."""
+    """The listed text is that of the file for a row that cannot be parsed, else the values as JSON."""
     lines = ['{"k": "a", "x": 1, "d": "2024-01-01", "w": 2}', '{"k": "a", "x": "one", "d": "2024-01-01", "w": 1}', '{"k": "a", "x"',
              '{"k": "b", "x": 5, "d": null, "w": 1}', '{"k": "b", "x": 6, "d": "2024-01-01"}']  # fmt: skip
     (tmp_path / "a.json").write_text("\n".join(lines))
@@ -263,7 +267,7 @@ def test_json_rows(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_parquet_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows that break a constraint, with their place in the file."""
+    """Rows that violate a constraint are listed with their position in the file."""
     build = Builder()
     measures = [
         build.measure("sum", (column(1), "i64"), output="i64"),
@@ -291,7 +295,7 @@ def test_parquet_rows(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_count_of_all_rows_leaves_bad_rows_out(
     spark: SparkSession, tmp_path: Path, form: str, text: str, row: str
 ) -> None:
-    """The plan reads no column."""
+    """A plan that reads no column leaves out bad rows as well."""
     build = Builder()
     plan = build.plan(
         aggregate(read("t", COLUMNS), [], [build.measure("count", output="i64!")]), "n"
@@ -317,7 +321,7 @@ EVENTS: Sequence[tuple[Any, str]] = (
 
 
 def test_change_events_are_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
-    """Of an update whose new row is bad the old row stays."""
+    """If the new row of an update is bad, the whole event is quarantined and the old row stays."""
     lines = [json.dumps(event) for event, _ in EVENTS]
     (tmp_path / "a.json").write_text("\n".join([*lines, "no event"]))
     source = {"t": f"json:{tmp_path / 'a.json'}?cdc=debezium&bad-rows=quarantine"}
@@ -362,7 +366,7 @@ def test_late_rows_and_bad_rows_beside_each_other(spark: SparkSession, tmp_path:
 
 
 def test_upserts_with_bad_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """A row without a key is set aside; the rows before and after it count."""
+    """An upsert without a key is quarantined; the rows before and after it count."""
     (tmp_path / "a.csv").write_text(
         "k,x,d\na,1,2024-01-01\n,2,2024-01-01\na,drei,2024-01-01\na,4,2024-01-02\n"
     )

@@ -1,4 +1,4 @@
-"""The careful ways to sum a batch are taken when they are needed, only then, and give the same exact answer."""
+"""Special ways to sum a batch are used only when they are needed, and give the same exact result."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _repeated(batches: list[list[tuple[Any, int]]]) -> list[list[tuple[Any, int]
 
 
 def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> None:
-    """Floats between 2^-32 and 2^32, zeros and nulls, decimals whose sums fit."""
+    """Ordinary floats, zeros, nulls and decimals whose sums fit are summed in the simple way."""
     values = (2.0**-32, -(2.0**32) + 1, 0.0, -0.0, None, 1 / 3)
     batch = [change for x in values for change in _rows(x, Decimal(7))]
     feed = Feed("t", COLUMNS, "op", [batch])
@@ -75,7 +75,9 @@ def test_ordinary_values_need_no_care(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_unusual_floats_are_placed_once_more(spark: SparkSession, tmp_path: Path) -> None:
-    """Floats of other magnitudes leave the exchange at the wrong partition; the rest of the run takes care at once."""
+    """Floats of unusual magnitude arrive in the wrong partition, so rows are exchanged once more
+    from then on.
+    """
     unusual = [2.0**32, 1e300, 5e-324, -1e-10, math.inf, math.nan]
     batches = [
         _rows(1.5, None),
@@ -188,7 +190,9 @@ def test_sums_beyond_int64_are_computed_again_in_halves(
 def test_keys_that_hardly_repeat_are_not_summed_first(
     spark: SparkSession, tmp_path: Path, weights: str
 ) -> None:
-    """The way changes with the batches, and gives the same exact answer for values and keys of every magnitude."""
+    """The way of summing changes with the batches and gives the same exact result for all values
+    and keys.
+    """
     odd = [2.0**32, -1e300, 5e-324, -1e-10, math.inf, math.nan, -0.0, None]
     columns = {**COLUMNS, "k": "fp64"}
     keys = [math.nan, -0.0, 0.0, None, 1.0, 2.0, math.inf]
@@ -211,7 +215,9 @@ def test_keys_that_hardly_repeat_are_not_summed_first(
 
 
 def test_long_decimals_are_taken_back_exactly(spark: SparkSession, tmp_path: Path) -> None:
-    """Deleting values of 38 digits restores the total exactly; Spark's unary minus keeps only 34 digits."""
+    """Deleting values of 38 digits restores the total exactly, although Spark's unary minus keeps
+    only 34 digits.
+    """
     long = [Decimal("12345678901234567890123456789012345678"), LOW, Decimal(-1)]
     batches = [
         [((k, None, m), 1) for k, m in enumerate(long)],

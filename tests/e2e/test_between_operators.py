@@ -1,4 +1,6 @@
-"""Few changes go from operator to operator without a Spark job; state, changes and counters are the same."""
+"""Few changes pass between operators without a Spark job, with the same state, changes and
+counters.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ def by_text(b: Builder) -> Json:
 
 
 def by_float(b: Builder) -> Json:
-    """Two aggregates; the upper keys are floats, which come by two ways."""
+    """Two aggregates; the keys of the upper one are floats and come in on two branches."""
     rows = inner(b)
     some = filtered(rows, b.call("is_null:any", COMPARISON, column(1), output="bool!"))
     both = union_all(
@@ -242,7 +244,7 @@ def test_changes_without_a_job_give_the_same_versions(
 
 
 def test_event_times_of_upserts_come_along(spark: SparkSession, tmp_path: Path) -> None:
-    """Groups of idle times are evicted; changes that can be late are read by Spark."""
+    """Idle groups are evicted by the event time of upserts; Spark reads changes that can be late."""
     windows = windowed.Windows()
     relation = windowed.aggregate(windows.read(), [windowed.column(0)], [windowed.COUNT])
     text = windows.plan(relation, "team", "n").encode()

@@ -125,7 +125,7 @@ def tables(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
 
 
 def computed(spark: SparkSession, plan: sa.Plan, read: dict[str, str], folder: Path) -> pa.Table:
-    """The view after a run without Spark; with Spark where an expression has no kernel on Arrow."""
+    """The view of a run without Spark, or on Spark if an expression has no kernel on Arrow."""
     try:
         run(plan, read, checkpoint=folder / "local", outputs=["none"]).wait()
     except (TypeError, pa.ArrowInvalid):

@@ -1,4 +1,4 @@
-"""SQL through DataFusion: the view of its plan has the rows and types that DataFusion itself computes."""
+"""SQL through DataFusion: the view has the rows and types that DataFusion computes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _compare(found: pa.Table, wanted: pa.Table, check: Check) -> None:
 def test_expressions(
     spark: SparkSession, tmp_path: Path, context: SessionContext, frame: DataFrame, expressions: str
 ) -> None:
-    """Row by row, as `id` comes first."""
+    """Expressions are compared row by row, in the order of `id`."""
     sql = f"select id, {expressions} from t"
     wanted = _wanted(context, sql)
     found = _view(spark, tmp_path, context, sql, frame)

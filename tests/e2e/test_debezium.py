@@ -1,4 +1,6 @@
-"""A Debezium stream in, aggregated, out as Debezium events, replayed in another database: equal at every turn."""
+"""A Debezium stream is aggregated, written as Debezium events and replayed in another database,
+which agrees at every step.
+"""
 
 from __future__ import annotations
 

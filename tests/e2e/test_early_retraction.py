@@ -1,4 +1,6 @@
-"""Early retractions through Spark: carried, refused, or kept aside, counted and listed, across restarts and rescaling."""
+"""Early retractions on Spark are carried, refused, or quarantined, counted and listed, across
+restarts and rescaling.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When values are emitted, through Spark: by count, by delay with no data coming, at the end, over restarts."""
+"""Emission on Spark: by count, by delay without new data, at the end, and across restarts."""
 
 from __future__ import annotations
 
@@ -115,14 +115,18 @@ def test_a_count_emits_a_group_with_its_nth_row(tmp_path: Path) -> None:
 
 
 def test_groups_below_a_filter_wait_and_not_the_rows_above(tmp_path: Path) -> None:
-    """Were it the rows that wait, the old row of a group could go without its new one."""
+    """Groups below a filter wait instead of the rows above it: otherwise an old row could be
+    retracted without its new row.
+    """
     write(tmp_path / "in", [[("a", 1, "+I")] * 2, [("a", 1, "+I")], [("a", 1, "+I")]])
     maintain(None, having(), tmp_path, "count:2").wait()
     assert counts(tmp_path) == [{}, {"a": 2}, {"a": 2}, {"a": 4}]
 
 
 def test_what_waits_survives_a_stop(spark: SparkSession, tmp_path: Path) -> None:
-    """A run is stopped while groups wait; the next has no new input, and emits them at its end."""
+    """Groups that are pending at a stop are emitted at the end of the next run, which has no new
+    input.
+    """
     write(tmp_path / "in", BATCHES[:2])
     started = maintain(spark, counting(), tmp_path, "count:100", until="100ms")
     reached(started, 2)
@@ -151,7 +155,7 @@ def test_a_delay_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path)
 def test_what_was_due_before_a_restart_is_emitted_without_new_rows(
     emit: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The delay of a group continues between runs: a run that is restarted every half hour still emits the group."""
+    """The delay of a group continues across restarts."""
     write(tmp_path / "in", BATCHES[:1])
     with monkeypatch.context() as earlier:
         hours_ago = time.time_ns() - 2 * 3600 * 10**9
@@ -170,7 +174,7 @@ def test_what_was_due_before_a_restart_is_emitted_without_new_rows(
 def test_a_failure_of_the_alarm_ends_the_run_though_a_batch_has_come(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark's query ends only when its batch does, and the batch waits for the alarm: neither may wait for the other."""
+    """A failure of the timer ends the run without a deadlock between the timer and a waiting batch."""
     write(tmp_path / "in", BATCHES[:1])
 
     def broken(progress: Any) -> None:

@@ -77,7 +77,9 @@ def test_a_group_that_comes_and_is_forgotten_in_one_version_is_no_change(tmp_pat
 
 @pytest.mark.parametrize("rule", ["max-diff:5s", "percentile:0:3:1"])
 def test_a_filter_that_is_never_true_does_not_hold_the_watermark(rule: str, tmp_path: Path) -> None:
-    """Spark does not even read the rows then; the watermark is that of all rows all the same."""
+    """The watermark follows all rows, although Spark does not read them for a filter that is always
+    false.
+    """
     sources = files(tmp_path, [(("a", 1, 1), 1), (("a", 100, 1), 1)], [(("a", 2, 1), 1)])
     seen: list[Progress] = []
     starting(None)(
@@ -90,8 +92,7 @@ def test_a_filter_that_is_never_true_does_not_hold_the_watermark(rule: str, tmp_
 
 
 def test_rows_above_a_group_that_waits_are_not_closed(tmp_path: Path) -> None:
-    """Emitted by count alone, a window still waits with its last row when the watermark has passed it. Above it is a
-    filter, whose rows are then taken back and replaced."""
+    """Rows above a pending group are not closed, because the group can still change."""
     windows = Windows()
     counted = aggregate(
         windows.read(), [column(0), windows.call("tumble_end", interval(10))], (COUNT,)
@@ -115,7 +116,7 @@ def test_rows_above_a_group_that_waits_are_not_closed(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_read_once_has_no_watermark(spark: SparkSession, tmp_path: Path) -> None:
-    """It would never move, and nothing would ever be complete."""
+    """A watermark on a static table is refused: it would never advance."""
     frame = spark.createDataFrame([("a", None, 1)], "team string, t timestamp_ntz, n bigint")
     with pytest.raises(UsageError) as refused:
         sa.run(
@@ -127,7 +128,7 @@ def test_a_table_that_is_read_once_has_no_watermark(spark: SparkSession, tmp_pat
 
 
 def test_rows_that_replace_one_another_keep_their_groups_by_their_times(tmp_path: Path) -> None:
-    """The plan does not read the event time of the table; its groups are forgotten by it all the same."""
+    """Groups over upserts are evicted by event time, although the plan does not read that column."""
     columns = {"team": pa.string(), "t": pa.timestamp("us"), "n": pa.int64()}
     for number, values in enumerate(
         ([("a", 1, 1), ("b", 5, 2)], [("b", 60, 2), ("c", 70, 3)], [("d", 130, 4)])
@@ -150,7 +151,7 @@ def test_rows_that_replace_one_another_keep_their_groups_by_their_times(tmp_path
 
 
 def test_an_idle_run_makes_no_versions(tmp_path: Path) -> None:
-    """By the clock the bound of a time to live moves on and on; only where it passes a group is there something to commit."""
+    """An idle run with a TTL commits a version only if a group has to be evicted."""
     instant = [0]
     options = EventOptions(ttl=Ttl(800))
     flow = lower(sa.load(by_team()).bound(), forget=forgetting(options))

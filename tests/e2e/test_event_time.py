@@ -78,7 +78,7 @@ def test_a_window_closes_when_the_watermark_passes_it(tmp_path: Path) -> None:
 
 
 def check_freed(found: StoredOperator, told: ModelResult, *, waits: int | None = None) -> None:
-    """The state of an operator has no windows that the watermark has passed."""
+    """Check that the state of an operator has no windows that the watermark has passed."""
     last = len(told.groups) - 1
     still = told.open(last)
     assert found.groups == len(still)
@@ -90,7 +90,9 @@ def check_freed(found: StoredOperator, told: ModelResult, *, waits: int | None =
 
 
 def test_two_sources_have_watermarks_of_their_own(tmp_path: Path) -> None:
-    """The least of them counts, one is by percentile; they rise with all rows, though the plan drops some before it counts."""
+    """The least watermark of two sources counts; they advance with all rows, also those that the
+    plan filters out.
+    """
     tables = [
         Table("goals", drawn(5, rows=20), Rule(behind=5)),
         Table("more", drawn(6, rows=20, speed=50), Rule(percent=10, events=15)),
@@ -107,8 +109,9 @@ def test_two_sources_have_watermarks_of_their_own(tmp_path: Path) -> None:
 
 
 def test_hopping_windows_close_one_after_the_other(tmp_path: Path) -> None:
-    """A row whose first windows are closed still counts in the later ones; the teams are partitions with watermarks of
-    their own, of which the least counts."""
+    """A row whose first windows are closed counts in the later ones; each team is a partition, and
+    the least watermark counts.
+    """
     table = Table("goals", drawn(8, disorder=150), Rule(behind=5, by_team=True))
     told = in_windows([table], hopping(60, 20))
     assert told.late[-1] > 0
@@ -119,7 +122,7 @@ def test_hopping_windows_close_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_sessions_end(tmp_path: Path) -> None:
-    """Sessions grow, join and split as rows come and go, until the watermark passes them; then their rows are dropped."""
+    """Sessions grow, merge and split until the watermark passes them; then their rows are dropped."""
     table = Table("goals", drawn(9, batches=7, rows=12), Rule(behind=10))
     told = in_sessions([table], 15)
     assert told.late[-1] > 3
@@ -189,7 +192,7 @@ def test_rows_that_do_not_stream_are_never_late(spark: SparkSession, tmp_path: P
 
 
 def test_dates_are_event_times(tmp_path: Path) -> None:
-    """A key that is the event time itself: a day is over when the watermark is at a later one."""
+    """A day is complete when the watermark is at a later day."""
     days = [[1, 2], [1, 4], [2, 3], [9]]
     write_in_order(tmp_path / "visits", [pa.table({"day": pa.array(d, pa.date32())}) for d in days])
     build = plans.Builder()
@@ -335,7 +338,9 @@ IN_TIME = Table("goals", drawn(11, batches=4), Rule(behind=200))
     ),
 )
 def test_every_policy_ends_in_the_same_view(emit: str, tmp_path: Path) -> None:
-    """Where no row is late; and on the way each retraction is of the row last emitted."""
+    """Without late rows all policies end with the same view, and each retraction is of the row last
+    emitted.
+    """
     told = in_windows([IN_TIME], tumbling(30))
     assert told.late[-1] == 0
     assert told.complete(4)
@@ -430,7 +435,7 @@ def killed(folder: Path, seed: int, kills: Sequence[int]) -> None:
 
 @pytest.mark.soak
 def test_a_kill_leaves_no_trace(tmp_path: Path) -> None:
-    """Killed between emissions, no window is lost, emitted twice, or emitted with rows that were late."""
+    """After kills between emissions no window is lost, emitted twice, or emitted with late rows."""
     killed(tmp_path, 21, (3,))
 
 
@@ -508,7 +513,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_honoured_is_refused_before_anything(name: str, tmp_path: Path) -> None:
-    """Neither is Spark started nor a folder made."""
+    """Invalid options of event time are refused before Spark starts or a folder is created."""
     code, plan, options = REFUSED[name]
     DISORDERLY.write(tmp_path, last=1)
     with pytest.raises(sa.UsageError) as refused:

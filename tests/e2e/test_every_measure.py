@@ -1,4 +1,6 @@
-"""Every measure that DataFusion writes, through Spark, over rows that come and go: each version is DataFusion's own answer."""
+"""Every measure that DataFusion writes, on Spark, over insertions and deletions: each version
+equals DataFusion's result.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def _some(rng: random.Random, rows: list[Row], count: int) -> list[Row]:
 
 
 def _tables(batches: list[list[tuple[Row, str]]]) -> tuple[list[pa.Table], list[pa.Table]]:
-    """The files of the changes, and the rows that are there after each of them."""
+    """The files of the changes, and the live rows after each of them."""
     schema = table(seed=0, rows=0).schema
     files, states = [], []
     live: list[Row] = []
@@ -153,7 +155,9 @@ def test_every_version_is_what_datafusion_computes(tmp_path: Path, sql: str) -> 
 
 @pytest.mark.parametrize("sql", EVERY_MEASURE)
 def test_spark_sums_what_datafusion_computes(spark: SparkSession, tmp_path: Path, sql: str) -> None:
-    """Insertions and deletions as Spark sums and exchanges them; the bits of grouping() are only computed there."""
+    """Insertions and deletions are summed and exchanged by Spark, which also computes the bits of
+    grouping().
+    """
     _check(spark, tmp_path, sql, RUNS if "grouping(" in sql else ((2, 2),))
 
 

@@ -54,7 +54,7 @@ def plain(*measures: Make) -> str:
 
 
 def chained(*measures: Make, upper: str, column: int) -> str:
-    """An aggregate over the rows of another: of each count the groups, and a measure of a measure."""
+    """An aggregate over another: groups per count, and a measure of a measure."""
     b = plans.Builder()
     above = [
         b.measure("count", output="i64!"),
@@ -142,7 +142,9 @@ class Feed:
 def test_every_version_is_that_of_a_run_from_the_beginning(
     spark: SparkSession, tmp_path: Path, what: str, on_spark: bool
 ) -> None:
-    """The view, and the changes since the plan began; also where tasks on Spark take the state over."""
+    """View and changes equal those of a run with the new plan from the beginning, also if Spark
+    tasks migrate the state.
+    """
     before, after = PLANS[what]
     feed = Feed(tmp_path / "in")
     feed.write()
@@ -182,7 +184,9 @@ def shown(checkpoint: Path) -> Counter[str]:
 
 @pytest.mark.soak
 def test_killed_on_the_way_and_run_again(tmp_path: Path) -> None:
-    """The command is killed as soon as the new plan is there, or before; what consumers have had adds up."""
+    """The command is killed before or right after the evolution; the changes that consumers
+    received add up.
+    """
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     before.write_text(plain(COUNT, LEAST))
     after.write_text(plain(MOST, COUNT, TOTAL))
@@ -239,7 +243,9 @@ def test_back_to_the_plan_before(tmp_path: Path) -> None:
 
 
 def test_outputs_that_hold_one_set_of_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Refused before anything is written; a new place begins with the new columns; where columns stay, only what differs comes."""
+    """Outputs with fixed columns are refused before anything is written; a new output begins with
+    the new columns.
+    """
     before, after, sorted_ = (
         plain(COUNT, LEAST),
         plain(COUNT, LEAST, TOTAL),

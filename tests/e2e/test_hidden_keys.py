@@ -1,4 +1,6 @@
-"""Views that leave keys out: the changes of every version are consolidated by the rows that are shown, whichever task made them."""
+"""Views without some keys: the changes of every version are consolidated by the shown rows, across
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[SparkSession | None]:
 
 
 def swapped() -> tuple[str, Feed]:
-    """Two groups exchange their rows: X 1 -> 2 and Y 2 -> 1, in one version; Z changes from 2 to 3."""
+    """Two groups exchange their rows in one version: X 1 -> 2 and Y 2 -> 1; Z changes from 2 to 3."""
     plan = HiddenKeys(("a",), ((0,),), ("sum",), (1,)).plan()
     batches = [
         [(("X", 0, 1, 0.0), 1), (("Y", 0, 2, 0.0), 1), (("Z", 0, 2, 0.0), 1)],
@@ -135,7 +137,7 @@ def swapped() -> tuple[str, Feed]:
 def test_groups_that_exchange_their_values_change_nothing(
     tmp_path: Path, place: SparkSession | None, partitions: int
 ) -> None:
-    """The old and the new row of different groups cancel, in every output."""
+    """The old and the new row of different groups cancel in every output."""
     plan, feed = swapped()
     source = {"t": feed.write(tmp_path)}
     checkpoint, given = tmp_path / "checkpoint", []

@@ -147,7 +147,7 @@ def test_another_place_is_refused_and_can_be_accepted(
 def test_another_plan_is_told_by_what_it_does_differently(
     spark: SparkSession, place: Path, tmp_path: Path
 ) -> None:
-    """Measures, keys and inputs by name, not fingerprints alone."""
+    """The error for another plan names measures, keys and inputs, not only fingerprints."""
     other = BENCH.parent / "samples" / "datafusion" / "filter_clause.bin"
     with copied(place, tmp_path) as checkpoint, pytest.raises(StateRefused) as refused:
         sa.run(other, _sources(other, place), checkpoint=checkpoint, spark=spark)
@@ -165,7 +165,9 @@ def _sources(plan: Path, place: Path) -> dict[str, str]:
 
 
 def test_the_checkpoint_is_for_its_owner_only_and_holds_no_secret(place: Path) -> None:
-    """Files of the driver, of tasks on workers, and the folder around those of Spark."""
+    """Files of the driver and of workers, and the folder of Spark's logs, are private and contain
+    no secret.
+    """
     checkpoint = place / "checkpoint"
     for path in checkpoint.rglob("*"):
         inside = path.relative_to(checkpoint)

@@ -1,4 +1,6 @@
-"""What surrounds a join: Spark jobs and driver, upserts, early retractions, rollback, other plans, event time, tools."""
+"""Joins with Spark jobs and the driver, upserts, early retractions, rollback, evolution, event time
+and tools.
+"""
 
 from __future__ import annotations
 
@@ -393,7 +395,7 @@ def test_a_join_of_which_less_is_read_keeps_the_columns_that_remain(tmp_path: Pa
     ],
 )
 def test_another_join_is_refused(tmp_path: Path, other: str) -> None:
-    """Another kind of join, whatever stands above it."""
+    """Another kind of join is refused below any operator."""
     feeds = _feeds()
     some = [Feed(f.table, f.columns, f.how, f.batches[:2]) for f in feeds]
     sources = {feed.table: feed.write(tmp_path) for feed in some}
@@ -481,7 +483,7 @@ def test_emission_by_watermark_is_refused(tmp_path: Path, above: bool) -> None:
 
 @pytest.mark.parametrize("emit", ["count:2", "delay:1h", "end"])
 def test_rows_of_a_join_are_not_delayed(tmp_path: Path, emit: str) -> None:
-    """The changes of a join belong together."""
+    """Delayed emission of joined rows is refused, because the changes of a join belong together."""
     feeds = _feeds()
     sources = {feed.table: feed.write(tmp_path) for feed in feeds}
     with pytest.raises(UsageError) as refused:

@@ -1,4 +1,6 @@
-"""A run that is killed with kill -9 and started again ends as one that never was: its view and all its changes."""
+"""A run that is killed with kill -9 and started again has the same view and changes as an
+uninterrupted run.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,7 @@ def _untimed(line: str) -> str:
 def test_two_kills_leave_no_trace(
     lineitem: Stream, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    """Killed in the first batch, and among the rest; view, changes per version and both outputs are the same."""
+    """After kills in the first and in a later batch, view, changes and both outputs are the same."""
     rng = random.Random(7)
     killed = command("datafusion-55", "q01", lineitem, tmp_path)
     for versions in (1, 6):
@@ -107,7 +109,9 @@ def test_a_kill_between_any_two_versions(
 def test_notes_that_spark_was_killed_over_hinder_nobody(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of its first batch, which Spark begins only where there is no note yet; they are taken away."""
+    """A log entry that Spark had begun when it was killed is removed, because Spark begins only
+    without one.
+    """
     feed = Feed("t", {"k": "i64"}, "one", [[((1,), 1)], [((2,), 1)]])
     builder = Builder()
     counted = [builder.measure("count", output="i64!")]

@@ -53,7 +53,7 @@ def files_by_batch(checkpoint: Path, source: int = 0) -> list[list[Path]]:
 def test_a_batch_takes_what_its_limit_allows(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """No file fewer, no file more, a file that is larger than the limit alone, and every file once."""
+    """A batch takes as many files as its limit allows, a larger file alone, and every file once."""
     table = feed("t", [40] * 10 + [4000] + [40] * 12)
     spec = unlimited(table.write(tmp_path) if how == "parquet" else as_json(table, tmp_path))
     source = spec if how == "parquet" else spec + "bad-rows=quarantine"
@@ -92,7 +92,7 @@ def totals(table: Feed) -> Counter[Any]:
 def test_a_killed_run_continues_with_the_batch_that_was_planned(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With another target; batch-files stays the upper limit of its table."""
+    """The planned batch is repeated with another target, and batch-files stays the upper limit."""
     left, right = feed("l", [30] * 8), feed("r", [20] * 9)
     sources = {
         "l": left.write(tmp_path).replace("batch-files=1", "batch-files=2"),
@@ -167,7 +167,7 @@ def test_several_views_share_the_limit_and_a_restart_keeps_it(
 def test_a_target_that_cannot_be_kept_is_refused_at_once(
     tmp_path: Path, latency: str, source: str, code: str
 ) -> None:
-    """Before Spark starts, and before the checkpoint is made."""
+    """An unsupported target is refused before Spark starts and before the checkpoint is created."""
     plan = Builder().plan(read("t", ROWS), "k", "v")
     with pytest.raises(sa.UsageError) as refused:
         sa.run(plan, {"t": source}, checkpoint=tmp_path / "c", latency=latency)

@@ -75,7 +75,7 @@ def _summed(rows: Bag) -> Bag:
 
 
 def test_groups_go_and_come_and_nulls_come_back(tmp_path: Path) -> None:
-    """One aggregate: groups vanish and return, sums go back to null, a retraction before its insertion is carried."""
+    """Groups disappear and return, sums become null again, and an early retraction is carried."""
     builder = Builder()
     plan = builder.plan(_sums(builder, read("t", COLUMNS)), "a", "b", "s", "n")
     check(None, tmp_path, plan, [_feed(1, batches=6)], _summed)
@@ -232,7 +232,7 @@ def test_no_aggregate_at_all(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
-    """They are there from version 0 on, beside the rows of a table."""
+    """Rows of the plan are in the view from version 0 on, beside the rows of a table."""
     builder = Builder()
     rows = [("p", 0, 5), ("p", 0, 5), ("z", 1, 1)]
     written = [[literal("string", a), literal("i32", b), literal("i64", x)] for a, b, x in rows]
@@ -248,7 +248,7 @@ def test_rows_written_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_any_name_of_the_checkpoint_will_do(tmp_path: Path) -> None:
-    """Blanks, brackets, percent signs and the like in its path; columns of the view with one name."""
+    """Paths with spaces, brackets and percent signs, and views with equal column names."""
     builder = Builder()
     outer = [builder.measure("count", output="i64!")]
     plan = builder.plan(aggregate(_sums(builder, read("t", COLUMNS)), [column(0)], outer), "a", "a")

@@ -1,4 +1,6 @@
-"""Going back and running again ends as a run that never went further, also where the run or the rollback is killed."""
+"""A rollback and another run give the same result as a run without it, also if the run or the
+rollback is killed.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,7 @@ def test_back_and_again_is_as_if_never_gone_back(
 
 
 def test_an_unfinished_rollback_lets_no_run_begin(lineitem: Stream, tmp_path: Path) -> None:
-    """The remedy in the help works."""
+    """A run is refused after an unfinished rollback, and the remedy in the help works."""
     checkpoint = tmp_path / "checkpoint"
     source = f"parquet:{lineitem.folder}?op=op"
     plan = PRODUCERS["datafusion-55"].plan("q01")

@@ -66,7 +66,7 @@ def _check(spark: SparkSession | None, path: Path, folder: Path) -> None:
 
 
 def test_there_are_samples_to_run() -> None:
-    """Otherwise the test above would run nothing."""
+    """There are samples, so that the test above is meaningful."""
     assert len(list(runnable())) >= 11
 
 

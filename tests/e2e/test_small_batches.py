@@ -93,7 +93,7 @@ def taking_turns(pattern: list[str], *, collects: bool = True) -> Any:
 
 @contextmanager
 def sides(pattern: list[str], *, collects: bool = True) -> Iterator[list[int]]:
-    """Batches are computed on one side and the other in turn; collects how many tasks each took."""
+    """Compute batches in turn on the driver and on Spark; collect the number of tasks of each."""
     from tests.executors import drivers, watched
 
     tasks = list[int]()
@@ -122,7 +122,7 @@ def test_both_sides_give_the_same_versions(
 
 
 def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
-    """Where it is 0 no batch is, however few rows it has."""
+    """With the setting 0 no batch is computed on the driver."""
     from substrait_agg.commit.documents.snapshot import OperatorState
     from substrait_agg.spark.execution.driver import Driver, size_of
     from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING
@@ -143,7 +143,7 @@ def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
 def test_a_setting_that_is_none_is_refused(
     spark: SparkSession, tmp_path: Path, name: str, value: str
 ) -> None:
-    """Before anything is written."""
+    """An invalid setting is refused before anything is written."""
     with pytest.raises(sa.SubstraitAggError) as refused:
         sa.run(
             plan(keys=True).encode(),
@@ -185,7 +185,7 @@ def test_a_setting_holds_for_its_run(spark: SparkSession, tmp_path: Path) -> Non
 def test_what_spark_does_not_hand_over_is_computed_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
-    """A batch, or its partial sums, that turns out to be larger than a driver may be given."""
+    """A batch, or its partial sums, that is too large for the driver is computed on Spark."""
     monkeypatch.setattr("substrait_agg.spark.sources.open.parquet_reader", lambda *_: None)
     with sides([side] * 16, collects=False) as tasks:
         check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))

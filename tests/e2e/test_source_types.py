@@ -58,7 +58,7 @@ def test_a_run_takes_them_from_a_dataframe(spark: SparkSession, tmp_path: Path) 
 
 
 def test_a_csv_source_has_none(tmp_path: Path) -> None:
-    """Refused before Spark is started."""
+    """A CSV source has no column types, and is refused before Spark starts."""
     (tmp_path / "t.csv").write_text("k,i,x\na,2,0.5\n")
     with pytest.raises(InputRefused) as refused:
         sa.run(HAVING, {"t": f"csv:{tmp_path / 't.csv'}"}, checkpoint=tmp_path / "checkpoint")
@@ -67,7 +67,7 @@ def test_a_csv_source_has_none(tmp_path: Path) -> None:
 
 
 def test_types_that_do_not_fit_the_plan_are_told(spark: SparkSession, tmp_path: Path) -> None:
-    """What only shows with the types is refused as in any plan, before anything is written."""
+    """Errors that depend on the types are reported as for any plan, before anything is written."""
     table = pa.table({"k": ["a"], "i": [[1, 2]], "x": [0.5]})
     write_in_order(tmp_path, [table])
     with pytest.raises(PlanRefused) as refused:

@@ -1,4 +1,4 @@
-"""Where changes come from, where they go, and what happens when a batch cannot be computed."""
+"""Sources of changes, their outputs, and batches that cannot be computed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_empty_folder_shows_one_global_row(spark: SparkSession, tmp_path: Pat
 
 
 def test_a_static_dataframe_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
-    """It makes version 0, with weights where it has them; a second run adds nothing."""
+    """A static DataFrame, with or without weights, makes version 0, and a second run adds nothing."""
     frame = spark.createDataFrame(
         [("a", 1, 2), ("a", 5, 1), ("b", 7, -1)], "k string, x bigint, __weight bigint"
     )
@@ -134,7 +134,7 @@ def test_on_changes_gets_every_version_once(spark: SparkSession, tmp_path: Path)
 
 
 def test_a_run_without_end_takes_what_comes(spark: SparkSession, tmp_path: Path) -> None:
-    """Files that arrive while it runs become versions; stopped and run again, it continues."""
+    """Files that arrive during the run become versions, and a restarted run continues."""
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     source = {"t": f"parquet:{folder}?batch-files=1"}
     write_in_order(folder, [rows(("a", 1))])

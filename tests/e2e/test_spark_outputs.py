@@ -102,7 +102,9 @@ def test_every_change_is_written_with_its_version_over_two_runs(
 def test_a_version_that_comes_twice_can_be_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worst moment: a version is written, and the run ends before that is noted."""
+    """Copies can be recognized after the worst case: a version is written, and the run ends before
+    recording it.
+    """
     write = Record.write
 
     def dying(record: Record, version: int | None, size: int = 0) -> None:

@@ -40,7 +40,7 @@ def by_team_and_number() -> str:
 
 
 def by_count() -> str:
-    """How many teams and numbers have so many rows: an aggregate over groups that are forgotten."""
+    """The number of groups per count: an aggregate over groups that are evicted."""
     windows = Windows()
     inner = aggregate(windows.read(), [column(0), column(2)], (COUNT,))
     return windows.plan(aggregate(inner, [column(2)], (COUNT,)), "rows", "groups")
@@ -180,7 +180,7 @@ def test_an_aggregate_above_follows(tmp_path: Path) -> None:
 
 
 def test_a_group_that_waits_is_emitted_before_it_is_forgotten(tmp_path: Path) -> None:
-    """Kept are the last values, not those that happened to be emitted last."""
+    """An evicted pending group is first emitted, so that its last values stay in the view."""
     files = [[(("a", 1, 5), 1)], [(("a", 2, 5), 1)], [(("b", 500, 6), 1)]]
     table = Table("goals", files, Rule(behind=0))
     table.write(tmp_path)
@@ -231,7 +231,7 @@ def reached(done: Callable[[], bool]) -> None:
 
 
 def test_time_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path) -> None:
-    """An endless run forgets its groups when their time has come, and rests then."""
+    """An endless run evicts groups when they are due, without new rows, and is idle afterwards."""
     Table("goals", [[(("a", 1, 5), 1), (("b", 2, 6), 1)]]).write(tmp_path)
     told: list[tuple[int, int]] = []
     started = start(
@@ -249,8 +249,9 @@ def test_time_passes_though_no_rows_come(spark: SparkSession, tmp_path: Path) ->
 def test_a_batch_that_is_computed_again_later_forgets_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A run ends before the commit of its second batch and is started again after the time to live: the batch is of the time
-    at which it was planned."""
+    """A repeated batch evicts the same groups as at first, because it has the time at which it was
+    planned.
+    """
     batches = [[(("a", 1, 5), 1)], [(("b", 2, 6), 1)], [(("c", 2, 7), 1)]]
     table = Table("goals", batches)
     table.write(tmp_path)

@@ -34,7 +34,9 @@ def rows(*values: tuple[int, int, float]) -> dict[int, pa.Table]:
 
 
 def test_the_loser_stops_and_the_winner_goes_on(tmp_path: Path) -> None:
-    """Both compute the same version; the one that publishes first has it, also against a driver that slept."""
+    """Two drivers compute the same version; the one that publishes first continues, also against a
+    suspended driver.
+    """
     flow = lower(sa.load(PLAN).bound())
     first, second = driver(flow, tmp_path), driver(flow, tmp_path)
     first.run({}, None, FIRST_BATCH)

@@ -36,7 +36,7 @@ def plan(*, grouped: bool = True) -> str:
 
 @pytest.fixture(params=["driver", "tasks"])
 def place(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Who computes the batch."""
+    """Where the batch is computed."""
     from substrait_agg.spark.execution.driver import Driver
     from tests.executors import drivers
 
@@ -116,7 +116,7 @@ except sa.SubstraitAggError as error:
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="takes another Python")
 def test_workers_with_another_python_are_told_before_the_first_batch(tmp_path: Path) -> None:
-    """The session is the caller's, and ``PYSPARK_PYTHON`` names a Python without our packages."""
+    """A session whose workers run a Python without our packages is refused before the first batch."""
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     python = bare / "bin" / "python"

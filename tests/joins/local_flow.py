@@ -1,4 +1,4 @@
-"""Runs a whole flow in this process: linear steps on Arrow, one task per operator, no Spark."""
+"""Run a whole flow in this process: linear steps on Arrow, one task per operator, no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Joins without a key over a small static side: every row meets all of them, and more than the limit is refused."""
+"""Joins without a key over a small static side: every row is paired with all static rows, and a
+larger static side is refused.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def sources_of(query: str, folder: Path, batches: int, *, static: bool = True) -
 
 @pytest.mark.parametrize("query", WANTED)
 def test_every_row_meets_all_static_rows(query: str, tmp_path: Path) -> None:
-    """In every batch; a retracted row finds the same rows as when it came."""
+    """A retracted row is paired with the same static rows as at its insertion, in every batch."""
     for batches, wanted in enumerate(WANTED[query], start=1):
         sources = sources_of(query, tmp_path, batches)
         run(sa.sql(query, sources), sources, checkpoint=tmp_path / "ckpt").wait()

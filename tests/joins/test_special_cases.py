@@ -284,7 +284,7 @@ NODES = [(a, b) for a in (1, 2, 3) for b in (1, 2, None)]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_joined_with_itself(tmp_path: Path, kind: str) -> None:
-    """Both sides change by the same batch."""
+    """Both sides of the join change in the same batch."""
     feed = changing(9, "t", EDGES, NODES)
     b = Builder()
     relation = joined(kind, read("t", EDGES), read("t", EDGES), compare(b, EQUAL, 1, 2))

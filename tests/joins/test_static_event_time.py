@@ -96,7 +96,9 @@ def test_groups_above_a_lookup_join_close_like_those_over_the_table(
 
 
 def test_the_rows_of_a_lookup_join_can_be_delayed(tmp_path: Path) -> None:
-    """No later row replaces them, so they wait for the watermark one by one."""
+    """Rows of a lookup join can wait for the watermark one by one, because no later row replaces
+    them.
+    """
     table = Table("goals", drawn(5), Rule(behind=10))
     given = sources(tmp_path, table)
     plan = with_teams(Windows(), "left", rows_only=True)

@@ -141,7 +141,7 @@ def test_a_stream_joined_with_a_static_table(
 
 
 def test_static_rows_are_written_once(tmp_path: Path) -> None:
-    """Later versions have the files of the first version."""
+    """Later versions refer to the static files of the first version."""
     world = World(tmp_path, batches=1)
     world.maintain(plan("inner"))
     first = sa.open_state(world.checkpoint).at().operators[0]["rows1"]
@@ -336,7 +336,7 @@ def test_a_static_table_has_no_watermark(tmp_path: Path) -> None:
 
 
 def test_a_static_table_that_was_only_moved(tmp_path: Path) -> None:
-    """Its content decides, where the change of location is accepted."""
+    """A moved static table with the same content continues if the change of location is accepted."""
     world = World(tmp_path, batches=2)
     world.maintain(plan("inner"))
     moved = tmp_path / "moved"

@@ -188,7 +188,7 @@ def test_a_filter(tmp_path: Path, name: str) -> None:
     "name", ["exists", "correlated not in", "not in", "a correlated count", "two subqueries"]
 )
 def test_a_projection(tmp_path: Path, name: str) -> None:
-    """The value of the condition is true, false or null."""
+    """A condition in a projection is true, false or null."""
     sql, made = CONDITIONS[name]
     b = Builder()
     relation = projected(read("t", T), 3, column(0), column(1), column(2), made(Queries(b)))

@@ -30,7 +30,7 @@ def read(source: Any, mode: Any = "lenient", root: str = "") -> tuple[DecodedPla
 
 
 def meaning(plan: DecodedPlan) -> DecodedPlan:
-    """The plan without the bytes that it came from."""
+    """The plan without its original bytes."""
     return replace(plan, raw=b"")
 
 

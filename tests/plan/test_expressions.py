@@ -78,7 +78,9 @@ def test_if_then_with_and_without_else() -> None:
 
 
 def test_case_of_a_value_by_datafusion() -> None:
-    """It writes the value as a first condition that has no result; read as written, the plan is invalid."""
+    """DataFusion writes the value of a CASE as a first condition without result, which is read as
+    the value.
+    """
     version = {"minor_number": 85, "producer": "datafusion"}
     ifs = [{"if": column(0)}, {"if": ONE, "then": column(1)}]
     found, problems = decoded_expression({"if_then": {"ifs": ifs, "else": ONE}}, version=version)

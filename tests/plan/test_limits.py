@@ -121,7 +121,9 @@ def test_deep_groups_are_skipped() -> None:
 
 
 def test_shared_relations_that_multiply_are_refused() -> None:
-    """Thirty relations, each referring twice to the one before, are a thousand million."""
+    """Thirty relations that each refer twice to the one before are refused: written out they are a
+    thousand million.
+    """
     plan = length_delimited(3, length_delimited(1, length_delimited(1, b"")))
     for ordinal in range(30):
         union = length_delimited(2, length_delimited(21, counted(1, ordinal))) * 2 + counted(3, 6)
@@ -154,7 +156,7 @@ def test_many_deep_places_are_refused_before_their_paths_fill_the_memory() -> No
 def test_too_many_values_are_refused_before_all_are_read(
     as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many there are beyond the limit, the work is the same."""
+    """The work to refuse too many values does not depend on their number."""
     for module in (jsonplan, wire):
         monkeypatch.setattr(module, "MAX_VALUES", 1_000)
 

@@ -63,7 +63,9 @@ def test_inline_keys_are_gathered_in_order_of_first_appearance() -> None:
 
 @pytest.mark.parametrize(("inside", "said"), [(1, []), (0, ["FIELD_CONFLICT"])])
 def test_references_count_where_both_forms_are_written(inside: int, said: list[str]) -> None:
-    """Grouping sets with other keys are reported."""
+    """If references and inline keys are both written, references are used and different keys are
+    reported.
+    """
     both = {"grouping_expressions": [column(inside)], "expression_references": [0]}
     found, problems = decoded_aggregate(
         plan_of(aggregate(grouping_expressions=[column(1)], groupings=[both]))

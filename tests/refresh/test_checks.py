@@ -1,4 +1,4 @@
-"""What refresh policies refuse before a run, and how they are written."""
+"""Refresh policies that are refused before a run, and their syntax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `explain` and the metrics say about refresh policies."""
+"""Refresh policies in explanations and metrics."""
 
 from __future__ import annotations
 

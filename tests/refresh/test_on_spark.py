@@ -60,7 +60,9 @@ def test_a_full_batch_in_spark_jobs(spark: SparkSession, tmp_path: Path) -> None
 def test_a_join_that_evolves_to_more_columns(
     spark: SparkSession, tmp_path: Path, jobs: bool
 ) -> None:
-    """It reads the files in Spark's log again, and goes on with the next one."""
+    """An evolved join reads the files in Spark's log again, and the run continues with the next
+    file.
+    """
     given = tables_of(tmp_path, 4, batches=3)
     names = ("trades", "accounts")
     files = {name: sorted((tmp_path / name).iterdir())[-1] for name in names}

@@ -1,4 +1,4 @@
-"""A small plan to spoil."""
+"""A small plan to damage."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests import handmade
 
 @pytest.fixture
 def counting() -> dict[str, Any]:
-    """A plan with one measure and nothing wrong."""
+    """A valid plan with one measure."""
     return handmade.counting()

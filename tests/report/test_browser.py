@@ -203,7 +203,7 @@ def test_things_to_tap_on_a_phone_are_large_enough(browser: Browser, pages: dict
 
 
 def test_names_of_plans_can_be_read_on_a_phone(browser: Browser) -> None:
-    """In the table of plans, counts of problems leave room for names."""
+    """In the table of plans, the counts of problems leave room for the names."""
     some = Selection.of((), ("PHASE_*",)).of_report(report_of("tpch/q01.bin"))
     failures = [UsageError("FILE_NOT_FOUND", "the file does not exist", help="h", path="no.bin")]
     browser.show(reports_html([some, report_of("tpch/q06.bin")], failures), "small phone")

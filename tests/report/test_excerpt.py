@@ -1,4 +1,4 @@
-"""The part of a plan around a problem, as people read it."""
+"""The excerpt of a plan around a problem."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_no_line_is_wider_than_asked_for(width: int) -> None:
 
 
 def test_deep_expressions_are_cut_and_not_followed() -> None:
-    """A thousand NOTs inside each other: a line, not a traceback."""
+    """A thousand nested NOTs are one line of the excerpt."""
     value: dict[str, Any] = {"literal": {"boolean": True}}
     for _ in range(600):
         call = {"functionReference": 1, "arguments": [{"value": value}]}

@@ -91,7 +91,7 @@ def test_links_lead_to_parts_of_the_page_and_nowhere_else() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_names_are_text_whatever_they_are(name: str) -> None:
-    """The page has the elements that it has for usual names: none of a name became markup."""
+    """Hostile names add no element to the page."""
     content = plan_html(hostile(name), f"{name}.bin")
     content.encode()
     page, usual = Page(content), Page(plan_html(hostile("usual"), "usual.bin"))
@@ -118,7 +118,7 @@ def test_a_page_stays_small_and_says_what_it_leaves_out(
 
 
 def test_what_escapes_to_the_most_letters_is_bounded_too() -> None:
-    """Every letter of these names becomes six or ten on the page."""
+    """The page is bounded also if every letter of the names is escaped to six or ten."""
     for letter in ("'", "<", "\U000e0041"):
         plan = hostile(letter * 99)
         assert len(plan_html(plan).encode()) < MAX_PAGE

@@ -138,7 +138,7 @@ def test_fields_that_no_release_knows_are_found_by_number_or_key() -> None:
 
 
 def test_numbers_that_stand_packed_are_the_field_they_are_in() -> None:
-    """groupings[0].expression_references, packed: 3, 4, 5."""
+    """Each number of a packed field has the span of the whole field."""
     grouping = b"\x12\x03\x03\x04\x05"
     aggregate = b"\x1a" + bytes([len(grouping)]) + grouping
     rel = b"\x22" + bytes([len(aggregate)]) + aggregate

@@ -38,7 +38,7 @@ def run_of(text: str) -> dict[str, Any]:
 
 
 def test_the_schema_refuses_what_is_wrong() -> None:
-    """The check itself can fail."""
+    """The schema check can fail."""
     document = json.loads(substrait_agg.validate("plans/tpch/q01.bin").to_sarif())
     document["runs"][0]["results"][0]["level"] = "terrible"
     with pytest.raises(jsonschema.ValidationError):

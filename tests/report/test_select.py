@@ -1,4 +1,4 @@
-"""Which problems are shown and count: codes, patterns, levels."""
+"""The selection of problems by codes, patterns and levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What one operator hands to the next comes through Spark's workers as through Spark's own reader."""
+"""Change files between operators have the same values through Spark's workers as through Spark's
+own reader.
+"""
 
 from __future__ import annotations
 

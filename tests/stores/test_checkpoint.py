@@ -31,7 +31,7 @@ from tests.stores.emulator import KEYS, Emulator
 
 @pytest.fixture
 def where(s3: Emulator) -> str:
-    """A place for a checkpoint."""
+    """The location of a checkpoint."""
     return f"{s3.bucket(f'checkpoint-{uuid.uuid4().hex[:12]}')}/ckpt"
 
 
@@ -62,7 +62,9 @@ def code(error: pytest.ExceptionInfo[Any]) -> str:
     ],
 )
 def test_urls_that_are_not_taken_say_why(s3: Emulator, url: str, wanted: str) -> None:
-    """With a code and a remedy, and without the password; also by the command."""
+    """Invalid URLs are refused with a code and a remedy and without the password, also by the
+    command.
+    """
     with pytest.raises((UsageError, StateRefused)) as refused:
         sa.open_view(url)
     assert code(refused) == wanted
@@ -88,7 +90,7 @@ def test_a_url_in_a_path_is_no_folder_of_that_name() -> None:
 def test_a_package_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, scheme: str, package: str
 ) -> None:
-    """With the command that installs it."""
+    """The error for a missing package contains the command that installs it."""
     for module in ("s3fs", "gcsfs", "adlfs"):
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(fsspec_registry, scheme, raising=False)
@@ -101,7 +103,7 @@ def test_a_package_that_is_missing_is_named(
 
 
 def test_a_bucket_that_is_not_there_is_told(s3: Emulator) -> None:
-    """Of a reader it is no checkpoint; a run cannot write."""
+    """A missing bucket is no checkpoint for a reader, and a run cannot write to it."""
     with pytest.raises(StateRefused) as refused:
         sa.open_view("s3://no-such-bucket/x")
     assert code(refused) == "NOT_A_CHECKPOINT"
@@ -112,7 +114,7 @@ def test_a_bucket_that_is_not_there_is_told(s3: Emulator) -> None:
 
 
 def test_other_prefixes_are_left_alone(where: str, s3: Emulator) -> None:
-    """One with other files is no checkpoint."""
+    """A prefix with other files is no checkpoint."""
     Checkpoint(where).root.replace("data.csv", b"1")
     with pytest.raises(StateRefused) as refused:
         made(where)
@@ -123,7 +125,9 @@ def test_other_prefixes_are_left_alone(where: str, s3: Emulator) -> None:
 
 
 def test_a_store_that_overlooks_conditions_is_refused(where: str, s3: Emulator) -> None:
-    """Before anything is written, and nothing stays of asking."""
+    """A store without conditional writes is refused before anything is written, and the test object
+    is removed.
+    """
     s3.unconditional = True
     try:
         with pytest.raises(StateRefused) as refused:
@@ -145,7 +149,7 @@ def test_a_store_that_does_not_list_what_it_has_is_refused(
 
 
 def test_no_key_comes_into_the_checkpoint(where: str, s3: Emulator) -> None:
-    """Nor into the error of a failing request."""
+    """No access key is written to the checkpoint or to the error of a failed request."""
     checkpoint = made(where)
     checkpoint.publish(snapshot(0))
     bucket = where.split("/")[2]
@@ -174,7 +178,7 @@ def test_a_version_is_committed_once(where: str) -> None:
 
 
 def test_the_commit_is_made_though_no_answer_says_so(where: str, s3: Emulator) -> None:
-    """The server creates the snapshot and answers with errors until the client gives up: it is there, and ours."""
+    """A snapshot that the server creates while it answers with errors is recognized as ours."""
     checkpoint = made(where)
     with s3.broken(
         lambda method, path: "after" if method == "PUT" and "/snapshots/" in path else ""
@@ -200,7 +204,7 @@ def test_a_commit_that_nobody_answers_is_unknown(where: str, s3: Emulator) -> No
 
 
 def test_a_store_that_fails_is_no_damage(where: str, s3: Emulator) -> None:
-    """What cannot be read for now is not to be restored from a copy."""
+    """An object that cannot be read for now is not reported as damaged."""
     checkpoint = made(where)
     checkpoint.publish(snapshot(0))
     with s3.broken(lambda *_: "before"), pytest.raises(StateRefused) as failed:
@@ -210,7 +214,7 @@ def test_a_store_that_fails_is_no_damage(where: str, s3: Emulator) -> None:
 
 
 def test_who_claims_later_owns_the_checkpoint(where: str) -> None:
-    """The first one finds out at its next commit."""
+    """The later claim owns the checkpoint, and the first run notices it at its next commit."""
     first = made(where)
     second = made(where)
     with pytest.raises(CommitConflict):
@@ -220,7 +224,9 @@ def test_who_claims_later_owns_the_checkpoint(where: str) -> None:
 
 
 def test_an_old_note_of_what_is_kept_does_not_come_back(where: str) -> None:
-    """Two machines derive a record from the same one: the second writer gets an error, and the first record counts."""
+    """Of two machines that derive a retention record from the same one, the second writer gets an
+    error.
+    """
     first = made(where)
     before = first.retention_state()
     first.keep(replace(before, state_from=5))
@@ -237,7 +243,9 @@ def test_an_old_note_of_what_is_kept_does_not_come_back(where: str) -> None:
 
 
 def test_a_run_that_slept_notes_nothing(where: str) -> None:
-    """Another run has taken over and has not written yet."""
+    """A suspended run writes no record after another run has taken over, even before that one
+    writes.
+    """
     sleeper = made(where)
     made(where)
     with pytest.raises(CommitConflict):
@@ -263,7 +271,9 @@ def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:
 
 
 def test_logs_are_saved_beside_those_of_other_attempts(where: str) -> None:
-    """Two runs plan the same batch with other files: each finds its own, and damage is reported."""
+    """Two runs that plan the same batch with other files find their own saved logs, and damage is
+    reported.
+    """
     files = Checkpoint(where).spark
     one, two = LogFile("sources/0/9.compact", 1), LogFile("sources/0/9.compact", 2)
     contents = {}

@@ -33,7 +33,9 @@ def write(files: FolderFiles, name: str, content: bytes) -> None:
 
 
 def test_what_is_put_there_is_there(files: FolderFiles) -> None:
-    """Files are read, listed, measured and removed. A prefix is not a file, and errors for missing files are those of a folder."""
+    """Files are read, listed, measured and removed; a prefix is no file, and a missing file has the
+    error of a folder.
+    """
     assert files.names() == []
     assert not files.exists("run.arrow")
     write(files, "run.arrow", b"content")
@@ -57,7 +59,7 @@ def test_what_is_put_there_is_there(files: FolderFiles) -> None:
 
 
 def test_a_file_that_was_not_finished_is_not_there(files: FolderFiles) -> None:
-    """Neither in the store nor among the copies."""
+    """An unfinished file is neither in the store nor among the copies."""
 
     def cut_short() -> None:
         with files.create("run.arrow") as sink:
@@ -137,14 +139,16 @@ def refused(_path: Remote, _content: bytes) -> None:
 def test_an_outcome_that_was_not_told_is_read(
     files: FolderFiles, publish: Publish, *, wanted: bool
 ) -> None:
-    """Our object is recognized although the client repeats its request and finds its first one; the object of another writer is not ours."""
+    """Our object is recognized after a repeated request, and that of another writer is not ours."""
     with using(Publishing(publish)):
         assert files.publish("doc.json", b"ours") is wanted
     assert files.read("doc.json") == (b"ours" if wanted else b"another's")
 
 
 def test_nothing_there_is_no_answer_unless_the_store_refused(files: FolderFiles) -> None:
-    """A request without an answer may still be on its way; one that was refused is not."""
+    """A missing object after a request without answer is unknown; after a refused request it is a
+    failure.
+    """
     with using(Publishing(no_answer)), pytest.raises(OutcomeUnknown):
         files.publish("doc.json", b"ours")
     with using(Publishing(refused)), pytest.raises(PermissionError):
@@ -185,7 +189,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def limit(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A small one, looked at with every copy."""
+    """Set a small limit of the cache, which is checked with every copy."""
     monkeypatch.setenv(download_cache.LIMIT, "10000")
     monkeypatch.setattr(download_cache, "_unmeasured", 10000)
     yield 10000
@@ -215,7 +219,7 @@ def test_copies_are_fetched_once_and_kept_within_bounds(
 
 
 def test_what_is_mapped_stays_readable_when_its_copy_goes(files: FolderFiles, cache: Path) -> None:
-    """As long as somebody has it open."""
+    """A mapped file stays readable after its copy is deleted."""
     write(files, "run", b"content")
     with files.map("run") as source:
         assert files.forget("run")
@@ -267,7 +271,7 @@ def test_copies_lie_in_a_folder_of_the_user_alone(
 
 
 def test_work_folders_of_killed_runs_are_removed(cache: Path) -> None:
-    """Not those of runs that go on."""
+    """Work folders of killed runs are removed, those of active runs are not."""
     with download_cache.work_folder() as mine:
         left = mine.parent / "0123"
         left.mkdir()
@@ -281,7 +285,7 @@ def test_work_folders_of_killed_runs_are_removed(cache: Path) -> None:
 
 
 def test_a_lock_holds_on_this_machine(files: FolderFiles) -> None:
-    """Two cannot have it at once; another name is another lock."""
+    """A lock excludes others on this machine, and locks of other names are independent."""
     with files.lock("lock", 0) as first, files.lock("lock", 0) as second:
         assert (first, second) == (True, False)
         with files.lock("other", 0) as other:

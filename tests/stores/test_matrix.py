@@ -63,13 +63,13 @@ def test_what_is_created_or_replaced(whole: Undisturbed, operation: str) -> None
 
 
 def test_uploads_that_are_cut_off(whole: Undisturbed) -> None:
-    """Half of a file is no file."""
+    """A truncated upload creates no file."""
     every = cases(whole, "create", every_caller=False)
     check(whole, [case for case in every if case.strike.mode == "fails halfway"])
 
 
 def test_a_run_that_sleeps_before_it_reads_the_logs(whole: Undisturbed) -> None:
-    """Another run has continued and deleted the logs: that is a conflict, no damage."""
+    """A suspended run whose logs another run deleted ends with a conflict, not with damage."""
     every = cases(whole, "remove", every_caller=True)
     check(whole, [c for c in every if "name_query" in str(c) and "sleeps" in str(c)])
 
@@ -77,7 +77,7 @@ def test_a_run_that_sleeps_before_it_reads_the_logs(whole: Undisturbed) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o not in OF_FILES])
 def test_every_function_whose_operation_goes_wrong(whole: Undisturbed, operation: str) -> None:
-    """All that can go wrong with each operation, for every function that asks for it."""
+    """All faults of each operation, for every function that uses it."""
     check(whole, list(cases(whole, operation, every_caller=True)))
 
 

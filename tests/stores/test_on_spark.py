@@ -185,7 +185,7 @@ def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
 def test_back_to_a_version_and_on_again(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
-    """Without locks, the user confirms that no run is in progress; repeated input gives the same versions."""
+    """A rollback without locks needs a confirmation, and repeated input gives the same versions."""
     where = f"{s3.bucket('back-again')}/checkpoint"
     changes = feed(6)
     sources = {"t": changes.write(tmp_path)}

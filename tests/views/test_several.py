@@ -73,7 +73,7 @@ CREATE VIEW twice AS
 
 
 def test_equal_subqueries_of_views_are_computed_once(tmp_path: Path) -> None:
-    """Their rows are those of the same queries run apart."""
+    """Equal subqueries of views share one operator, with the rows of the queries run separately."""
     planned = sa.sql_views(SHARED_SQL)
     flow = lower(
         bound_views({name: plan.bound() for name, plan in planned.items()}),
@@ -106,7 +106,7 @@ APART_SQL = {
 
 @pytest.mark.parametrize("emit", ["count:2", "end"])
 def test_groups_of_views_wait_as_those_of_single_views_do(tmp_path: Path, emit: str) -> None:
-    """`great` shows groups of `totals`, it does not compute with them."""
+    """A view that only shows groups of another view emits them as that view does."""
     tables = "CREATE TABLE orders (id bigint, customer varchar, amount bigint);"
     views = "".join(f"CREATE VIEW {name} AS {query};" for name, query in APART_SQL.items())
     write_batches(tmp_path, BATCHES)
