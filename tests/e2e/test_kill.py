@@ -109,8 +109,8 @@ def test_a_kill_between_any_two_versions(
 def test_notes_that_spark_was_killed_over_hinder_nobody(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A log entry that Spark had begun when it was killed is removed, because Spark begins only
-    without one.
+    """Drafts of Spark's first log entries, left by a kill, are removed, so that Spark can begin the
+    logs.
     """
     feed = Feed("t", {"k": "i64"}, "one", [[((1,), 1)], [((2,), 1)]])
     builder = Builder()

@@ -122,7 +122,7 @@ def test_both_sides_give_the_same_versions(
 
 
 def test_the_setting_says_which_batches_are_small(spark: SparkSession) -> None:
-    """With the setting 0 no batch is computed on the driver."""
+    """The setting limits the bytes of batches that the driver computes; 0 means none."""
     from substrait_agg.commit.documents.snapshot import OperatorState
     from substrait_agg.spark.execution.driver import Driver, size_of
     from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING

@@ -106,7 +106,9 @@ APART_SQL = {
 
 @pytest.mark.parametrize("emit", ["count:2", "end"])
 def test_groups_of_views_wait_as_those_of_single_views_do(tmp_path: Path, emit: str) -> None:
-    """A view that only shows groups of another view emits them as that view does."""
+    """Views of one run have the versions and rows that each has when it is maintained alone, with
+    delayed emission.
+    """
     tables = "CREATE TABLE orders (id bigint, customer varchar, amount bigint);"
     views = "".join(f"CREATE VIEW {name} AS {query};" for name, query in APART_SQL.items())
     write_batches(tmp_path, BATCHES)
