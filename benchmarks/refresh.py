@@ -168,13 +168,22 @@ def _run_query(query: int, data: refreshes.Refreshes) -> StreamTimes:
     with tempfile.TemporaryDirectory(dir=data_sets.FOLDER) as folder:
         checkpoint = Path(folder) / "checkpoint"
         times = _stream(tpch.plan_path(query), sources, checkpoint)
-        view = sa.open_view(checkpoint).to_arrow()
+        check_view(query, data, checkpoint)
+    return times
+
+
+def check_view(query: int, data: refreshes.Refreshes, checkpoint: Path) -> None:
+    """Compare the view of a query after all refreshes with what DuckDB computes.
+
+    Raises:
+        WrongView: they differ.
+    """
+    view = sa.open_view(checkpoint).to_arrow()
     shown = list(zip(*(column.to_pylist() for column in view.columns), strict=True))
     with _final(data) as connection:
         expected = connection.execute(tpch.sql(query)).fetchall()
     if not tpch.same_rows(shown, expected):
         raise WrongView(f"query {query} is not what DuckDB computes")
-    return times
 
 
 def _stream(plan: Path, sources: Mapping[str, str], checkpoint: Path) -> StreamTimes:
