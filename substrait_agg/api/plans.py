@@ -70,7 +70,7 @@ def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = (
 
     Args:
         plan: a `Plan` or anything that `load` takes.
-        mode: ``lenient`` accepts static_names deviations of producers with a warning; ``strict`` makes
+        mode: ``lenient`` accepts known deviations of producers with a warning; ``strict`` makes
             every deviation from the specification an error.
         static: names of the tables that a run reads once, as in `explain`. Joins with them need no
             key. Names of tables that the plan does not read are ignored.
@@ -81,7 +81,7 @@ def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = (
 
     Raises:
         UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE for a path, PLAN_SOURCE for an object of
-            another type, OPTION_INVALID for an unstatic_names mode.
+            another type, OPTION_INVALID for an unknown mode.
 
     Example:
         >>> validate("plans/windows/tumble_end.bin").ok
