@@ -161,7 +161,7 @@ def _rows_above_zero(
         trees.hashes, trees.collision_ids, touched.hashes, touched.collision_ids
     )
     entry = matched_entries(owners, touched.keys, of, encode(columns, guard.layout.components))
-    before = trees.open(ordinal, None).weights(touched)
+    before = trees.open_tree(ordinal, None).weights(touched)
     after = before.copy()
     np.add.at(after, entry, weights)
     return np.asarray(rows[((before >= 0) & (after >= 0))[entry]])

@@ -79,7 +79,9 @@ def extremes_delta(
     weights = np.ones(len(at), np.int64)
     of = trees.hashes[at], trees.collision_ids[at]
     entries = Entries(*of, extremes.keys, shown, weights)
-    return TreeDelta(entries, at, np.zeros_like(weights), weights, trees.open(ordinal, entries))
+    return TreeDelta(
+        entries, at, np.zeros_like(weights), weights, trees.open_tree(ordinal, entries)
+    )
 
 
 def _names(tree: TreeSpec, side: str, slice_: pa.Table) -> tuple[str, ...]:

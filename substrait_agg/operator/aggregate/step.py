@@ -290,7 +290,7 @@ def _tree_deltas(
             if tree.follows.by_value:
                 base, rows = deltas[pair[0]], (rows_in.rows, rows_in.of_row)
                 arrived = positions(spec.trees[pair[0]], base, *rows, latest=tree.follows.latest)
-                moved[pair] = moved_arrivals(base, arrived, tree, trees.open(i, None), version)
+                moved[pair] = moved_arrivals(base, arrived, tree, trees.open_tree(i, None), version)
             deltas.append(arrivals_delta(i, tree, moved[pair], trees))
         elif i == spec.guard and rows_in.delta is not None:
             deltas.append(rows_in.delta)

@@ -37,12 +37,12 @@ class GroupTrees:
     Attributes:
         hashes: per group.
         collision_ids: per group.
-        open: opens a tree.
+        open_tree: opens a tree.
     """
 
     hashes: Hashes
     collision_ids: CollisionIds
-    open: OpenTree
+    open_tree: OpenTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ def delta_of(ordinal: int, entries: Entries, trees: GroupTrees) -> TreeDelta:
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
-    old = trees.open(ordinal, None).weights(entries)
+    old = trees.open_tree(ordinal, None).weights(entries)
     new = add_weights([old, entries.weights])
     groups = group_ordinals(
         trees.hashes, trees.collision_ids, entries.hashes, entries.collision_ids
     )
-    return TreeDelta(entries, groups, old, new, trees.open(ordinal, entries))
+    return TreeDelta(entries, groups, old, new, trees.open_tree(ordinal, entries))
 
 
 def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
