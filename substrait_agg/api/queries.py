@@ -177,12 +177,13 @@ def from_dataframe(frame: Any) -> Plan:
         UsageError: DATAFRAME_RELATION, DATAFRAME_EXPRESSION or DATAFRAME_TYPE for what a plan cannot
             express with Spark's values, DATAFRAME_SETTING, CONNECT_NOT_SUPPORTED.
     """
-    from substrait_agg.spark.dataframe.analyzed import analyzed_plan
+    from substrait_agg.spark.dataframe.analyzed import analyzed_plan, loses_precision
     from substrait_agg.spark.dataframe.relations import plan_json
     from substrait_agg.spark.session.session import require_classic
 
     require_classic((frame,))
-    plan = as_plan(plan_json(analyzed_plan(frame)))
+    types = [column.dataType.jsonValue() for column in frame.schema.fields]
+    plan = as_plan(plan_json(analyzed_plan(frame), types, loses_precision=loses_precision(frame)))
     _ = plan.decoded
     return plan
 

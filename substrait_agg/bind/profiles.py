@@ -233,8 +233,16 @@ _OF_SQL = replace(
 )
 """Plans that DataFusion writes for the SQL front end of this program."""
 
+_OF_DATAFRAMES = Profile(
+    "this program",
+    ("spark plan of substrait-agg",),
+    accepted=frozenset({"OUTPUT_TYPE_DIFFERS", "RESULT_TYPE_DIFFERS"}),
+)
+"""Plans that this program writes for DataFrames. They declare the types that Spark gives decimals."""
+
 PROFILES: tuple[Profile, ...] = (
     _OF_SQL,
+    _OF_DATAFRAMES,
     _OF_OLD_DATAFUSION,
     _OF_DATAFUSION,
     Profile(

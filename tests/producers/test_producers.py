@@ -54,7 +54,7 @@ def test_a_plan_of_ours_shows_its_case_alone(case: Case) -> None:
 
 
 def test_every_producer_that_has_a_profile_has_rows() -> None:
-    named = {profile.name for profile in PROFILES}
+    named = {profile.name for profile in PROFILES if profile.name != "this program"}
     assert {name for name in named if not any(name in c.producer for c in CASES)} == set()
     assert len(CASES) >= 40
 

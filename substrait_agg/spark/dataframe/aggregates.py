@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrait_agg.spark.dataframe.analyzed import SparkTree
-from substrait_agg.spark.dataframe.expressions import LONG, Scope, cast, not_supported
-from substrait_agg.spark.dataframe.types import INTEGERS, SparkType, Typed, decimal
+from substrait_agg.spark.dataframe.scope import Scope, cast, not_supported
+from substrait_agg.spark.dataframe.types import INTEGERS, MOST_DIGITS, SparkType, Typed, decimal
+
+_MOST_PLACES = 24
+"""Decimal places of an average up to which Spark's rounding, to 39 places first, changes no value.
+
+It could from 10^15 rows on.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
     if distinct and not call.arguments:
         raise not_supported(function, "DISTINCT of all rows")
     body = {
-        "functionReference": scope.functions.reference(call.urn, call.name, call.arguments),
+        "functionReference": scope.context.reference(call.urn, call.name, call.arguments),
         "arguments": [{"value": argument.message} for argument in call.arguments],
         "outputType": call.type.message(),
         "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
@@ -86,14 +92,20 @@ def _sum(scope: Scope, tree: SparkTree) -> _Call:
             "arithmetic_decimal", "sum", (value,), decimal(38, scale, nullable=True), result
         )
     if value.type.name in INTEGERS:
-        return _Call("arithmetic", "sum", (value,), LONG, "long")
+        return _Call("arithmetic", "sum", (value,), SparkType("long"), "long")
     return _Call("arithmetic", "sum", (_double(tree, value),), SparkType("double"), "double")
 
 
 def _average(scope: Scope, tree: SparkTree) -> _Call:
     value = scope.typed(tree.children[0])
     if value.type.digits:
-        raise not_supported(tree, "of decimals; cast them to double, or divide sum by count")
+        precision, scale = (min(MOST_DIGITS, digits + 4) for digits in value.type.digits)
+        if scale > _MOST_PLACES:
+            raise not_supported(
+                tree, f"of decimals with more than {_MOST_PLACES - 4} decimal places"
+            )
+        type_ = decimal(precision, scale, nullable=True)
+        return _Call("arithmetic_decimal", "avg", (value,), type_, type_.name)
     return _Call("arithmetic", "avg", (_double(tree, value),), SparkType("double"), "double")
 
 

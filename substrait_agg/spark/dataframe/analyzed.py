@@ -15,6 +15,7 @@ from substrait_agg.errors import UsageError
 _TRY = re.compile(r"\btry_\w+\(")
 _FIELDS = "spark.sql.debug.maxToStringFields"
 _ANSI = "spark.sql.ansi.enabled"
+_PRECISION_LOSS = "spark.sql.decimalOperations.allowPrecisionLoss"
 
 
 @dataclass(frozen=True)
@@ -87,3 +88,8 @@ def analyzed_plan(frame: DataFrame) -> SparkTree:
             help="use the function without try_",
         )
     return tree_of(json.loads(analyzed.toJSON()))
+
+
+def loses_precision(frame: DataFrame) -> bool:
+    """Return whether Spark gives up decimal places of a result with more than 38 digits."""
+    return frame.sparkSession.conf.get(_PRECISION_LOSS, "true") == "true"

@@ -4,51 +4,47 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from substrait_agg.errors import UsageError
 from substrait_agg.spark.dataframe.aggregates import is_measure, measure
 from substrait_agg.spark.dataframe.analyzed import SparkTree, tree_of
-from substrait_agg.spark.dataframe.expressions import (
-    Functions,
+from substrait_agg.spark.dataframe.expressions import EXPRESSIONS, literal
+from substrait_agg.spark.dataframe.scope import (
+    PlanContext,
     Scope,
     field_reference,
     id_of,
     identity,
-    literal,
 )
-from substrait_agg.spark.dataframe.types import SparkType, Typed
+from substrait_agg.spark.dataframe.subqueries import condition
+from substrait_agg.spark.dataframe.types import ColumnOf, Relation, SparkType, Typed
 
 
-@dataclass(frozen=True)
-class ColumnOf:
-    """A column of a relation: its id in Spark, its name and its type."""
-
-    id: int
-    name: str
-    type: SparkType
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A Substrait relation as JSON, and its columns."""
-
-    message: dict[str, Any]
-    columns: tuple[ColumnOf, ...]
-
-
-def plan_json(tree: SparkTree) -> str:
+def plan_json(tree: SparkTree, types: Sequence[object], *, loses_precision: bool = True) -> str:
     """Return the Substrait plan of an analyzed plan of Spark, as JSON.
+
+    Args:
+        tree: the analyzed plan.
+        types: the types of its columns, as in Spark's JSON.
+        loses_precision: as in `PlanContext`.
 
     Raises:
         UsageError: DATAFRAME_RELATION, DATAFRAME_EXPRESSION, DATAFRAME_TYPE.
     """
-    functions = Functions()
-    root = _relation(tree, functions)
+    context = PlanContext(EXPRESSIONS, _relation, loses_precision)
+    root = _relation(tree, context)
+    for column, type_ in zip(root.columns, types, strict=True):
+        if column.type.name != type_:
+            raise UsageError(
+                "DATAFRAME_TYPE",
+                f"column {column.name} of the DataFrame is of type {type_}, and {column.type.name} in a plan",
+                help="cast it to a number, text, date or timestamp, or write the query in SQL",
+            )
     plan = {
         "version": {"minorNumber": 106, "producer": "Spark plan of substrait-agg"},
-        **functions.declarations(),
+        **context.declarations(),
         "relations": [
             {"root": {"input": root.message, "names": [column.name for column in root.columns]}}
         ],
@@ -56,11 +52,11 @@ def plan_json(tree: SparkTree) -> str:
     return json.dumps(plan)
 
 
-def _relation(tree: SparkTree, functions: Functions) -> Relation:
+def _relation(tree: SparkTree, context: PlanContext) -> Relation:
     make = _RELATIONS.get(tree.kind)
     if make is None:
         raise _not_supported(tree)
-    return make(tree, functions)
+    return make(tree, context)
 
 
 def _not_supported(tree: SparkTree, reason: str = "") -> UsageError:
@@ -71,19 +67,19 @@ def _not_supported(tree: SparkTree, reason: str = "") -> UsageError:
     )
 
 
-def _scope(functions: Functions, columns: Sequence[ColumnOf]) -> Scope:
+def _scope(context: PlanContext, columns: Sequence[ColumnOf]) -> Scope:
     fields = {c.id: field_reference(i, c.type) for i, c in enumerate(columns)}
-    return Scope(functions, fields)
+    return Scope(context, fields)
 
 
 # --- tables -----------------------------------------------------------------------------------
 
 
-def _alias(tree: SparkTree, functions: Functions) -> Relation:
+def _alias(tree: SparkTree, context: PlanContext) -> Relation:
     """A name over a table is the name of the table; over anything else it does not matter."""
     (child,) = tree.children
     if child.kind != "View" and child.children:
-        return _relation(child, functions)
+        return _relation(child, context)
     name = tree.fields["identifier"]
     database = str(name.get("qualifier", "[]")).strip("[]").split(", ")[-1]
     names = [name["name"]] if database in ("", "default") else [database, name["name"]]
@@ -132,17 +128,15 @@ def _output(tree: SparkTree) -> ColumnOf:
 # --- relations --------------------------------------------------------------------------------
 
 
-def _filter(tree: SparkTree, functions: Functions) -> Relation:
-    below = _relation(tree.children[0], functions)
-    condition = _scope(functions, below.columns).typed(tree_of(tree.fields["condition"]))
-    return Relation(
-        {"filter": {"input": below.message, "condition": condition.message}}, below.columns
-    )
+def _filter(tree: SparkTree, context: PlanContext) -> Relation:
+    below = _relation(tree.children[0], context)
+    value = condition(_scope(context, below.columns), tree_of(tree.fields["condition"]))
+    return Relation({"filter": {"input": below.message, "condition": value.message}}, below.columns)
 
 
-def _project(tree: SparkTree, functions: Functions) -> Relation:
-    below = _relation(tree.children[0], functions)
-    return _projected(below, tree.expressions("projectList"), _scope(functions, below.columns))
+def _project(tree: SparkTree, context: PlanContext) -> Relation:
+    below = _relation(tree.children[0], context)
+    return _projected(below, tree.expressions("projectList"), _scope(context, below.columns))
 
 
 def _projected(below: Relation, expressions: Sequence[SparkTree], scope: Scope) -> Relation:
@@ -158,10 +152,10 @@ def _projected(below: Relation, expressions: Sequence[SparkTree], scope: Scope) 
     return Relation({"project": body}, columns)
 
 
-def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
+def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
     """Aggregate, then compute the expressions over keys and measures."""
-    below = _relation(tree.children[0], functions)
-    scope = _scope(functions, below.columns)
+    below = _relation(tree.children[0], context)
+    scope = _scope(context, below.columns)
     keys, results = (
         tree.expressions("groupingExpressions"),
         tree.expressions("aggregateExpressions"),
@@ -183,14 +177,14 @@ def _aggregate(tree: SparkTree, functions: Functions) -> Relation:
         ColumnOf(-1, "", t) for t in (*(v.type for v in typed_keys), *(m.type for m in bound))
     )
     return _projected(
-        Relation({"aggregate": message}, columns), results, Scope(functions, {}, computed)
+        Relation({"aggregate": message}, columns), results, Scope(context, {}, computed)
     )
 
 
-def _expand(tree: SparkTree, functions: Functions) -> Relation:
+def _expand(tree: SparkTree, context: PlanContext) -> Relation:
     """Return every row once per projection, which is how Spark reads ROLLUP, CUBE and GROUPING SETS."""
-    below = _relation(tree.children[0], functions)
-    scope = _scope(functions, below.columns)
+    below = _relation(tree.children[0], context)
+    scope = _scope(context, below.columns)
     rows = [[scope.typed(tree_of(nodes)) for nodes in row] for row in tree.fields["projections"]]
     width = len(below.columns)
     outputs = [_output(column) for column in tree.expressions("output")]
@@ -213,8 +207,8 @@ def _expand(tree: SparkTree, functions: Functions) -> Relation:
     return Relation({"set": {"inputs": inputs, "op": "SET_OP_UNION_ALL"}}, columns)
 
 
-def _distinct(tree: SparkTree, functions: Functions) -> Relation:
-    below = _relation(tree.children[0], functions)
+def _distinct(tree: SparkTree, context: PlanContext) -> Relation:
+    below = _relation(tree.children[0], context)
     if tree.kind == "Deduplicate":
         key_ids = {id_of(key) for key in tree.expressions("keys")}
         if key_ids != {column.id for column in below.columns}:
@@ -237,8 +231,8 @@ _JOINS = {
 """Class of a join -> its type, and whether it adds nulls to the left and to the right columns."""
 
 
-def _join(tree: SparkTree, functions: Functions) -> Relation:
-    left, right = (_relation(child, functions) for child in tree.children)
+def _join(tree: SparkTree, context: PlanContext) -> Relation:
+    left, right = (_relation(child, context) for child in tree.children)
     kind = str(tree.fields["joinType"].get("object", "")).rpartition(".")[2].rstrip("$")
     if kind not in _JOINS:
         raise _not_supported(tree, f"of type {kind or 'unknown'}")
@@ -248,7 +242,7 @@ def _join(tree: SparkTree, functions: Functions) -> Relation:
     on = (
         Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
         if condition is None
-        else _scope(functions, both).typed(condition)
+        else _scope(context, both).typed(condition)
     )
     body = {"left": left.message, "right": right.message, "expression": on.message, "type": word}
     if kind in ("LeftSemi", "LeftAnti"):
@@ -269,9 +263,9 @@ _DIRECTIONS = {
 }
 
 
-def _sort(tree: SparkTree, functions: Functions) -> Relation:
-    below = _relation(tree.children[0], functions)
-    scope = _scope(functions, below.columns)
+def _sort(tree: SparkTree, context: PlanContext) -> Relation:
+    below = _relation(tree.children[0], context)
+    scope = _scope(context, below.columns)
     sorts = [
         {
             "expr": scope.typed(order.children[0]).message,
@@ -286,12 +280,12 @@ def _word(tree: SparkTree, field: str) -> str:
     return str(tree.fields[field]["object"]).rpartition(".")[2].rstrip("$")
 
 
-def _limit(tree: SparkTree, functions: Functions) -> Relation:
+def _limit(tree: SparkTree, context: PlanContext) -> Relation:
     """Spark limits each partition first, which does not change the result."""
     (child,) = tree.children
     if child.kind == "LocalLimit":
         (child,) = child.children
-    below = _relation(child, functions)
+    below = _relation(child, context)
     count = tree.expression("limitExpr")
     if count is None or count.kind != "Literal":
         raise _not_supported(tree, "only with a constant")
@@ -299,8 +293,8 @@ def _limit(tree: SparkTree, functions: Functions) -> Relation:
     return Relation({"fetch": {"input": below.message, "countExpr": number}}, below.columns)
 
 
-def _union(tree: SparkTree, functions: Functions) -> Relation:
-    inputs = [_relation(child, functions) for child in tree.children]
+def _union(tree: SparkTree, context: PlanContext) -> Relation:
+    inputs = [_relation(child, context) for child in tree.children]
     names = [[column.type.name for column in one.columns] for one in inputs]
     if any(types != names[0] for types in names):
         raise _not_supported(tree, "its inputs have different types")
@@ -316,11 +310,11 @@ def _union(tree: SparkTree, functions: Functions) -> Relation:
     return Relation({"set": body}, columns)
 
 
-def _below(tree: SparkTree, functions: Functions) -> Relation:
-    return _relation(tree.children[0], functions)
+def _below(tree: SparkTree, context: PlanContext) -> Relation:
+    return _relation(tree.children[0], context)
 
 
-_RELATIONS: Mapping[str, Callable[[SparkTree, Functions], Relation]] = {
+_RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Aggregate": _aggregate,
     "Deduplicate": _distinct,
     "Distinct": _distinct,

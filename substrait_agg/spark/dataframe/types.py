@@ -27,6 +27,8 @@ _TIMES = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 INTEGERS = ("byte", "short", "integer", "long")
+MOST_DIGITS = 38
+"""Most digits of a decimal."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class SparkType:
 
 def decimal(precision: int, scale: int, *, nullable: bool) -> SparkType:
     """Return a decimal type of at most 38 digits."""
-    return SparkType(f"decimal({min(38, precision)},{scale})", nullable)
+    return SparkType(f"decimal({min(MOST_DIGITS, precision)},{scale})", nullable)
 
 
 @dataclass(frozen=True)
@@ -85,3 +87,20 @@ class Typed:
 
     message: dict[str, Any]
     type: SparkType
+
+
+@dataclass(frozen=True)
+class ColumnOf:
+    """A column of a relation: its id in Spark, its name and its type."""
+
+    id: int
+    name: str
+    type: SparkType
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A Substrait relation as JSON, and its columns."""
+
+    message: dict[str, Any]
+    columns: tuple[ColumnOf, ...]
