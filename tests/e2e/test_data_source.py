@@ -70,3 +70,22 @@ def test_a_stream_follows_a_view(spark: SparkSession, tmp_path: Path) -> None:
     sa.open_state(folder).vacuum(keep=1, changes=True)
     with pytest.raises(StreamingQueryException, match="CHANGES_EXPIRED"):
         follow()
+
+
+def test_a_relative_path_is_in_the_working_folder_of_the_program(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark was started in another folder."""
+    view = sa.open_view(str(filled(tmp_path / "ckpt", 3).folder))
+    monkeypatch.chdir(tmp_path)
+    frame = spark.read.format("substrait_agg").load("ckpt")
+    stream = spark.readStream.format("substrait_agg").option("changes", "rows").load("ckpt")
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW near USING substrait_agg OPTIONS (path 'ckpt', version 2)"
+    )
+    assert rows(spark.table("near")) == rows(view.to_spark(spark, 2))
+    monkeypatch.chdir("/")
+    assert rows(frame) == rows(view.to_spark(spark))
+    query = stream.writeStream.trigger(availableNow=True).format("memory").queryName("near_rows")
+    query.start().awaitTermination(120)
+    assert spark.table("near_rows").count() == view.to_arrow().num_rows

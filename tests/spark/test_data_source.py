@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from pyspark_substrait_agg import DefaultSource
 
 import substrait_agg as sa
 from substrait_agg.commit.view import change_files
+from substrait_agg.errors import UsageError
 from substrait_agg.spark.data_source.stream import ViewStreamReader
 from tests.checkpoint.local_checkpoint import filled
 from tests.checkpoint.stored import GOALS, unpacked
@@ -283,3 +287,34 @@ def test_a_stream_waits_for_the_first_version(tmp_path: Path) -> None:
         reader, _ = stream(str(tmp_path / "empty"), changes=changes)
         start = reader.initialOffset()
         assert reader.latestOffset(start, AVAILABLE) == start
+
+
+JAVA = "import subprocess, sys; subprocess.run([sys.argv[1], '-c', sys.argv[2], *sys.argv[1:]], check=True)"
+WORKER = "from substrait_agg.spark.data_source.working_folder import program_folder; print(program_folder())"
+
+
+def test_a_relative_path_is_in_the_folder_of_the_program_that_started_java(tmp_path: Path) -> None:
+    """A copy of Python is called java; it starts a worker in another folder."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    shutil.copy(Path(sys.executable).resolve(), java)
+    called = [str(java), "-c", JAVA, sys.executable, WORKER]
+    there = {
+        **os.environ,
+        "PYTHONPATH": str(Path(sa.__file__).parents[1]),
+        "PYTHONHOME": sys.base_prefix,
+    }
+    found = subprocess.run(
+        called, cwd=tmp_path, env=there, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.strip() == str(Path.cwd())
+
+
+def test_a_relative_path_of_an_unknown_program_is_refused(goals: str) -> None:
+    for options in ({"path": "ckpt"}, {"PATH": "./ckpt"}, {"path": "ckpt", "changes": "all"}):
+        with pytest.raises(UsageError, match="does not know the working folder") as refused:
+            DefaultSource(options)
+        assert refused.value.code == "OPTION_INVALID"
+        assert any("absolute" in note for note in refused.value.__notes__)
+    assert DefaultSource({"path": "s3://bucket/ckpt"}).options["path"] == "s3://bucket/ckpt"
+    assert DefaultSource({"path": goals}).options["path"] == goals

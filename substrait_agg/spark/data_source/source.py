@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
@@ -9,6 +11,7 @@ from substrait_agg.errors import UsageError
 from substrait_agg.spark.data_source.options import ReadOptions
 from substrait_agg.spark.data_source.partitions import help_in_traceback
 from substrait_agg.spark.data_source.reader import ViewReader
+from substrait_agg.spark.data_source.working_folder import absolute
 
 
 class DefaultSource(DataSource):
@@ -16,6 +19,13 @@ class DefaultSource(DataSource):
 
     Spark creates it with the options of a read. docs/reading-views.md describes them.
     """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        # A later call in another process must not resolve a relative path in another folder.
+        for name in [name for name in options if name.lower() == "path" and options[name]]:
+            with help_in_traceback():
+                self.options[name] = absolute(options[name])
 
     @classmethod
     def name(cls) -> str:
