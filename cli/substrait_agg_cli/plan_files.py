@@ -17,6 +17,7 @@ SUFFIXES = frozenset((".bin", ".binpb", ".json", ".pb", ".plan", ".protobin", ".
 
 # A key that every plan in JSON contains and other JSON documents do not.
 _PLAN_KEY = re.compile(rb'"(?:relations|extensions|extension_?[uU]r[in]s)"\s*:')
+_SQL = re.compile(r"\s*(select|with|create)\s", re.IGNORECASE)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -30,7 +31,12 @@ def read_plan(name: str) -> substrait_agg.Plan:
         return substrait_agg.Plan(STDIO, stdin_bytes())
     if not name:
         raise UsageError("FILE_NOT_FOUND", "the path is empty", help="give the path of a plan file")
-    return substrait_agg.Plan.from_file(name)
+    try:
+        return substrait_agg.Plan.from_file(name)
+    except UsageError as error:
+        if error.code == "FILE_NOT_FOUND" and _SQL.match(name):
+            error.help = "this is SQL text, not the name of a file: give it with --query"
+        raise
 
 
 def stdin_bytes() -> bytes:

@@ -41,7 +41,8 @@ class _Rule:
     help: str
 
 
-_TABLES = "tables are {tables}; CREATE TABLE in the script, or --source, adds one"
+_NO_TABLES = "the tables are: none"
+_TABLES = "the tables are: {tables}; CREATE TABLE in the script, or --source NAME=SPEC, adds one"
 _RULES = (
     _Rule(
         re.compile(rf"table '(?P<name>{_DOTTED}|[^']+)' not found"),
@@ -171,7 +172,9 @@ def with_sources(error: SqlRefused, sources: Iterable[str]) -> SqlRefused:
     if error.code == "SQL_TABLE_UNKNOWN" and unknown and names:
         near = get_close_matches(unknown[1], names, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
-        error.help = f"{guess}the sources are {', '.join(names)}; CREATE TABLE in the script, or --source, adds a table"
+        error.help = f"{guess}the sources are {', '.join(names)}; CREATE TABLE in the script, or --source NAME=SPEC, adds a table"
+    elif error.code == "SQL_TABLE_UNKNOWN" and error.help.startswith(_NO_TABLES):
+        error.help = "no source is given: add --source NAME=SPEC, or CREATE TABLE in the script"
     return error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from substrait_agg.sql_planner.tokens import Token, place_at, syntax_error, toke
 
 StatementKind = OneOf["query", "create_table", "create_view", "other"]
 
+_QUERY = re.compile(r"\s*(select|with|create|values)\s", re.IGNORECASE)
 _QUERY_WORDS = ("select", "with", "values", "from", "table")
 _MODIFIERS = (
     "or",
@@ -81,12 +83,21 @@ def script_text(path: Path) -> str:
     try:
         return file_bytes(path).decode("utf-8-sig")
     except UsageError as error:
-        error.help = "give the path of a file of SQL, or of a folder of such files"
+        error.help = (
+            "this is SQL text, not the name of a file: give it with --query, in Python as a str"
+            if error.code == "FILE_NOT_FOUND" and is_query(str(path))
+            else "give the path of a file of SQL, or of a folder of such files"
+        )
         raise
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is not UTF-8"
         help = "save the file as UTF-8"
         raise UsageError("FILE_NOT_READABLE", message, help=help, path=str(path)) from error
+
+
+def is_query(text: str) -> bool:
+    """Return whether a text begins as a query does."""
+    return _QUERY.match(text) is not None
 
 
 def statements(script: str, file: str = "") -> tuple[Statement, ...]:

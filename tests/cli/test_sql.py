@@ -106,6 +106,8 @@ def test_wrong_usage_has_status_2(arguments: tuple[str, ...]) -> None:
         (["--query", "SELECT x FROM sale"], "did you mean sales? the sources are sales;"),
         (["--query", "SELECT frobnicate(region) FROM sales"], "help: docs/sql.md lists"),
         (["--sql", "nowhere.sql"], "help: give the path of a file of SQL"),
+        (["--sql", "SELECT region FROM sales"], "give it with --query"),
+        (["select region FROM sales"], "give it with --query"),
         (["--query", "SELECT region FROM sales", "--every", "5x"], "at --every: '5x' is not an interval"),
     ],
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from substrait_agg.bind.bound import BoundRead
@@ -192,3 +194,15 @@ def test_bad_rows_are_part_of_a_spec() -> None:
     spec = parse_spec("csv:in/?bad-rows=quarantine&op=kind")
     assert spec.bad_rows == "quarantine"
     assert parse_spec(str(spec)) == spec
+
+
+def test_a_folder_without_a_format_says_that_of_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / "sales"
+    for names, said in (["a.csv", "b.csv.tmp"], f"csv:{folder}"), (["c.json"], "parquet:PATH"):
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            (folder / name).touch()
+        with pytest.raises(UsageError) as refused:
+            parse_spec(str(folder))
+        assert refused.value.code == "SPEC_FORMAT_MISSING"
+        assert said in refused.value.help

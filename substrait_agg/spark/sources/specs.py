@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal as OneOf
 from typing import TypeVar
 from urllib.parse import unquote
 
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.files.filesystem import filesystem
 from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, UpsertDeclaration
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.redaction import redacted_options, redacted_place, remember
@@ -164,8 +166,18 @@ def _format_by_suffix(location: str, text: str) -> str:
         return FORMAT_OF_SUFFIX[parts[-1]]
     raise _bad(
         "SPEC_FORMAT_MISSING", text, "no format is given, and the suffix does not imply one",
-        "write the format first, such as parquet:PATH, csv:PATH, json:PATH or table:NAME",
+        _format_help(location),
     )  # fmt: skip
+
+
+def _format_help(location: str) -> str:
+    """Return how to write a location without a format: by the suffix of its files, if they have one."""
+    names = [] if "://" in location else filesystem().names(Path(location))
+    suffixes = {name.lower().rsplit(".", 1)[-1] for name in names if "." in name}
+    formats = {FORMAT_OF_SUFFIX[suffix] for suffix in suffixes & FORMAT_OF_SUFFIX.keys()}
+    if len(formats) == 1:
+        return f"write the format of its files first: {formats.pop()}:{location}"
+    return "write the format first, such as parquet:PATH, csv:PATH, json:PATH or table:NAME"
 
 
 def _pairs(query: str, text: str) -> dict[str, str]:
