@@ -341,6 +341,9 @@ def test_the_command_names_the_operator(tmp_path: Path) -> None:
     assert [f["message"] for f in told["findings"]] == [
         "operator 0 (aggregate): rows of the table orders are not stored; --source orders=... reads them again"
     ]
+    source = ["--source", f"orders=parquet:{tmp_path / 'orders'}?weight=w"]
+    answer = CliRunner().invoke(main, [*arguments, *source])
+    assert json.loads(answer.output)["findings"] == []
     damage(folder, 0, "group", "fixed", lambda value: value + 1)
     answer = CliRunner().invoke(main, arguments)
     assert answer.exit_code == 1
