@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr, JoinKind
-from substrait_agg.flow.graph.nodes import Node, NodeDescription, Port, Probe
-from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.flow.graph.nodes import NodeDescription, Port, Probe, RowNode
 from substrait_agg.plan.types import Type
 
 KEPT_SIDES: Mapping[JoinKind, tuple[bool, bool]] = {
@@ -32,7 +31,7 @@ def follows_matches(kind: JoinKind, port: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join(Node):
+class Join(RowNode):
     """The join of the rows of two ports by their keys.
 
     The arguments of each port are the columns that are stored besides the keys.
@@ -75,16 +74,6 @@ class Join(Node):
     def columns(self) -> tuple[str, ...]:
         """See `Node`: the keys are columns like all others."""
         return tuple(f"v{i}" for i in range(len(self.types)))
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
-
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "weighted"
 
     @property
     def emits_together(self) -> bool:

@@ -351,6 +351,29 @@ class Node:
         return (False, self.sets, None, None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowNode(Node):
+    """A stateful operator that emits rows with weights instead of a row per group.
+
+    Its groups store their keys alone, and idle groups cannot be evicted.
+    """
+
+    @property
+    def stored_types(self) -> tuple[Type, ...]:
+        """See `Node`."""
+        return self.key_types
+
+    @property
+    def can_forget(self) -> bool:
+        """See `Node`."""
+        return False
+
+    @property
+    def output_weight(self) -> WeightKind:
+        """See `Node`."""
+        return "weighted"
+
+
 NodeKind = OneOf[
     "aggregate", "distinct rows", "join", "rows of the view", "set operation", "sessions",
     "upserts", "top-k",

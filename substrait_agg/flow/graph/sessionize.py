@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Call, Expr
 from substrait_agg.flow.graph.graph import TreeComponent, ValueTree
-from substrait_agg.flow.graph.nodes import Node, NodeDescription
+from substrait_agg.flow.graph.nodes import NodeDescription, RowNode
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
-from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind, tree_counters
-from substrait_agg.plan.types import Type
+from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_counters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sessionize(Node):
+class Sessionize(RowNode):
     """The operator below an aggregate that groups by sessions.
 
     It puts rows of one group that are less than `gap` apart into one session. Its keys are the
@@ -45,24 +44,9 @@ class Sessionize(Node):
         return None if self.early == "carry" else 0
 
     @property
-    def stored_types(self) -> tuple[Type, ...]:
-        """See `Node`."""
-        return self.key_types
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
-
-    @property
     def passed_on(self) -> tuple[Expr, ...]:
         """See `Node`."""
         return (self.call, *(value for value, _ in self.arguments[1:] if value is not None))
-
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "weighted"
 
     @property
     def timed_by(self) -> tuple[Expr, ...]:

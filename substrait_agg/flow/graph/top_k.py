@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.flow.graph.graph import TreeComponent, ValueTree
-from substrait_agg.flow.graph.nodes import Node, NodeDescription
-from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind, tree_counters
-from substrait_agg.plan.types import Type
+from substrait_agg.flow.graph.nodes import NodeDescription, RowNode
+from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_counters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopK(Node):
+class TopK(RowNode):
     """The operator that emits the rows in a range of ranks: of each group, or of all rows.
 
     Its arguments are the sort keys, then the other columns of the row, which order rows with equal
@@ -54,25 +53,10 @@ class TopK(Node):
         return True
 
     @property
-    def stored_types(self) -> tuple[Type, ...]:
-        """See `Node`."""
-        return self.key_types
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
-
-    @property
     def passed_on(self) -> tuple[Expr, ...]:
         """See `Node`."""
         values = (self.arguments[argument][0] for argument in self.row)
         return tuple(value for value in values if value is not None)
-
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "weighted"
 
     @property
     def shows_rows_below(self) -> bool:
