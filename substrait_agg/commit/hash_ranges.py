@@ -60,7 +60,9 @@ def check_partitions(partitions: int) -> int:
 def clip(files: Iterable[RunFile], low: int, high: int) -> tuple[RunFile, ...]:
     """Restrict runs to the hashes from `low` to `high`, in the same order."""
     return tuple(
-        replace(file, low=max(low, file.low), high=min(high, file.high))
+        file
+        if low <= file.low and file.high <= high
+        else replace(file, low=max(low, file.low), high=min(high, file.high))
         for file in files
         if file.low <= high and file.high >= low
     )
