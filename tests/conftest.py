@@ -41,7 +41,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark all that starts a JVM: two of them at a time slow each other down."""
+    """Mark all that starts a JVM (`tests.durations`)."""
     if {"spark", "spark_and_s3"} & set(getattr(item, "fixturenames", ())):
         item.add_marker(pytest.mark.spark)
 
