@@ -12,9 +12,12 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from benchmarks.data.data_sets import FOLDER, DataSet, make
 from benchmarks.data.rows import with_key
@@ -39,6 +42,7 @@ class MeasuredStart:
         first: seconds of the first batch, from its trigger to its commit.
         ready: seconds from the start of the query to the end of the first batch.
         later: median seconds of the later batches.
+        processor: seconds of processor time of all processes, from their start to the end of the last batch.
     """
 
     contender: str
@@ -47,6 +51,7 @@ class MeasuredStart:
     first: float
     ready: float
     later: float
+    processor: float = 0.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -98,10 +103,23 @@ def _started(
     try:
         with tempfile.TemporaryDirectory(prefix="scratch-", dir=FOLDER) as scratch:
             taken = process.run(_job(engine, data, Path(scratch)))
+            spent = processor_seconds(process.pid)
     finally:
         process.end()
     later = statistics.median(batch["seconds"] for batch in taken[LATER:])
-    return MeasuredStart(contender, rows, number, taken[0]["seconds"], taken[0]["since"], later)
+    first, ready = taken[0]["seconds"], taken[0]["since"]
+    return MeasuredStart(contender, rows, number, first, ready, later, spent)
+
+
+def processor_seconds(pid: int) -> float:
+    """Seconds of processor time that a process and those below it have taken."""
+    spent = 0.0
+    root = psutil.Process(pid)
+    for one in (root, *root.children(recursive=True)):
+        with suppress(psutil.Error):  # it has ended meanwhile
+            times = one.cpu_times()
+            spent += times.user + times.system
+    return spent
 
 
 def _job(engine: str, data: DataSet, scratch: Path) -> dict[str, Any]:
@@ -124,17 +142,18 @@ def _job(engine: str, data: DataSet, scratch: Path) -> dict[str, Any]:
 def table(starts: Sequence[MeasuredStart]) -> str:
     """Medians per contender as Markdown, with the ratios to Spark's own of the same round."""
     lines = [
-        "| rows a batch | contender | first batch | later batch | first / later | until its end | first, to Spark's | until its end, to Spark's |",
-        "|---|---|---|---|---|---|---|---|",
+        "| rows a batch | contender | first batch | later batch | first / later | until its end | first, to Spark's | until its end, to Spark's | processor |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for rows, contender in dict.fromkeys((s.rows, s.contender) for s in starts):
         own = [s for s in starts if (s.rows, s.contender) == (rows, contender)]
-        first, later, ready = (
-            statistics.median(getattr(s, name) for s in own) for name in ("first", "later", "ready")
+        first, later, ready, spent = (
+            statistics.median(getattr(s, name) for s in own)
+            for name in ("first", "later", "ready", "processor")
         )
         ratios = (_ratio(own, starts, name) for name in ("first", "ready"))
         cells = (
-            f"{rows:,}", contender, f"{first:.2f}", f"{later:.2f}", f"{first / later:.1f}", f"{ready:.2f}", *ratios
+            f"{rows:,}", contender, f"{first:.2f}", f"{later:.2f}", f"{first / later:.1f}", f"{ready:.2f}", *ratios, f"{spent:.1f}"
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
