@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spans_to_merge
-from substrait_agg.state.run import COMPRESSED_ROWS, HASH_MAX, PAGE_ROWS, RunFile
+from substrait_agg.state.run import COMPRESSED_BYTES, COMPRESSED_ROWS, HASH_MAX, PAGE_ROWS, RunFile
 
 HASHES = HASH_MAX + 1
 
@@ -183,7 +183,8 @@ class RowBytes:
 
 def written_bytes(counts: BatchCounts, size: RowBytes, partitions: int) -> float:
     """Return the bytes of runs, merges and changes that a batch writes."""
-    small = counts.run_rows / partitions <= COMPRESSED_ROWS
+    rows = counts.run_rows / partitions
+    small = rows <= COMPRESSED_ROWS and rows * size.run <= COMPRESSED_BYTES
     runs = counts.run_rows * (size.small if small else size.run)
     return runs + counts.merged_rows * size.run + counts.changes * size.change
 
