@@ -462,6 +462,12 @@ def hides_keys(node: Node, output: Collection[int]) -> bool:
     return not keys <= set(output)
 
 
+def keyless_views(flow: Flow) -> frozenset[int]:
+    """Return the operators of views that do not show all keys, so that equal rows are possible."""
+    views = (view for view in flow.views if not view.shared)
+    return frozenset(v.operator for v in views if hides_keys(flow.view_node(v), v.output))
+
+
 def shown_operators(flow: Flow) -> frozenset[int]:
     """Return the ids of the operators whose groups a view shows.
 

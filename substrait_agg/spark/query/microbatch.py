@@ -26,7 +26,7 @@ from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.runtime.consolidate import Consolidation
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.flow.graph.graph import OperatorOrigin
-from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, hides_keys, shown_operators
+from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, keyless_views, shown_operators
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.batch_stats import BatchStats, at_start, counted
 from substrait_agg.metrics.progress import END_OF_INPUT
@@ -105,7 +105,7 @@ class MicroBatches(Generic[Rows]):
         self.clock = clock
         self._shown = shown_operators(flow)
         self._view_operators = frozenset(view.operator for view in flow.views)
-        self._consolidated_operators = _operators_to_consolidate(flow)
+        self._consolidated_operators = keyless_views(flow)
         self._operators = [operator_of(node) for node in flow.operators]
         self._last = _newest_of_plan(checkpoint, flow)
         self._lateness: list[Lateness] = []
@@ -597,9 +597,3 @@ def _newest_of_plan(checkpoint: Checkpoint, flow: Flow) -> Snapshot | None:
     if last is not None and last.plan != flow.fingerprint:
         raise committed_by_another(checkpoint.folder, last.version)
     return last
-
-
-def _operators_to_consolidate(flow: Flow) -> frozenset[int]:
-    """Return the operators of views that do not show all keys, so that equal rows are possible."""
-    views = (view for view in flow.views if not view.shared)
-    return frozenset(v.operator for v in views if hides_keys(flow.view_node(v), v.output))
