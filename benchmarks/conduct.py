@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.check import check
+from benchmarks.check import check, check_answer
 from benchmarks.data.data_sets import FOLDER, LOAD, DataFile, DataSet, make
 from benchmarks.memory import Peak
+from benchmarks.peers.conversion import LAYOUTS, converted, of_data_set
 from benchmarks.process import EngineFailed, Process
 from benchmarks.queries import QUERIES, plan_of
 from benchmarks.results import LaneResult, MeasuredBatch, WorkloadResult
@@ -22,6 +23,18 @@ KEEPING = (
     "ours", "rocksdb", "default", "rocksdb-tuned", "default-tuned", "flink-rocksdb", "flink-heap",
 )  # fmt: skip
 """Engines that keep state on disk."""
+
+RECOMPUTING = ("spark", "duckdb")
+"""Engines that compute an answer only for some of the batches."""
+
+ANSWERING = (*LAYOUTS, "rocksdb", "default")
+"""Engines whose answers go nowhere while they are measured. Afterwards they run the first batches
+again with an answer, which is compared with DuckDB."""
+CHECKED_BATCHES = 2
+"""Measured batches among those."""
+
+ALONE = ("pathway",)
+"""Engines of which a process runs one lane."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,8 @@ class LaneRun:
     written: int = 0
     read: int = 0
     known: set[int] = field(default_factory=set)
+    cpu: list[float] = field(default_factory=list)
+    converted: str = ""
 
     @property
     def checkpoint(self) -> Path:
@@ -73,11 +88,11 @@ class EngineSettings:
 
 
 def run(workload: Workload, setting: EngineSettings) -> WorkloadResult:
-    """Run all lanes, then compare ours with DuckDB.
+    """Run all lanes, then compare their answers with DuckDB.
 
     Raises:
-        Wrong: an answer of ours is wrong.
-        Failed: ours could not run.
+        WrongView: an answer is wrong.
+        EngineFailed: ours could not run.
     """
     data = {
         name: make(source.name, source.generator, source.parameters, setting.root)
@@ -91,7 +106,13 @@ def _run(
     workload: Workload, setting: EngineSettings, data: Mapping[str, DataSet], folder: Path
 ) -> WorkloadResult:
     tracks = [
-        LaneRun(lane, data[lane.data], folder / lane.name, _turns(data[lane.data], workload.rounds))
+        LaneRun(
+            lane,
+            data[lane.data],
+            folder / lane.name,
+            _turns(data[lane.data], workload.rounds),
+            converted=_converted(lane, data[lane.data], setting),
+        )
         for lane in workload.lanes
     ]
     taking_part = _Engines(workload, setting)
@@ -101,19 +122,39 @@ def _run(
             for track in (*tracks[turn % len(tracks) :], *tracks[: turn % len(tracks)]):
                 if turn < len(track.turns):
                     taking_part.take(track, track.turns[turn])
+        answered = [track for track in tracks if taking_part.answers(track)]
     finally:
         taking_part.end()
     ours = [track for track in tracks if track.lane.engine == "ours"]
     for track in ours:
         names = [file.name for file in track.data.files]
         check(track.lane.query, track.data, names, track.checkpoint, folder)
+    for track in answered:
+        names = [file.name for file in _first_files(track)]
+        check_answer(track.lane.query, track.data, names, track.folder / "check" / "answer", folder)
     return WorkloadResult(
         workload.id,
         workload.what,
         tuple(taking_part.result(track) for track in tracks if track.batches),
         {**workload.absent, **taking_part.failed},
-        tuple(track.lane.name for track in ours),
+        tuple(track.lane.name for track in (*ours, *answered)),
     )
+
+
+def _converted(lane: Lane, data: DataSet, setting: EngineSettings) -> str:
+    """Return the folder of the input of a peer; empty for other engines."""
+    layout = LAYOUTS.get(lane.engine)
+    if layout is None:
+        return ""
+    folder = setting.root / f"{data.folder.name}.{layout}"
+    return str(converted(layout, of_data_set(data, QUERIES[lane.query].table), folder).folder)
+
+
+def _first_files(track: LaneRun) -> tuple[DataFile, ...]:
+    """Return the files of the load, the warm-up and the first `CHECKED_BATCHES` measured batches."""
+    kinds = [_part(file) for file in track.data.files]
+    before = sum(kind != "measured" for kind in kinds)
+    return track.data.files[: before + CHECKED_BATCHES]
 
 
 def _turns(data: DataSet, rounds: int) -> list[Turn]:
@@ -145,9 +186,14 @@ class _Engines:
         if lane.name in self.failed:
             return
         try:
-            process = self._process(lane.engine)
-            with self._peaks[lane.engine].followed():
+            process = self._process(track)
+            peak = self._peaks[_process_name(lane)]
+            before = peak.cpu()
+            with peak.followed():
                 taken = process.run(_job(self._workload, track, turn))
+            if turn.round >= 0:
+                batches = -(-len(turn.files) // self._workload.batch_files)
+                track.cpu.append((peak.cpu() - before) / batches)
         except EngineFailed as error:
             if lane.engine == "ours":
                 raise
@@ -156,14 +202,31 @@ class _Engines:
             return
         _note(self._workload, track, turn, taken)
 
-    def _process(self, engine: str) -> Process:
-        if engine not in self._processes:
+    def answers(self, track: LaneRun) -> bool:
+        """Let a lane run its first batches again with an answer; return whether there is one."""
+        lane = track.lane
+        if lane.engine not in ANSWERING or not track.batches or lane.name in self.failed:
+            return False
+        again = replace(
+            track, lane=replace(lane, name=f"{lane.name}-check"), folder=track.folder / "check"
+        )
+        job = _job(self._workload, again, Turn(_first_files(track), -1))
+        try:
+            self._process(again).run({**job, "answer": str(again.folder / "answer")})
+        except EngineFailed as error:
+            print(f"  {lane.name} has no answer: {error}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+    def _process(self, track: LaneRun) -> Process:
+        engine, name = track.lane.engine, _process_name(track.lane)
+        if name not in self._processes:
             python = self._setting.pythons.get(engine, sys.executable)
-            log = self._setting.root / "logs" / f"{self._workload.id}-{engine}.log"
+            log = self._setting.root / "logs" / f"{self._workload.id}-{name}.log"
             log.parent.mkdir(parents=True, exist_ok=True)
             started = Process(engine, log, python, self._setting.memory)
-            self._processes[engine], self._peaks[engine] = started, Peak(started.pid)
-        return self._processes[engine]
+            self._processes[name], self._peaks[name] = started, Peak(started.pid)
+        return self._processes[name]
 
     def end(self) -> None:
         """Let all engines end."""
@@ -176,17 +239,23 @@ class _Engines:
         keeps = lane.engine in KEEPING
         return LaneResult(
             lane.name, lane.engine, lane.query, tuple(track.batches), round(track.loaded, 4),
-            track.written if keeps else None, track.read, dict(self._peaks[lane.engine].bytes),
+            track.written if keeps else None, track.read, dict(self._peaks[_process_name(lane)].bytes),
             sum(file.rows for file in track.data.files if file.kind == LOAD),
+            round(sum(track.cpu) / len(track.cpu), 4) if track.cpu and lane.engine not in RECOMPUTING else None,
         )  # fmt: skip
+
+
+def _process_name(lane: Lane) -> str:
+    """Return what the process of a lane is called: lanes of an engine share one if they can."""
+    return lane.name if lane.engine in ALONE else lane.engine
 
 
 def _job(workload: Workload, track: LaneRun, turn: Turn) -> dict[str, Any]:
     lane, inputs = track.lane, track.folder / "in"
     inputs.mkdir(parents=True, exist_ok=True)
-    for file in turn.files:
+    for file in turn.files if not track.converted else ():
         (inputs / file.name).hardlink_to(track.data.folder / file.name)
-    query, is_spark = QUERIES[lane.query], lane.engine not in ("ours", "duckdb")
+    query, is_spark = QUERIES[lane.query], lane.engine not in ("ours", "duckdb", *LAYOUTS)
     return {
         "lane": lane.name,
         "table": query.table,
@@ -200,6 +269,9 @@ def _job(workload: Workload, track: LaneRun, turn: Turn) -> dict[str, Any]:
         "checkpoint": str(track.checkpoint),
         "samples": workload.samples if turn.round >= 0 else 0,
         "weighted": lane.weighted,
+        "query": lane.query,
+        "tables": [query.table],
+        "converted": track.converted,
     }
 
 

@@ -1,4 +1,4 @@
-"""Peak memory of an engine's processes, looked at five times a second."""
+"""Peak memory of an engine's processes, looked at five times a second, and their processor time."""
 
 from __future__ import annotations
 
@@ -40,6 +40,13 @@ class Peak:
             self._ended.set()
             thread.join()
 
+    def cpu(self) -> float:
+        """Return the seconds of processor time of the process and all below it, so far."""
+        with suppress(psutil.Error):
+            below = self._root.children(recursive=True)
+            return sum(map(_cpu, [self._root, *below]))
+        return 0.0
+
     def _look(self) -> None:
         while not self._ended.wait(SECONDS):
             for part, size in self._now().items():
@@ -62,3 +69,11 @@ class Peak:
                 memory = worker.memory_info()
                 found["workers"] += memory.rss
                 found["workers_own"] += memory.rss - memory.shared
+
+
+def _cpu(process: psutil.Process) -> float:
+    """Return the seconds of a process and of its children that have ended."""
+    with suppress(psutil.Error):
+        times = process.cpu_times()
+        return float(times.user + times.system + times.children_user + times.children_system)
+    return 0.0

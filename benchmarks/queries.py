@@ -47,6 +47,7 @@ def plan_of(name: str) -> Path:
 
 NO_DISTINCT = "it refuses DISTINCT"
 NO_DELETES = "it takes no deletions"
+NO_WEIGHTS = "it takes deletions by operation, see @op"
 
 _FUNCTIONS = ("sum", "count", "avg")
 _WIDE = [

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,13 @@ import duckdb
 
 import substrait_agg as sa
 from benchmarks.check import WrongView
+from benchmarks.conduct import EngineSettings
 from benchmarks.data import data_sets, refreshes, tpch
 from benchmarks.data.rows import with_key
 from benchmarks.driver import Profiled, show
 from benchmarks.engines import on_spark
+from benchmarks.peers import refresh_pairs
+from benchmarks.peers.conversion import LAYOUTS
 from benchmarks.queries import QUERIES, plan_of
 from benchmarks.results import machine
 from substrait_agg.commit.documents.file_names import snapshot_name
@@ -66,6 +69,8 @@ class QueryResult:
         spark: time in which Spark computes the query again.
         written: bytes written per byte of the files of the refreshes.
         state: bytes of the state.
+        peers: engine -> time of a refresh batch.
+        absent: engine -> why it has no time.
     """
 
     query: int
@@ -75,6 +80,8 @@ class QueryResult:
     spark: float
     written: float
     state: int
+    peers: Mapping[str, float] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -87,6 +94,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--pairs", type=int, default=14, help="refresh pairs; some are not counted")
     made.add_argument("--share", type=float, default=0.001, help="of the orders, in and out")
     made.add_argument("--json", type=Path, help="file that figures are kept in")
+    made.add_argument(
+        "--contenders", default="", help=f"peers besides DuckDB and Spark: {', '.join(LAYOUTS)}"
+    )
+    made.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        metavar="ENGINE=PATH",
+        help="Python that runs a peer",
+    )
     made.add_argument("--profile", type=int, metavar="ROWS", help="only profile the driver")
     return made
 
@@ -106,9 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show(profiled, options.profile)
         return 0
     done: list[QueryResult] = []
+    peers = [name for name in options.contenders.split(",") if name]
+    setting = EngineSettings(pythons=dict(p.split("=", 1) for p in options.python))
     for query in chosen:
         try:
-            done.append(measure(query, data))
+            done.append(measure(query, data, peers, setting))
         except WrongView as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
@@ -121,7 +140,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(query: int, data: refreshes.Refreshes) -> QueryResult:
+def measure(
+    query: int,
+    data: refreshes.Refreshes,
+    peers: Sequence[str] = (),
+    setting: EngineSettings | None = None,
+) -> QueryResult:
     """Measure a query, and a single aggregate before it.
 
     Raises:
@@ -129,7 +153,8 @@ def measure(query: int, data: refreshes.Refreshes) -> QueryResult:
     """
     aggregate = _run_aggregate()
     ours = _run_query(query, data)
-    read = data.bytes(tables_of(query), data.pairs - len(ours.written))
+    read = data.bytes(tpch.tables_of(query), data.pairs - len(ours.written))
+    others = refresh_pairs.measure(query, data, peers, setting or EngineSettings(), skipped=WARM)
     return QueryResult(
         query,
         refresh=statistics.median(ours.seconds),
@@ -138,14 +163,9 @@ def measure(query: int, data: refreshes.Refreshes) -> QueryResult:
         spark=_by_spark(query, data),
         written=sum(ours.written) / sum(read),
         state=ours.state,
+        peers=others.seconds,
+        absent=others.failed,
     )
-
-
-def tables_of(query: int) -> tuple[str, ...]:
-    """Return the tables that a query reads."""
-    text = tpch.sql(query).lower()
-    words = set(text.replace(",", " ").replace(";", " ").split())
-    return tuple(table for table in tpch.KEYS if table in words)
 
 
 def _run_aggregate() -> StreamTimes:
@@ -163,7 +183,7 @@ def _run_aggregate() -> StreamTimes:
 def _run_query(query: int, data: refreshes.Refreshes) -> StreamTimes:
     """Run the plan of a query over the load and all refreshes, and compare the last view."""
     sources = {
-        table: f"parquet:{data.changes(table)}?batch-files=1&op=op" for table in tables_of(query)
+        table: f"parquet:{data.changes(table)}?batch-files=1&op=op" for table in tpch.tables_of(query)
     }
     with tempfile.TemporaryDirectory(dir=data_sets.FOLDER) as folder:
         checkpoint = Path(folder) / "checkpoint"
@@ -231,7 +251,7 @@ def _by_duckdb(query: int, data: refreshes.Refreshes) -> float:
 
 def _by_spark(query: int, data: refreshes.Refreshes) -> float:
     spark = on_spark.session()
-    for name in tables_of(query):
+    for name in tpch.tables_of(query):
         spark.read.parquet(str(data.final(name))).createOrReplaceTempView(name)
     text = tpch.sql(query).rstrip().rstrip(";")
     return _recomputed(lambda: spark.sql(text).collect())
@@ -249,14 +269,18 @@ def _recomputed(compute: Callable[[], Any]) -> float:
 
 def table(results: Sequence[QueryResult]) -> str:
     """Return the ratios as Markdown."""
-    lines = [
-        "| query | refresh, to the aggregate | DuckDB, to the refresh | Spark, to the refresh | bytes written for one of input | state, MB |",
-        "|---|---|---|---|---|---|",
-    ]
+    peers = list(dict.fromkeys(name for r in results for name in (*r.peers, *r.absent)))
+    names = [
+        "query", "refresh, to the aggregate", "DuckDB, to the refresh", "Spark, to the refresh",
+        *(f"{peer}, to the refresh" for peer in peers), "bytes written for one of input", "state, MB",
+    ]  # fmt: skip
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for r in results:
+        ratios = (r.peers[p] / r.refresh if p in r.peers else None for p in peers)
         cells = (
             f"Q{r.query}", f"{r.refresh / r.aggregate:.1f}", f"{r.duckdb / r.refresh:.2f}",
-            f"{r.spark / r.refresh:.1f}", f"{r.written:.1f}", f"{r.state / 1e6:.1f}",
+            f"{r.spark / r.refresh:.1f}", *("-" if t is None else f"{t:.2f}" for t in ratios),
+            f"{r.written:.1f}", f"{r.state / 1e6:.1f}",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -62,7 +62,7 @@ def _targets(results: Results) -> ReportTable:
 
 
 COLUMNS = (
-    "lane", "batches of", "median s", "fastest", "slowest", "times ours", "k rows/s/core", "written/in",
+    "lane", "batches of", "median s", "fastest", "slowest", "times ours", "cpu s", "k rows/s/core", "written/in",
     "JVM MB", "driver MB", "workers MB",
 )  # fmt: skip
 
@@ -89,6 +89,7 @@ def _lane(workload: WorkloadResult, lane: LaneResult, kind: str | None) -> tuple
         f"{kind or lane.kinds[0]} ({len(taken)})",
         *(f"{s:.3f}" if s is not None else NONE for s in (median, taken[0], taken[-1])),
         f"{median / base:.2f}" if median and base else NONE,
+        f"{lane.cpu:.2f}" if lane.cpu is not None else NONE,
         f"{rate / 1000:.1f}" if rate else NONE,
         f"{amplified:.2f}" if amplified is not None else NONE,
         *(_megabytes(lane.memory.get(part)) for part in ("jvm", "driver", "workers")),

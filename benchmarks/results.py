@@ -48,6 +48,8 @@ class LaneResult:
         memory: peak bytes of the engine's processes in this workload: ``jvm``, ``driver``, ``workers``, and
             ``workers_own`` without pages of mapped files.
         held: groups or rows loaded before.
+        cpu: mean seconds of processor time of a batch, of all processes of the engine; None where a
+            batch does not have the work of every other one.
     """
 
     lane: str
@@ -59,6 +61,7 @@ class LaneResult:
     read: int
     memory: dict[str, int]
     held: int = 0
+    cpu: float | None = None
 
     def seconds(self, kind: str | None = None) -> list[float]:
         """Of all batches, or those of a kind."""

@@ -8,13 +8,15 @@ from benchmarks.data.bids import bids
 from benchmarks.data.churn import churn, with_deletions
 from benchmarks.data.lineitem import lineitem
 from benchmarks.data.rows import lists, many, wide, with_key
-from benchmarks.queries import NO_DELETES, NO_DISTINCT
+from benchmarks.queries import NO_DELETES, NO_DISTINCT, NO_WEIGHTS
 from benchmarks.workload import DataSource, Lane, Sizes, Workload, lanes
 
 STREAMING = ("ours", "rocksdb", "default", "floor")
 RECOMPUTING = ("spark", "duckdb")
 TUNED = ("rocksdb-tuned", "default-tuned")
-PEERS = (*TUNED, "pathway", "flink-rocksdb", "flink-heap")
+OTHERS = ("pathway", "flink-rocksdb", "flink-heap")
+"""Incremental engines besides Spark."""
+PEERS = (*TUNED, *OTHERS)
 """Take part only when they are named."""
 MEASURED = "rows"
 NO_NATIVE = ("rocksdb", "default")
@@ -75,7 +77,7 @@ def w4(sizes: Sizes) -> Workload:
     source = DataSource(churn, {"rows": rows, "groups": rows // 20, "batch": batch, "pairs": pairs})
     return Workload(
         "W4", f"churn: {rows:,} rows; batches of {batch:,} deletions, half of them of the maximum, or insertions",
-        {"rows": source}, lanes("churn", "rows", ("ours", "floor", *RECOMPUTING)),
+        {"rows": source}, lanes("churn", "rows", ("ours", "floor", *RECOMPUTING, *OTHERS)),
         absent=dict.fromkeys(NO_NATIVE, f"{NO_DELETES}, and {NO_DISTINCT}"),
     )  # fmt: skip
 
@@ -129,9 +131,9 @@ def w8(sizes: Sizes) -> Workload:
     return Workload(
         "W8", f"Nexmark q15, q16, q17: {rows:,} bids a batch", {"rows": source},
         (
-            *lanes("q15", "rows", ("ours", "floor", "duckdb"), "@q15"),
-            *lanes("q16", "rows", ("ours", "floor", "duckdb"), "@q16"),
-            *lanes("q17", "rows", (*STREAMING, "duckdb", *TUNED), "@q17"),
+            *lanes("q15", "rows", ("ours", "floor", "duckdb", *OTHERS), "@q15"),
+            *lanes("q16", "rows", ("ours", "floor", "duckdb", *OTHERS), "@q16"),
+            *lanes("q17", "rows", (*STREAMING, "duckdb", *PEERS), "@q17"),
         ),
         absent={f"{e}@{q}": NO_DISTINCT for e in NO_NATIVE for q in ("q15", "q16")},
     )  # fmt: skip
@@ -179,13 +181,14 @@ def w11(sizes: Sizes) -> Workload:
         data,
         (
             *lanes("count_sum_avg", "inserts", STREAMING, "@inserts"),
-            *lanes("count_sum_avg", "changes", engines, "@op"),
+            *lanes("count_sum_avg", "changes", (*engines, *OTHERS), "@op"),
             *lanes("count_sum_avg", "changes", STREAMING, "@weight", weighted=True),
             *lanes("churn", "churn", engines, "@churn-op"),
             *lanes("churn", "churn", ("ours",), "@churn-weight", weighted=True),
         ),
         absent={
             **{f"{e}@op": NO_DELETES for e in NO_NATIVE},
+            **{f"{e}@weight": NO_WEIGHTS for e in OTHERS},
             **{f"{e}@churn-{c}": f"{NO_DELETES}, and {NO_DISTINCT}" for e in NO_NATIVE for c in ("op", "weight")},
         },
     )  # fmt: skip

@@ -38,6 +38,13 @@ def sql(query: int) -> str:
     return (DATA / "queries" / f"q{query:02}.sql").read_text()
 
 
+def tables_of(query: int) -> tuple[str, ...]:
+    """Return the tables that a query reads."""
+    text = sql(query).lower()
+    words = set(text.replace(",", " ").replace(";", " ").split())
+    return tuple(table for table in KEYS if table in words)
+
+
 def generate(folder: Path, scale: float, tables: Iterable[str] = KEYS) -> None:
     """Write tables of a scale factor as Parquet files into a folder."""
     program = Path(sys.executable).with_name("tpchgen-cli")

@@ -26,6 +26,10 @@ class EngineJob:
         samples: number of last batches for which recomputing engines compute everything; 0 for none.
         partitions: of the state.
         weighted: whether rows leave by their weight instead of their operation.
+        query: name of the query.
+        tables: the tables that a peer reads.
+        converted: folder of the input of a peer (`benchmarks.peers.peer_input`); else empty.
+        answer: folder that the changes of the answer are written to; empty: they go nowhere.
     """
 
     lane: str
@@ -41,6 +45,10 @@ class EngineJob:
     samples: int
     partitions: int = 2
     weighted: bool = False
+    query: str = ""
+    tables: tuple[str, ...] = ()
+    converted: str = ""
+    answer: str = ""
 
     @property
     def batches(self) -> list[tuple[str, ...]]:
@@ -87,4 +95,6 @@ def to_json(value: EngineJob | TimedBatch) -> dict[str, Any]:
 
 def job_of(body: dict[str, Any]) -> EngineJob:
     """From JSON."""
-    return EngineJob(**{**body, "files": tuple(body["files"])})
+    return EngineJob(
+        **{**body, "files": tuple(body["files"]), "tables": tuple(body.get("tables", ()))}
+    )

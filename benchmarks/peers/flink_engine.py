@@ -1,16 +1,28 @@
-"""PyFlink, Table API: mini-batches on, state in RocksDB or on the heap, answers go nowhere.
+"""PyFlink, Table API: an endless job per lane that reads files as they arrive, with a checkpoint per batch.
 
-Flink knows no batches, so the files of a turn are one bounded job, whose time is divided among them. State does not go
-from job to job: what comes before a turn is read again in it, and the time of a job that reads only that is taken off.
+A batch begins when its files appear in the folder that the job watches. It ends when the checkpoint is
+complete that Flink takes after its sources have read all rows. Mini-batches are on, the answer goes
+nowhere, and state is in RocksDB or on the heap.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import socket
 import time
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from benchmarks.engines.job import EngineJob, TimedBatch
-from benchmarks.peers import csv_files
+from benchmarks.peers import flink_sql
+from benchmarks.peers.peer_input import PeerInput
+
+MEMORY = "BENCHMARKS_JVM_MEMORY"
+os.environ.setdefault("JAVA_TOOL_OPTIONS", f"-Xmx{os.environ.get(MEMORY, '3g')}")
 
 SETTINGS = {
     "parallelism.default": "2",
@@ -18,22 +30,174 @@ SETTINGS = {
     "table.exec.mini-batch.allow-latency": "1 s",
     "table.exec.mini-batch.size": "100000",
     "table.optimizer.agg-phase-strategy": "TWO_PHASE",
+    "table.optimizer.distinct-agg.split.enabled": "true",
     "taskmanager.memory.managed.size": "1g",
-    "state.backend.incremental": "true",
-    "execution.checkpointing.interval": "1 s",
+    "taskmanager.numberOfTaskSlots": "2",
+    "execution.checkpointing.incremental": "true",
+    "execution.checkpointing.interval": "1 h",
+    "metrics.fetcher.update-interval": "5",
 }
+"""What Flink's guide to performance recommends for aggregates; checkpoints are asked for by batch."""
 
-SOURCE = (
-    "CREATE TABLE t (k BIGINT, i BIGINT, x DOUBLE)"
-    " WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv')"
-)
-SINK = (
-    "CREATE TABLE answer (k BIGINT, n BIGINT, s BIGINT, a DOUBLE) WITH ('connector' = 'blackhole')"
-)
+MONITOR = "20 ms"
+POLL = 0.005
+"""Seconds between two questions to Flink."""
+PATIENCE = 600
+"""Seconds that a batch may take."""
+
+
+class FlinkJob:
+    """An endless job.
+
+    Args:
+        job: the first job of a lane.
+        backend: of the state, ``rocksdb`` or ``hashmap``.
+    """
+
+    def __init__(self, job: EngineJob, backend: str) -> None:
+        self._input = PeerInput.read(Path(job.converted))
+        self._tables = job.tables
+        self._checkpoint = Path(job.checkpoint)
+        self._folder = self._checkpoint.with_name("input")
+        self._answer = Path(job.answer) if job.answer else None
+        self._lines = 0
+        for table in self._tables:
+            (self._folder / "in" / table).mkdir(parents=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._client = self._start(job.sql, backend, port)
+        self._url = f"http://127.0.0.1:{port}/jobs/{self._client.get_job_id()}"
+        self._sources = dict[str, str]()
+
+    def _start(self, sql: str, backend: str, port: int) -> Any:
+        from pyflink.common import Configuration
+        from pyflink.table import EnvironmentSettings, TableEnvironment
+
+        configuration = Configuration()
+        settings = {
+            **SETTINGS,
+            "rest.address": "127.0.0.1",
+            "rest.port": str(port),
+            "rest.bind-port": str(port),
+            "state.backend.type": backend,
+            "execution.checkpointing.dir": f"file://{self._checkpoint}",
+        }
+        for name, value in settings.items():
+            configuration.set_string(name, value)
+        made = EnvironmentSettings.new_instance().in_streaming_mode()
+        environment = TableEnvironment.create(made.with_configuration(configuration).build())
+        for table in self._tables:
+            folder = self._folder / "in" / table
+            for statement in flink_sql.source(table, self._input.tables[table], folder, MONITOR):
+                environment.execute_sql(statement)
+        tables = [self._input.tables[table] for table in self._tables]
+        environment.execute_sql(f"CREATE VIEW answer AS {flink_sql.query(sql, tables)}")
+        view, options = "answer", {"connector": "blackhole"}
+        if self._answer is not None:
+            environment.execute_sql(flink_sql.changes_of(view))
+            view = flink_sql.CHANGES
+            path = f"file://{self._answer}"
+            options = {"connector": "filesystem", "path": path, "format": "csv"}
+        columns = _columns(environment.from_path(view))
+        if self._answer is not None:
+            self._answer.mkdir(parents=True)
+            names = [name for name, _ in columns]
+            (self._answer / "_columns.json").write_text(json.dumps(names))
+        environment.execute_sql(flink_sql.sink("sink", columns, options))
+        result = environment.execute_sql(f"INSERT INTO sink SELECT * FROM {view}")
+        return result.get_job_client()
+
+    def batch(self, name: str) -> TimedBatch:
+        """Run a batch: it counts from the arrival of its files to the checkpoint with its rows."""
+        ready: list[tuple[Path, Path]] = []
+        for table, change in self._input.changed(name, self._tables):
+            staged = self._folder / "staged" / table / name
+            staged.mkdir(parents=True)
+            for file in self._input.files(name, table):
+                (staged / file.name).hardlink_to(file)
+            ready.append((staged, self._folder / "in" / table / name))
+            self._lines += change.lines
+        began = time.perf_counter()
+        for staged, target in ready:
+            staged.rename(target)
+        self._wait(self._read_all, began)
+        read = time.perf_counter() - began
+        request = self._ask("checkpoints", {"checkpointType": "CONFIGURED"})["request-id"]
+        self._wait(lambda: self._is_complete(request), began)
+        seconds = time.perf_counter() - began
+        for _, target in ready:
+            shutil.rmtree(target)
+        completed = self._ask("checkpoints")["latest"]["completed"]
+        parts = {"read": read, "checkpoint": seconds - read}
+        return TimedBatch(name, seconds, parts, int(completed["checkpointed_size"]))
+
+    def end(self) -> None:
+        """Stop the job."""
+        if self._answer is not None:
+            time.sleep(2)  # files are renamed after the checkpoint that they belong to
+        self._client.cancel().result()
+
+    def _wait(self, condition: Any, began: float) -> None:
+        while not condition():
+            if time.perf_counter() - began > PATIENCE:
+                raise TimeoutError("Flink takes too long")
+            time.sleep(POLL)
+
+    def _read_all(self) -> bool:
+        """Return whether the sources have read the rows of all batches."""
+        if len(self._sources) < len(self._tables) and not self._find_sources():
+            return False
+        found = 0
+        for vertex, metric in self._sources.items():
+            path = f"vertices/{vertex}/subtasks/metrics?get={metric}&agg=sum"
+            found += int(sum(float(m["sum"]) for m in self._ask(path)))
+        return found >= self._lines
+
+    def _find_sources(self) -> bool:
+        """Look up the metric of each source that counts its rows; return whether all are there."""
+        found = dict[str, str]()
+        for vertex in self._ask("")["vertices"]:
+            metrics = self._ask(f"vertices/{vertex['id']}/subtasks/metrics")
+            names = [
+                m["id"]
+                for m in metrics
+                if m["id"].startswith("Source") and m["id"].endswith(".numRecordsIn")
+            ]
+            if names:
+                found[vertex["id"]] = names[0]
+        if len(found) == len(self._tables):
+            self._sources = found
+        return bool(self._sources)
+
+    def _is_complete(self, request: str) -> bool:
+        found = self._ask(f"checkpoints/{request}")
+        failure = found.get("operation", {}).get("failureCause")
+        if failure:
+            raise RuntimeError(f"a checkpoint failed: {str(failure)[:300]}")
+        return bool(found["status"]["id"] == "COMPLETED")
+
+    def _ask(self, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self._url}/{path}".rstrip("/"), data, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+
+def _columns(table: Any) -> list[tuple[str, str]]:
+    """Return the names and types of the columns of a table."""
+    schema = table._j_table.getResolvedSchema()
+    types = [
+        kind.getLogicalType().copy(True).asSerializableString()
+        for kind in schema.getColumnDataTypes()
+    ]
+    return list(zip(schema.getColumnNames(), types, strict=True))
 
 
 class Flink:
-    """A job per turn.
+    """A job per lane.
 
     Args:
         backend: of the state, ``rocksdb`` or ``hashmap``.
@@ -41,33 +205,19 @@ class Flink:
 
     def __init__(self, backend: str) -> None:
         self._backend = backend
+        self._jobs: dict[str, FlinkJob] = {}
 
     def run(self, job: EngineJob) -> list[TimedBatch]:
-        """Run the batches. Each has the mean time of the turn."""
-        csv_files.check(job.sql)
-        folder = Path(job.checkpoint, "in")
-        before = self._timed(folder, job) if folder.is_dir() else 0.0
-        for files in job.batches:
-            csv_files.convert(job.paths(files), folder / f"{files[0]}.csv", header=False)
-        mean = (self._timed(folder, job) - before) / len(job.batches)
-        return [TimedBatch(files[0], mean) for files in job.batches]
-
-    def _timed(self, folder: Path, job: EngineJob) -> float:
-        from pyflink.table import EnvironmentSettings, TableEnvironment
-
-        environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-        checkpoints = {"execution.checkpointing.dir": f"file://{Path(job.checkpoint)}/flink"}
-        for name, value in {
-            **SETTINGS, **checkpoints, "state.backend.type": self._backend
-        }.items():  # fmt: skip
-            environment.get_config().set(name, value)
-        environment.execute_sql(SOURCE.format(folder=folder))
-        environment.execute_sql(SINK)
-        began = time.perf_counter()
-        environment.execute_sql(
-            f"INSERT INTO answer {job.sql.replace('count(*)', 'COUNT(*)')}"
-        ).wait()
-        return time.perf_counter() - began
+        """Run the batches; a lane that writes its answer ends with them."""
+        if job.lane not in self._jobs:
+            self._jobs[job.lane] = FlinkJob(job, self._backend)
+        running = self._jobs[job.lane]
+        taken = [running.batch(name) for name in job.files]
+        if job.answer:
+            with suppress(Exception):  # it is cancelled
+                running.end()
+            del self._jobs[job.lane]
+        return taken
 
 
 def rocksdb() -> Flink:

@@ -13,7 +13,7 @@ import pytest
 import substrait_agg as sa
 from benchmarks import plot, refresh_scales, stream_joins
 from benchmarks.data import refreshes, tpch
-from benchmarks.refresh import QueryResult, table, tables_of
+from benchmarks.refresh import QueryResult, table
 from benchmarks.stream_joins import JoinResult, JoinRun
 from tests.local.run import run
 
@@ -39,10 +39,10 @@ def test_the_change_files_add_up_to_the_last_rows(pairs: int, tmp_path: Path) ->
 
 
 def test_the_tables_of_a_query_are_those_of_its_text() -> None:
-    assert tables_of(3) == ("customer", "orders", "lineitem")
-    assert tables_of(18) == ("customer", "orders", "lineitem")
-    assert tables_of(21) == ("nation", "supplier", "orders", "lineitem")
-    assert len(tables_of(5)) == 6
+    assert tpch.tables_of(3) == ("customer", "orders", "lineitem")
+    assert tpch.tables_of(18) == ("customer", "orders", "lineitem")
+    assert tpch.tables_of(21) == ("nation", "supplier", "orders", "lineitem")
+    assert len(tpch.tables_of(5)) == 6
 
 
 def test_ratios_are_those_of_one_run() -> None:
