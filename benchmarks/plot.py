@@ -1,4 +1,4 @@
-"""Draw stored measurements as SVG: a panel per figure, lines over scales, or a map of ratios.
+"""Draw stored measurements as SVG: panels, lines over scales, a map of ratios, or ratios by engine.
 
 ``make pictures`` draws all files of ``docs/benchmarks``;
 ``python -m benchmarks.plot docs/benchmarks/batches.json --to docs/benchmarks/batches.svg`` draws one.
@@ -26,6 +26,11 @@ GRID = "var(--md-default-fg-color--lightest, #d8dee4)"
 PAPER = "var(--md-default-bg-color, #ffffff)"
 """Colours of the page that a picture is part of. A picture on its own has dark text on white."""
 MIB = 1 << 20
+ENGINES = {
+    "default": "#e09f3e", "rocksdb": "#c44536", "flink-heap": "#8ecae6", "flink-rocksdb": "#3b82f6",
+    "pathway": "#7c3aed", "duckdb": "#1f9d5a", "spark": "#57606a",
+}  # fmt: skip
+"""Engine -> its colour in the picture of peers."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,52 @@ def picture(measured: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> str:
     """Return the picture of a file of measurements as SVG."""
     if not isinstance(measured, Mapping):
         return _panels(measured)
-    return _over_scales(measured["scales"]) if "scales" in measured else _ratios(measured)
+    if "scales" in measured:
+        return _over_scales(measured["scales"])
+    return _engines(measured) if "kind" in measured else _ratios(measured)
+
+
+def _engines(measured: Mapping[str, Any]) -> str:
+    """Draw the seconds of other engines to ours, on a logarithmic axis: a line per workload, a dot per engine."""
+    rows = [row for row in measured["rows"] if row["seconds"].get("ours")]
+    engines = [e for e in ENGINES if any(e in row["seconds"] for row in rows)]
+    ratios = [
+        {e: row["seconds"][e] / row["seconds"]["ours"] for e in engines if e in row["seconds"]}
+        for row in rows
+    ]
+    values = [value for found in ratios for value in found.values()]
+    low = math.floor(math.log2(min(values, default=1) or 1 / 64))
+    high = max(math.ceil(math.log2(max(values, default=2))), low + 1)
+    left, wide, line, top = 110, 560, 22, 64
+
+    def at(ratio: float) -> float:
+        return left + wide * (math.log2(ratio) - low) / (high - low)
+
+    bottom = top + line * len(rows)
+    parts = [f'<text x="8" y="18" font-size="13" fill="{INK}">{escape(measured["title"])}</text>']
+    for tick in range(low, high + 1):
+        x, name = at(2.0**tick), f"{2**tick:g}" if tick >= 0 else f"1/{2**-tick:g}"
+        colour = INK if tick == 0 else GRID
+        parts.append(
+            f'<line x1="{x:.1f}" y1="{top - 6}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}"/>'
+        )
+        parts.append(
+            f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle" fill="{FAINT}">{name}</text>'
+        )
+    for i, engine in enumerate(engines):
+        x = 8 + i * (left + wide) / max(len(engines), 1)
+        parts.append(f'<circle cx="{x + 5:.1f}" cy="36" r="5" fill="{ENGINES[engine]}"/>')
+        parts.append(f'<text x="{x + 14:.1f}" y="40" fill="{INK}">{escape(engine)}</text>')
+    for i, (row, found) in enumerate(zip(rows, ratios, strict=True)):
+        y = top + line * i + line / 2
+        parts.append(
+            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end" fill="{INK}">{escape(row["name"])}</text>'
+        )
+        for engine, ratio in found.items():
+            parts.append(
+                f'<circle cx="{at(ratio):.1f}" cy="{y}" r="5" fill="{ENGINES[engine]}" fill-opacity="0.85"/>'
+            )
+    return _document(parts, left + wide + 24, bottom + 26)
 
 
 def _panels(measured: Sequence[Mapping[str, Any]]) -> str:

@@ -183,7 +183,8 @@ def _run_aggregate() -> StreamTimes:
 def _run_query(query: int, data: refreshes.Refreshes) -> StreamTimes:
     """Run the plan of a query over the load and all refreshes, and compare the last view."""
     sources = {
-        table: f"parquet:{data.changes(table)}?batch-files=1&op=op" for table in tpch.tables_of(query)
+        table: f"parquet:{data.changes(table)}?batch-files=1&op=op"
+        for table in tpch.tables_of(query)
     }
     with tempfile.TemporaryDirectory(dir=data_sets.FOLDER) as folder:
         checkpoint = Path(folder) / "checkpoint"

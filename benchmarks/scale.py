@@ -27,6 +27,7 @@ import substrait_agg as sa
 from benchmarks.data.rows import with_key
 from benchmarks.queries import plan_of
 from benchmarks.results import machine
+from benchmarks.scale_local import LocalState
 from benchmarks.scale_model import (
     BatchCounts,
     RowBytes,
@@ -48,6 +49,8 @@ ON_TASKS = {"spark.substraitAgg.driverBytes": "0"}
 """No batch is computed on the driver, which would make one partition of all."""
 
 TERMS = ("spark", "lookup", "fold", "write", "merge", "commit")
+WITHOUT_SPARK = "none"
+"""Master of a run without Spark."""
 LOAD = 2_000_000
 """Rows of a file of the load, as `benchmarks.data.rows` writes them."""
 
@@ -109,6 +112,17 @@ def measure(case: StateCase, master: str, memory: str, folder: Path) -> Measured
         conf={"spark.driver.memory": memory, "spark.ui.enabled": "false", **ON_TASKS},
     ).wait()  # fmt: skip
     return Measured(case, master, machine(), found)
+
+
+def measure_local(case: StateCase, folder: Path) -> Measured:
+    """Run a case without Spark; its counts are those of a run on Spark, its times are not."""
+    state = LocalState("count_sum_avg", folder / "checkpoint", case.partitions)
+    found: list[dict[str, float]] = []
+    batches = [(MEASURED, case.rows)] * case.batches
+    for file in with_key(case.groups, case.groups, batches):
+        found.append(state.step(file.rows))
+        print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    return Measured(case, WITHOUT_SPARK, machine(), found)
 
 
 def _snapshot(checkpoint: Checkpoint) -> dict[str, float]:
@@ -372,6 +386,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--batches", type=int, default=20)
     run.add_argument("--partitions", type=int, default=2)
     run.add_argument("--master", default="local[2]")
+    run.add_argument("--without-spark", action="store_true", help="run the tasks in this process")
     run.add_argument("--memory", default="2g", help="of the driver")
     run.add_argument("--folder", type=Path, help="for data and state; default: a temporary one")
     run.add_argument("--json", type=Path, required=True)
@@ -400,12 +415,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         folder = Path(tempfile.mkdtemp(dir=options.folder))
         try:
-            run = measure(case, options.master, options.memory, folder)
+            if options.without_spark:
+                run = measure_local(case, folder)
+            else:
+                run = measure(case, options.master, options.memory, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         options.json.write_text(json.dumps(asdict(run)))
         return 0
     runs = loaded(options.files)
+    if options.mode != "compare":
+        runs = [run for run in runs if run.master != WITHOUT_SPARK]
     shown = {"compare": compare, "predict": predicted}.get(options.mode)
     print(shown(runs) if shown is not None else large(runs, options.batches))
     return 0

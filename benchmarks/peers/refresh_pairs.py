@@ -107,7 +107,7 @@ def _run(
     print(
         f"  Q{query} {peer}: {' '.join(f'{s:.2f}' for s in seconds)}", file=sys.stderr, flush=True
     )
-    return statistics.median(seconds[skipped:])
+    return float(statistics.median(seconds[skipped:]))
 
 
 def _job(query: int, given: PeerInput, batches: Sequence[str], folder: Path) -> dict[str, Any]:

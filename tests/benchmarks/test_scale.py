@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.data.rows import keyed_rows
 from benchmarks.queries import plan_of
+from benchmarks.scale import measure_local
 from benchmarks.scale_model import BatchCounts, StateCase, simulate
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from tests.local.run import run
@@ -117,3 +118,17 @@ def test_partitions_divide_the_work() -> None:
     assert total(many, "groups_touched") == pytest.approx(total(few, "groups_touched"))
     assert total(many, "run_probes") < 2 * total(few, "run_probes")
     assert total(many, "files") > 1.5 * total(few, "files")
+
+
+def test_a_run_without_spark_counts_the_same(tmp_path: Path) -> None:
+    """Its hashes are those of Spark, and its runs those of the program, so that it can stand for a run on Spark."""
+    case = StateCase(20_000, 20_000, 1_000, 12, 2)
+    run = measure_local(case, tmp_path)
+    assert len(run.batches) == case.groups // case.load + case.batches
+    found = {name: sum(batch[name] for batch in run.batches) for name in COUNTED}
+    expected = list(simulate(case))
+    for name, counted_ in found.items():
+        assert counted_ == pytest.approx(sum(getattr(c, name) for c in expected), rel=0.02), name
+    newest = Checkpoint(tmp_path / "checkpoint").newest_snapshot()
+    assert newest is not None
+    assert len(newest.operators[0].trees["group"]) == run.batches[-1]["runs"]
