@@ -1,8 +1,12 @@
 """Whether ``--refresh auto`` chooses the cheaper way, over pairs of a plan and the size of a batch.
 
 ``python -m benchmarks.crossover --rows 100000 --json FILE`` builds the state of each plan, and then
-computes one more batch from copies of the same checkpoint: by changes, and again from all rows. The
-choice is the one that the run would make from the costs of its own batches.
+computes one more batch from copies of the same checkpoint: by changes, and again from all rows, in
+turns. The choice is the one that the run would make from the costs of its own batches. Python workers
+are started before anything is measured, or the way that needs them first would be charged with that.
+
+The constants of the cost model are chosen with the pairs of ``--set tune``. The pairs of ``--set check``
+have other plans, other sizes of batches and other rows, and are only looked at to check the model.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +32,13 @@ from benchmarks.check import WrongView
 from benchmarks.engines import on_spark
 from benchmarks.results import machine
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.flow.passes.lower import lower
+from substrait_agg.refresh.checks import RunConditions
+from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.cost_model import BatchCost, CostHistory, InputSize
+from substrait_agg.refresh.policies import parse_refresh
+from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING
 
-DELTAS = (0.001, 0.03, 0.3, 1.0, 3.0)
-"""Rows of the last batch, to the rows of the table."""
 HISTORY = (1.0, 0.002, 0.01, 0.05)
 """Rows of the batches before it, to the rows of the table."""
 CLOSE = 1.2
@@ -47,7 +55,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     PARTS: pa.schema([("id", pa.int64()), ("class", pa.int64()), ("price", pa.int64())]),
 }  # fmt: skip
 
-QUERIES: Mapping[str, str] = {
+TUNED: Mapping[str, str] = {
     "few groups": "SELECT part % 50 g, count(*) n, sum(amount) s, avg(size) a FROM facts GROUP BY part % 50",
     "many groups": "SELECT buyer, count(*) n, sum(amount) s FROM facts GROUP BY buyer",
     "extremes": "SELECT part, min(amount) a, max(amount) z, count(DISTINCT buyer) d FROM facts GROUP BY part",
@@ -58,7 +66,42 @@ QUERIES: Mapping[str, str] = {
     "joined rows": "SELECT f.id, f.amount, p.class FROM facts f JOIN parts p ON f.part = p.id WHERE p.price > 50",
     "greatest": "SELECT part, sum(amount) s FROM facts GROUP BY part ORDER BY s DESC, part LIMIT 100",
 }  # fmt: skip
-"""The plans by name."""
+"""The plans that the constants were chosen with, by name."""
+
+CHECKED: Mapping[str, str] = {
+    "one group": "SELECT count(*) n, sum(amount) s, max(size) m FROM facts",
+    "distinct buyers": "SELECT part, count(DISTINCT buyer) d FROM facts GROUP BY part",
+    "two keys": "SELECT part, buyer % 10 b, sum(amount) s, avg(size) a FROM facts GROUP BY part, buyer % 10",
+    "filtered": "SELECT buyer, sum(amount) FILTER (WHERE size > 0.5) s, count(*) n FROM facts WHERE amount > 100 "
+    "GROUP BY buyer",
+    "rollup": "SELECT part % 20 p, buyer % 20 b, count(*) n FROM facts GROUP BY ROLLUP (part % 20, buyer % 20)",
+    "outer join": "SELECT p.class, count(f.id) n, sum(f.amount) s FROM parts p LEFT JOIN facts f ON f.part = p.id "
+    "GROUP BY p.class",
+    "rows": "SELECT id, buyer, amount FROM facts WHERE size > 0.9",
+    "least": "SELECT buyer, min(size) a FROM facts GROUP BY buyer",
+}
+"""The plans that the model is checked with, by name."""
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """Pairs of a plan and a size of a batch.
+
+    Attributes:
+        queries: the plans by name.
+        deltas: rows of the last batch, to the rows of the table.
+        seed: of the rows.
+    """
+
+    queries: Mapping[str, str]
+    deltas: tuple[float, ...]
+    seed: int
+
+
+SETS: Mapping[str, PairSet] = {
+    "tune": PairSet(TUNED, (0.001, 0.03, 0.3, 1.0, 3.0), 1),
+    "check": PairSet(CHECKED, (0.005, 0.05, 0.5, 1.5, 2.5), 2),
+}
 
 
 @dataclass(frozen=True)
@@ -98,11 +141,12 @@ class ChangedTables:
     Args:
         folder: a folder per table gets the files of the batches.
         rows: rows of the table of facts after the first batch.
+        seed: of the random numbers.
     """
 
-    def __init__(self, folder: Path, rows: int) -> None:
+    def __init__(self, folder: Path, rows: int, seed: int = 1) -> None:
         self._folder, self._rows = folder, rows
-        self._random = np.random.default_rng(1)
+        self._random = np.random.default_rng(seed)
         self._live = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
         self._next = dict.fromkeys(SCHEMAS, 0)
         self._files = 0
@@ -174,11 +218,10 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.crossover", description=__doc__.partition("\n")[0]
     )
     made.add_argument("--rows", type=int, default=100_000, help="rows of the greater table")
-    made.add_argument("--plans", default=",".join(QUERIES), help="names of plans")
-    made.add_argument(
-        "--deltas", default=",".join(map(str, DELTAS)), help="rows of a batch, to the table"
-    )
-    made.add_argument("--repeat", type=int, default=1, help="times that each way is measured")
+    made.add_argument("--set", choices=SETS, default="check", help="which pairs")
+    made.add_argument("--plans", help="names of plans; default: all of the set")
+    made.add_argument("--deltas", help="rows of a batch, to the table; default: those of the set")
+    made.add_argument("--repeat", type=int, default=2, help="times that each way is measured")
     made.add_argument("--json", type=Path, help="file that figures are kept in")
     return made
 
@@ -186,11 +229,13 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and show; the exit status is 1 if the views of both ways differ."""
     options = parser().parse_args(arguments)
-    deltas = [float(delta) for delta in options.deltas.split(",")]
+    pairs = SETS[options.set]
+    if options.deltas:
+        pairs = replace(pairs, deltas=tuple(float(d) for d in options.deltas.split(",")))
     done: list[Pair] = []
-    for plan in options.plans.split(","):
+    for plan in options.plans.split(",") if options.plans else pairs.queries:
         try:
-            for pair in measure(plan, deltas, options.rows, options.repeat):
+            for pair in measure(plan, pairs, options.rows, options.repeat):
                 done.append(pair)
                 figures = f"{pair.incremental:.2f} s incremental, {pair.full:.2f} s full"
                 print(f"  {plan} {pair.delta:.1%}: {figures}", file=sys.stderr, flush=True)
@@ -198,72 +243,90 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"error: {error}", file=sys.stderr)
             return 1
         if options.json:
-            kept = {"machine": machine(), "rows": options.rows, "pairs": [asdict(p) for p in done]}
+            kept = {
+                "machine": machine(),
+                "rows": options.rows,
+                "set": options.set,
+                "pairs": [asdict(p) for p in done],
+            }
             options.json.write_text(json.dumps(kept, indent=1))
     print(table(done))
     return 0
 
 
-def measure(plan: str, deltas: Sequence[float], rows: int, repeat: int) -> Iterator[Pair]:
+def measure(plan: str, pairs: PairSet, rows: int, repeat: int) -> Iterator[Pair]:
     """Measure a plan with batches of several sizes.
 
     Raises:
         WrongView: both ways give different views.
     """
-    query = QUERIES[plan]
+    query = pairs.queries[plan]
     words = set(query.replace(",", " ").split())
     used = [name for name in SCHEMAS if name in words]
     made = sa.sql(query, {name: SCHEMAS[name] for name in used})
+    flow = lower(made.bound())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        tables = ChangedTables(folder / "tables", rows)
+        tables = ChangedTables(folder / "tables", rows, pairs.seed)
         sources = {table: tables.sources[table] for table in used}
         for share in HISTORY:
             tables.add(share)
+        with _in_workers():
+            _run(made, sources, folder / "workers", "auto")
         for warm in ("warm", "base"):
             _run(made, sources, folder / warm, "auto")
-        costs = Checkpoint(folder / "base").newest_snapshot()
-        if costs is None:
+        newest = Checkpoint(folder / "base").newest_snapshot()
+        if newest is None:
             raise RuntimeError("nothing is committed")
-        history = CostHistory(costs.refresh.costs)
-        for delta in deltas:
+        history = CostHistory(newest.refresh.costs)
+        chooser = RefreshChooser(flow, parse_refresh("auto"), RunConditions())
+        for delta in pairs.deltas:
             live = tables.live
-            size = tables.add(delta)
-            known = InputSize(size, tables.bytes)
-            found = history.estimate(known)
-            if found is None:
+            tables.add(delta)
+            known = _size(folder / "tables", used)
+            choice = chooser.choose(history, known)
+            if choice.estimate is None:
                 raise RuntimeError("no batch has been measured")
-            seconds = {
-                way: _measured(made, sources, folder, way, repeat)
-                for way in ("incremental", "full")
-            }
+            seconds = _measured(made, sources, folder, repeat)
             _compare(plan, delta, folder)
-            estimated = (found.incremental / 1e6, found.full / 1e6)
-            chosen = "full" if found.full < found.incremental else "incremental"
             yield Pair(
-                plan,
-                delta,
-                seconds["incremental"],
-                seconds["full"],
-                chosen,
-                estimated,
-                known,
-                history.costs,
-            )
+                plan, delta, seconds["incremental"], seconds["full"],
+                "full" if choice.operators else "incremental",
+                (choice.estimate.incremental / 1e6, choice.estimate.full / 1e6), known, history.costs,
+            )  # fmt: skip
             tables.undo(live)
 
 
+def _size(folder: Path, used: Sequence[str]) -> InputSize:
+    """Return the bytes of the last file of some tables, and of all their files."""
+    files = [sorted((folder / name).glob("*.parquet")) for name in used]
+    last = sum(of_table[-1].stat().st_size for of_table in files)
+    return InputSize(last, sum(file.stat().st_size for of_table in files for file in of_table))
+
+
+@contextmanager
+def _in_workers() -> Iterator[None]:
+    """Let Python workers compute all batches, so that they are started."""
+    settings = on_spark.session().conf
+    settings.set(DRIVER_BYTES_SETTING, "0")
+    try:
+        yield
+    finally:
+        settings.unset(DRIVER_BYTES_SETTING)
+
+
 def _measured(
-    plan: sa.Plan, sources: Mapping[str, str], folder: Path, way: str, repeat: int
-) -> float:
-    """Return the median seconds of the last batch, computed in a way from copies of the checkpoint."""
-    seconds = []
-    for _ in range(repeat):
-        copy = folder / way
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(folder / "base", copy)
-        seconds.append(_run(plan, sources, copy, way))
-    return statistics.median(seconds)
+    plan: sa.Plan, sources: Mapping[str, str], folder: Path, repeat: int
+) -> dict[str, float]:
+    """Return the median seconds of the last batch by way, computed in turns from copies of the checkpoint."""
+    seconds: dict[str, list[float]] = {"incremental": [], "full": []}
+    for turn in range(repeat):
+        for way in list(seconds)[:: -1 if turn % 2 else 1]:
+            copy = folder / way
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(folder / "base", copy)
+            seconds[way].append(_run(plan, sources, copy, way))
+    return {way: statistics.median(taken) for way, taken in seconds.items()}
 
 
 def _run(plan: sa.Plan, sources: Mapping[str, str], checkpoint: Path, refresh: str) -> float:

@@ -13,6 +13,7 @@ import shutil
 import socket
 import time
 import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ SETTINGS = {
     "taskmanager.numberOfTaskSlots": "2",
     "execution.checkpointing.incremental": "true",
     "execution.checkpointing.interval": "1 h",
+    "restart-strategy.type": "none",
     "metrics.fetcher.update-interval": "5",
 }
 """What Flink's guide to performance recommends for aggregates; checkpoints are asked for by batch."""
@@ -44,6 +46,8 @@ POLL = 0.005
 """Seconds between two questions to Flink."""
 PATIENCE = 600
 """Seconds that a batch may take."""
+STARTING = "is not being executed at the moment"
+"""Flink refuses a checkpoint with these words while a task starts."""
 
 
 class FlinkJob:
@@ -69,6 +73,7 @@ class FlinkJob:
         self._client = self._start(job.sql, backend, port)
         self._url = f"http://127.0.0.1:{port}/jobs/{self._client.get_job_id()}"
         self._sources = dict[str, str]()
+        self._request = ""
 
     def _start(self, sql: str, backend: str, port: int) -> Any:
         from pyflink.common import Configuration
@@ -123,8 +128,8 @@ class FlinkJob:
             staged.rename(target)
         self._wait(self._read_all, began)
         read = time.perf_counter() - began
-        request = self._ask("checkpoints", {"checkpointType": "CONFIGURED"})["request-id"]
-        self._wait(lambda: self._is_complete(request), began)
+        self._request = ""
+        self._wait(self._is_committed, began)
         seconds = time.perf_counter() - began
         for _, target in ready:
             shutil.rmtree(target)
@@ -138,11 +143,23 @@ class FlinkJob:
             time.sleep(2)  # files are renamed after the checkpoint that they belong to
         self._client.cancel().result()
 
-    def _wait(self, condition: Any, began: float) -> None:
+    def _wait(self, condition: Callable[[], bool], began: float) -> None:
+        looked = time.perf_counter()
         while not condition():
-            if time.perf_counter() - began > PATIENCE:
-                raise TimeoutError("Flink takes too long")
             time.sleep(POLL)
+            now = time.perf_counter()
+            if now - began > PATIENCE:
+                raise TimeoutError("Flink takes too long")
+            if now - looked > 1:
+                looked = now
+                self._check_running()
+
+    def _check_running(self) -> None:
+        state = self._ask("")["state"]
+        if state not in ("INITIALIZING", "CREATED", "RUNNING"):
+            cause = self._ask("exceptions").get("root-exception") or ""
+            lines = [line for line in cause.splitlines() if not line.startswith("\tat")]
+            raise RuntimeError(f"the job is {state}: {' '.join(lines)[-400:]}")
 
     def _read_all(self) -> bool:
         """Return whether the sources have read the rows of all batches."""
@@ -170,12 +187,18 @@ class FlinkJob:
             self._sources = found
         return bool(self._sources)
 
-    def _is_complete(self, request: str) -> bool:
-        found = self._ask(f"checkpoints/{request}")
-        failure = found.get("operation", {}).get("failureCause")
-        if failure:
-            raise RuntimeError(f"a checkpoint failed: {str(failure)[:300]}")
-        return bool(found["status"]["id"] == "COMPLETED")
+    def _is_committed(self) -> bool:
+        """Return whether a checkpoint is complete, asked for if there is none."""
+        if not self._request:
+            asked = self._ask("checkpoints", {"checkpointType": "CONFIGURED"})
+            self._request = asked["request-id"]
+        found = self._ask(f"checkpoints/{self._request}")
+        failure = str((found.get("operation") or {}).get("failureCause") or "")
+        if STARTING in failure:
+            self._request = ""
+        elif failure:
+            raise RuntimeError(f"a checkpoint failed: {failure[:400]}")
+        return bool(found["status"]["id"] == "COMPLETED" and not failure)
 
     def _ask(self, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

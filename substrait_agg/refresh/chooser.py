@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.refresh.checks import RunConditions, not_recomputable
 from substrait_agg.refresh.cost_model import (
     RATIO,
-    RATIO_OF_JOINS,
+    RATIO_OF_ROWS,
     CostHistory,
     Estimate,
     InputSize,
@@ -49,8 +49,8 @@ class RefreshChooser:
         self._full = operators_with(flow, policies, "full")
         self._auto = operators_with(flow, policies, "auto")
         self._obstacle = ""
-        joins = any(flow.operators[o].port_columns is not None for o in self._auto)
-        self._ratio = RATIO_OF_JOINS if joins else RATIO
+        stores_rows = any(_stores_rows(flow.operators[o]) for o in self._auto)
+        self._ratio = RATIO_OF_ROWS if stores_rows else RATIO
         self._all_full = len(self._full) == len(flow.operators)
         both = self._full | self._auto
         obstacle = next(not_recomputable(flow, both, conditions), None) if self._auto else None
@@ -88,3 +88,9 @@ class RefreshChooser:
         if estimate.full < estimate.incremental:
             return Choice(self._full | self._auto, f"full: estimated {times}", full, estimate)
         return Choice(self._full, f"incremental: estimated {times}", incremental, estimate)
+
+
+def _stores_rows(node: Node) -> bool:
+    """Return whether an operator stores rows, as joins do, or values of groups, as `median` does."""
+    values = any(not tree.extremes_only for tree in node.trees)
+    return values or node.port_columns is not None

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 REMEMBERED = 16
 """Costs of past batches that are remembered, of each way."""
 
-RATIO, RATIO_OF_JOINS = 1.3, 2.5
+RATIO, RATIO_OF_ROWS = 1.3, 2.5
 """First guesses of the time per byte of an incremental batch, to that of computing again: it looks
-up stored groups, and retracts old rows. A join also reads the stored rows of its other side, and
-retracts and inserts all rows that match."""
+up stored groups, and retracts old rows. Where operators store rows or values instead of totals, it
+also searches and merges them: a join reads the stored rows of its other side, and retracts and
+inserts all rows that match."""
 
 NOISE, NOISE_COLD, DOUBT = 0.2, 0.6, 0.8
 """Relative standard deviations of a measured batch, of the first one of a run, which compiles code

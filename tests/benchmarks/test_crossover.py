@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import substrait_agg as sa
-from benchmarks.crossover import DELTAS, HISTORY, QUERIES, SCHEMAS, ChangedTables, Pair, table
+from benchmarks.crossover import HISTORY, SCHEMAS, SETS, ChangedTables, Pair, table
 from substrait_agg.refresh.cost_model import InputSize
 
 
@@ -28,10 +28,19 @@ def test_a_batch_is_removed_again(tmp_path: Path) -> None:
     assert (tables.bytes, tables.live) == (size, before)
 
 
-@pytest.mark.parametrize("plan", QUERIES)
-def test_every_plan_is_valid(plan: str) -> None:
-    assert sa.sql(QUERIES[plan], SCHEMAS).bound().names
-    assert len(QUERIES) * len(DELTAS) == 40
+@pytest.mark.parametrize("name", SETS)
+def test_every_plan_is_valid(name: str) -> None:
+    pairs = SETS[name]
+    for query in pairs.queries.values():
+        assert sa.sql(query, SCHEMAS).bound().names
+    assert len(pairs.queries) * len(pairs.deltas) == 40
+
+
+def test_the_model_is_checked_with_other_pairs_than_it_is_tuned_with() -> None:
+    tuned, checked = SETS["tune"], SETS["check"]
+    assert not {*tuned.queries.values()} & {*checked.queries.values()}
+    assert not {*tuned.deltas} & {*checked.deltas}
+    assert tuned.seed != checked.seed
 
 
 def test_a_choice_is_right_if_it_is_close_to_the_better_way() -> None:

@@ -13,7 +13,7 @@ from substrait_agg.refresh.checks import RunConditions
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.cost_model import (
     RATIO,
-    RATIO_OF_JOINS,
+    RATIO_OF_ROWS,
     REMEMBERED,
     BatchCost,
     CostHistory,
@@ -52,7 +52,7 @@ def test_the_first_batch_tells_the_cost_of_computing_again() -> None:
     assert choice.measured == ((True, 5),)
 
 
-@pytest.mark.parametrize("ratio", [RATIO, RATIO_OF_JOINS])
+@pytest.mark.parametrize("ratio", [RATIO, RATIO_OF_ROWS])
 def test_one_way_is_guessed_from_the_other(ratio: float) -> None:
     fixed, size = 10_000, 10_000_000
     small = BatchCost(False, 10, fixed)
@@ -71,6 +71,24 @@ def test_a_full_policy_is_measured_as_well() -> None:
     choice = chooser("full").choose(CostHistory(), InputSize(2, 7))
     assert choice.operators == {0}
     assert choice.measured == ((True, 7),)
+
+
+@pytest.mark.parametrize(
+    ("query", "ratio"),
+    [
+        ("SELECT count(*) n FROM trades", RATIO),
+        ("SELECT count(DISTINCT symbol) n FROM trades", RATIO_OF_ROWS),
+        ("SELECT median(quantity) n FROM trades", RATIO_OF_ROWS),
+        ("SELECT count(*) n FROM trades t JOIN accounts a ON t.account_id = a.account_id", RATIO_OF_ROWS),
+    ],
+)
+def test_the_first_guess_depends_on_what_operators_store(query: str, ratio: float) -> None:
+    """Changes of stored rows and values cost more than changes of totals."""
+    flow = lower(sa.sql(query, TABLES).bound())
+    history = CostHistory((BatchCost(True, 1_000_000, 1_000_000), BatchCost(False, 10, 1_000)))
+    size = InputSize(500_000, 1_500_000)
+    choice = RefreshChooser(flow, parse_refresh("auto"), RunConditions()).choose(history, size)
+    assert choice.estimate == replace(history, ratio=ratio).estimate(size)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.15])
