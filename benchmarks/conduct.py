@@ -122,7 +122,7 @@ def _run(
             for track in (*tracks[turn % len(tracks) :], *tracks[: turn % len(tracks)]):
                 if turn < len(track.turns):
                     taking_part.take(track, track.turns[turn])
-        answered = [track for track in tracks if taking_part.answers(track)]
+        answered = [track for track in tracks if taking_part.run_with_answer(track)]
     finally:
         taking_part.end()
     ours = [track for track in tracks if track.lane.engine == "ours"]
@@ -202,7 +202,7 @@ class _Engines:
             return
         _note(self._workload, track, turn, taken)
 
-    def answers(self, track: LaneRun) -> bool:
+    def run_with_answer(self, track: LaneRun) -> bool:
         """Let a lane run its first batches again with an answer; return whether there is one."""
         lane = track.lane
         if lane.engine not in ANSWERING or not track.batches or lane.name in self.failed:

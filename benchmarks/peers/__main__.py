@@ -24,7 +24,7 @@ from benchmarks.workload import Sizes, Workload
 from benchmarks.workloads import OTHERS, WORKLOADS
 
 DOCS = Path(__file__).parents[2] / "docs"
-WORKLOADS_OF_PEERS = ("W1", "W3", "W4", "W8", "W11")
+WORKLOADS_OF_PEERS = ("W1", "W4", "W8", "W11", "W3")
 QUERIES_OF_PEERS = (1, 3, 5, 6, 10)
 ENGINES = ("ours", "rocksdb", "default", "duckdb", *OTHERS)
 OMITTED = ("@inserts", "@churn-op", "@churn-weight")
