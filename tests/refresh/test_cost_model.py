@@ -79,7 +79,10 @@ def test_a_full_policy_is_measured_as_well() -> None:
         ("SELECT count(*) n FROM trades", RATIO),
         ("SELECT count(DISTINCT symbol) n FROM trades", RATIO_OF_ROWS),
         ("SELECT median(quantity) n FROM trades", RATIO_OF_ROWS),
-        ("SELECT count(*) n FROM trades t JOIN accounts a ON t.account_id = a.account_id", RATIO_OF_ROWS),
+        (
+            "SELECT count(*) n FROM trades t JOIN accounts a ON t.account_id = a.account_id",
+            RATIO_OF_ROWS,
+        ),
     ],
 )
 def test_the_first_guess_depends_on_what_operators_store(query: str, ratio: float) -> None:
