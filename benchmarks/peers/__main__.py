@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--batches", type=int, default=6, help="measured batches at most, of a kind")
     made.add_argument("--tpch", type=float, default=0.1, help="scale factor of TPC-H")
     made.add_argument(
-        "--pairs", type=int, default=10, help="refresh pairs; the first are not counted"
+        "--pairs", type=int, default=8, help="refresh pairs; the first are not counted"
     )
     made.add_argument("--memory", default="3g", help="of each JVM")
     made.add_argument("--json", type=Path, default=DOCS / "benchmarks" / "peers.json")
