@@ -37,6 +37,7 @@ from substrait_agg.refresh.checks import RunConditions
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.cost_model import BatchCost, CostHistory, InputSize
 from substrait_agg.refresh.policies import parse_refresh
+from substrait_agg.spark.execution.driver import ROWS_BYTES
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING
 
 HISTORY = (1.0, 0.002, 0.01, 0.05)
@@ -279,7 +280,7 @@ def measure(plan: str, pairs: PairSet, rows: int, repeat: int) -> Iterator[Pair]
         if newest is None:
             raise RuntimeError("nothing is committed")
         history = CostHistory(newest.refresh.costs)
-        chooser = RefreshChooser(flow, parse_refresh("auto"), RunConditions())
+        chooser = RefreshChooser(flow, parse_refresh("auto"), RunConditions(), ROWS_BYTES)
         for delta in pairs.deltas:
             live = tables.live
             tables.add(delta)

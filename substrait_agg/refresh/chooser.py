@@ -43,9 +43,17 @@ class RefreshChooser:
         flow: the flow.
         policies: the policy of each view; they have passed `check_policies`.
         conditions: what the run has besides.
+        driver_bytes: bytes of input up to which the driver computes a batch; None if it does not matter.
     """
 
-    def __init__(self, flow: Flow, policies: RefreshPolicies, conditions: RunConditions) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        policies: RefreshPolicies,
+        conditions: RunConditions,
+        driver_bytes: int | None = None,
+    ) -> None:
+        self._driver_bytes = driver_bytes
         self._full = operators_with(flow, policies, "full")
         self._auto = operators_with(flow, policies, "auto")
         self._obstacle = ""
@@ -81,7 +89,7 @@ class RefreshChooser:
         if size.batch >= size.whole:
             # Nothing is stored yet, so the cost is that of computing again.
             return Choice(self._full, "incremental: the batch has all input so far", full)
-        estimate = CostHistory(history.costs, self._ratio).estimate(size)
+        estimate = CostHistory(history.costs, self._ratio, self._driver_bytes).estimate(size)
         if estimate is None:
             return Choice(self._full, "incremental: no batch has been measured yet", incremental)
         times = f"{estimate.incremental / 1e6:.2f} s incremental, {estimate.full / 1e6:.2f} s full"

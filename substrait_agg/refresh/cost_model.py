@@ -8,8 +8,9 @@ much as one measured batch, so they soon lose weight.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 REMEMBERED = 16
 """Costs of past batches that are remembered, of each way."""
@@ -23,6 +24,13 @@ inserts all rows that match."""
 NOISE, NOISE_COLD, DOUBT = 0.2, 0.6, 0.8
 """Relative standard deviations of a measured batch, of the first one of a run, which compiles code
 and starts workers, and of a first guess."""
+
+NOISE_FIXED = 100_000
+"""Standard deviation of a measured batch that does not depend on its time, in microseconds. A small
+batch takes about as long, so small batches hardly tell the time per byte."""
+
+JOB = 300_000
+"""First guess of what a Spark job costs, in microseconds, with Python workers that run already."""
 
 RECENT = 0.85
 """Weight of a past batch, to that of the one after it."""
@@ -69,10 +77,12 @@ class CostHistory:
     Attributes:
         costs: the costs.
         ratio: first guess of the time per byte of an incremental batch, to that of computing again.
+        driver_bytes: bytes of input up to which the driver computes a batch; None if it does not matter.
     """
 
     costs: tuple[BatchCost, ...] = ()
     ratio: float = RATIO
+    driver_bytes: int | None = None
 
     def add(self, cost: BatchCost) -> CostHistory:
         """Return the history with one more batch; it keeps the newest `REMEMBERED` of each way."""
@@ -82,7 +92,7 @@ class CostHistory:
             if room[old_cost.full]:
                 room[old_cost.full] -= 1
                 newest.append(old_cost)
-        return CostHistory(tuple(reversed(newest)), self.ratio)
+        return replace(self, costs=tuple(reversed(newest)))
 
     def estimate(self, size: InputSize) -> Estimate | None:
         """Estimate a batch; None if no batch has been measured."""
@@ -96,7 +106,17 @@ class CostHistory:
         slope = _slope(relevant, least) / (1 if relevant is again else self.ratio)
         full = _fitted(again, fixed=least, slope=slope)
         incremental = _fitted(batches, fixed=least, slope=full.slope * self.ratio)
-        return Estimate(incremental.at(size.batch), full.at(size.whole))
+        return Estimate(
+            incremental.at(size.batch) + self._job(size.batch, batches),
+            full.at(size.whole) + self._job(size.whole, again),
+        )
+
+    def _job(self, size: int, costs: Sequence[BatchCost]) -> int:
+        """Return the time of a Spark job that a batch takes and none of the measured ones took."""
+        limit = self.driver_bytes
+        if limit is None or size <= limit or any(cost.bytes > limit for cost in costs):
+            return 0
+        return JOB
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +166,8 @@ def _products(rows: Sequence[_Row]) -> Iterable[list[tuple[float, float]]]:
 def _measured(costs: Sequence[BatchCost]) -> Iterable[_Row]:
     for age, cost in enumerate(reversed(costs)):
         time = max(cost.microseconds, 1)
-        weight = RECENT ** (age / 2) / ((NOISE_COLD if cost.cold else NOISE) * time)
+        noise = math.hypot((NOISE_COLD if cost.cold else NOISE) * time, NOISE_FIXED)
+        weight = RECENT ** (age / 2) / noise
         yield weight, weight * cost.bytes, weight * time
 
 

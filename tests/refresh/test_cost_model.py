@@ -12,6 +12,7 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.refresh.checks import RunConditions
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.cost_model import (
+    JOB,
     RATIO,
     RATIO_OF_ROWS,
     REMEMBERED,
@@ -113,6 +114,33 @@ def test_the_crossover_is_learnt_from_batches_of_two_sizes(noise: float) -> None
         taken = both[bool(chooser().choose(history, size).operators)]
         right += taken <= 1.2 * min(both)
     assert right >= 9
+
+
+def test_a_job_is_expected_of_batches_that_do_not_fit_the_driver() -> None:
+    """Computing again reads all input, so it needs a job before an incremental batch does."""
+    limit, size = 4_000_000, InputSize(3_000_000, 6_000_000)
+    history = CostHistory((BatchCost(True, 2_000_000, 200_000), BatchCost(False, 10, 20_000)))
+    without, limited = history.estimate(size), replace(history, driver_bytes=limit).estimate(size)
+    assert without is not None
+    assert limited is not None
+    assert limited.incremental == without.incremental
+    assert limited.full == without.full + JOB
+    # A batch of that size tells it better.
+    known = history.add(BatchCost(True, 5_000_000, 800_000))
+    assert replace(known, driver_bytes=limit).estimate(size) == known.estimate(size)
+
+
+def test_small_batches_do_not_tell_the_time_per_byte() -> None:
+    """A batch of few bytes that was disturbed for a moment says nothing of a large one."""
+    costs = (
+        BatchCost(True, 2_000_000, 600_000),
+        BatchCost(False, 30_000, 40_000),
+        BatchCost(False, 150_000, 200_000),
+    )
+    found = CostHistory(costs).estimate(InputSize(3_000_000, 5_000_000))
+    assert found is not None
+    assert found.incremental < 1.6 * RATIO * 600_000 * 3 / 2
+    assert found.incremental < found.full
 
 
 def test_a_changed_machine_is_noticed() -> None:

@@ -37,6 +37,8 @@ DRIVER_BYTES = 1 << 18
 """Size limit of a batch on the driver, in bytes as Spark estimates them before reading."""
 WITHOUT_JOB = 16
 """How many times as large a batch may be whose rows the driver has without a Spark job."""
+ROWS_BYTES = DRIVER_BYTES * WITHOUT_JOB
+"""The limit of such a batch, unless ``spark.substraitAgg.driverBytes`` is set."""
 CHECKED_AT_ONCE = 16
 """Groups that can be checked for eviction in the time that it takes to emit one group."""
 COMPARED_AT_ONCE = 6

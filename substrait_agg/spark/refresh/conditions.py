@@ -11,6 +11,7 @@ from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.refresh.checks import RunConditions, Table, check_policies
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.run_options import RunOptions
+from substrait_agg.spark.execution.driver import ROWS_BYTES
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source, table_origins
 from substrait_agg.spark.sources.open import has_files, is_static, sets_aside
@@ -45,7 +46,7 @@ def refresh_chooser(
         dict(_unreadable(flow, sources)),
     )
     check_policies(flow, policies, conditions)
-    chooser = RefreshChooser(flow, policies, conditions)
+    chooser = RefreshChooser(flow, policies, conditions, ROWS_BYTES)
     return chooser if chooser.active else None
 
 
