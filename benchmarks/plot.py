@@ -26,7 +26,7 @@ GRID = "var(--md-default-fg-color--lightest, #d8dee4)"
 PAPER = "var(--md-default-bg-color, #ffffff)"
 """Colours of the page that a picture is part of. A picture on its own has dark text on white."""
 MIB = 1 << 20
-ENGINES = {
+PEER_COLOURS = {
     "default": "#e09f3e", "rocksdb": "#c44536", "flink-heap": "#8ecae6", "flink-rocksdb": "#3b82f6",
     "pathway": "#7c3aed", "duckdb": "#1f9d5a", "spark": "#57606a",
 }  # fmt: skip
@@ -69,7 +69,7 @@ def picture(measured: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> str:
 def _engines(measured: Mapping[str, Any]) -> str:
     """Draw the seconds of other engines to ours, on a logarithmic axis: a line per workload, a dot per engine."""
     rows = [row for row in measured["rows"] if row["seconds"].get("ours")]
-    engines = [e for e in ENGINES if any(e in row["seconds"] for row in rows)]
+    engines = [e for e in PEER_COLOURS if any(e in row["seconds"] for row in rows)]
     ratios = [
         {e: row["seconds"][e] / row["seconds"]["ours"] for e in engines if e in row["seconds"]}
         for row in rows
@@ -95,7 +95,7 @@ def _engines(measured: Mapping[str, Any]) -> str:
         )
     for i, engine in enumerate(engines):
         x = 8 + i * (left + wide) / max(len(engines), 1)
-        parts.append(f'<circle cx="{x + 5:.1f}" cy="36" r="5" fill="{ENGINES[engine]}"/>')
+        parts.append(f'<circle cx="{x + 5:.1f}" cy="36" r="5" fill="{PEER_COLOURS[engine]}"/>')
         parts.append(f'<text x="{x + 14:.1f}" y="40" fill="{INK}">{escape(engine)}</text>')
     for i, (row, found) in enumerate(zip(rows, ratios, strict=True)):
         y = top + line * i + line / 2
@@ -104,7 +104,7 @@ def _engines(measured: Mapping[str, Any]) -> str:
         )
         for engine, ratio in found.items():
             parts.append(
-                f'<circle cx="{at(ratio):.1f}" cy="{y}" r="5" fill="{ENGINES[engine]}" fill-opacity="0.85"/>'
+                f'<circle cx="{at(ratio):.1f}" cy="{y}" r="5" fill="{PEER_COLOURS[engine]}" fill-opacity="0.85"/>'
             )
     return _document(parts, left + wide + 24, bottom + 26)
 

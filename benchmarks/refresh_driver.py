@@ -27,7 +27,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 import substrait_agg as sa
 from benchmarks.check import WrongView
 from benchmarks.data import refreshes, tpch
-from benchmarks.refresh import CHOSEN, WARM, check_view, tables_of
+from benchmarks.data.tpch import tables_of
+from benchmarks.refresh import CHOSEN, WARM, check_view
 from substrait_agg.api.runs import bound_to_run
 from substrait_agg.bind.plan.views import one_view
 from substrait_agg.flow.graph.graph import TableOrigin

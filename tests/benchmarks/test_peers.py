@@ -227,7 +227,7 @@ def test_the_table_of_peers(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no <!--"):
         summary.with_table("nothing", "new")
     drawn = plot.picture(body)
-    assert drawn.count("<circle") == 3 + 6  # the legend, and the figures that have one of ours
+    assert drawn.count("<circle") == 4 + 5  # the legend, and the figures that have one of ours
 
 
 def test_the_page_has_the_stored_table() -> None:

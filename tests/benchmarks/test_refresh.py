@@ -104,7 +104,7 @@ def test_the_joins_have_the_rows_that_the_query_aggregates(query: int, tmp_path:
     """On the local executor, over a load and two refreshes."""
     data = refreshes.make(0.002, 2, 0.05, tmp_path, deletes=False)
     tables, text = stream_joins.QUERIES[query]
-    assert tables == tuple(sorted(tables_of(query), key=tables.index))
+    assert tables == tuple(sorted(tpch.tables_of(query), key=tables.index))
     sources = {name: f"parquet:{data.changes(name)}?batch-files=1" for name in tables}
     run(sa.sql(text, sources), sources, checkpoint=tmp_path / "c", outputs=["none"]).wait()
     view = sa.open_view(tmp_path / "c").to_arrow()
