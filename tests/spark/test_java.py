@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf, SparkContext, java_gateway
 
 from substrait_agg.errors import UsageError
 from substrait_agg.spark.session import java
 from substrait_agg.spark.session.java import MODULES, find_java, missing_module, require_java
+from substrait_agg.spark.session.session import _gateway
 
 
 def installed(folder: Path, release: str | None, shown: str = "") -> Path:
@@ -90,3 +94,31 @@ def test_the_module_that_a_jvm_did_not_find_is_read_from_what_it_printed() -> No
     )
     assert missing_module(printed) == "jdk.incubator.vector"
     assert missing_module("Error: A JNI error has occurred") is None
+
+
+def test_a_jvm_whose_start_is_interrupted_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark waits for the JVM by sleeping; Ctrl-C comes in that time."""
+    script, number = tmp_path / "bin" / "spark-submit", tmp_path / "pid"
+    script.parent.mkdir()
+    script.write_text(
+        f"#!/bin/sh\necho $$ > {number}.draft && mv {number}.draft {number}\nexec sleep 300\n"
+    )
+    script.chmod(0o755)
+    wait = time.sleep
+
+    def interrupted(_seconds: float) -> None:
+        while not number.exists():
+            wait(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(time, "sleep", interrupted)
+    before = vars(java_gateway)["Popen"]
+    with pytest.raises(KeyboardInterrupt):
+        _gateway(SparkConf(), None)
+    assert vars(java_gateway)["Popen"] is before
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number.read_text()), 0)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -265,9 +266,37 @@ def _printed(log: IO[bytes] | None) -> str:
 
 def _gateway(settings: SparkConf, log: IO[bytes] | None) -> Any:
     # A JVM that a stopped Spark left running keeps its output streams.
-    if log is None or SparkContext._gateway is not None:
+    if SparkContext._gateway is not None:
         return None
-    return launch_gateway(settings, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+    streams = {} if log is None else {"stdout": log, "stderr": log}
+    with _ended_if_interrupted():
+        return launch_gateway(settings, streams)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _ended_if_interrupted() -> Iterator[None]:
+    """End a JVM whose start is interrupted.
+
+    PySpark removes the folder in which the JVM writes its address. A JVM that cannot write it never
+    ends by itself.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def recorded(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        processes.append(subprocess.Popen(*arguments, **options))
+        return processes[-1]
+
+    launcher: Any = java_gateway
+    popen, launcher.Popen = launcher.Popen, recorded
+    try:
+        yield
+    except BaseException:
+        for process in processes:
+            with process:
+                process.kill()
+        raise
+    finally:
+        launcher.Popen = popen
 
 
 PARTITIONS = "spark.sql.shuffle.partitions"
