@@ -57,11 +57,19 @@ def test_every_kind_of_operator_is_scanned(name: str, tmp_path: Path) -> None:
         assert bag_of(rows, scan.schema) == bag(view.to_arrow(version)), version
 
 
-def test_large_views_have_more_parts(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cores", "least", "most", "parts"),
+    [(4, 1.0, 9.0, 1), (4, 0.2, 9.0, 4), (2, 0.2, 9.0, 2), (16, 0.2, 9.0, 8), (2, 0.01, 0.1, 16)],
+)
+def test_a_scan_has_parts_for_its_rows_and_the_cores(
+    whole: Path, cores: int, least: float, most: float, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The least and most rows of a part are given as shares of all rows."""
     scan = open_view(str(whole)).scan()
-    assert len(scan.split()) == 1
-    monkeypatch.setattr(scans, "PART_ROWS", max(1, scan.rows // 5))
-    assert len(scan.split()) == 8
+    monkeypatch.setattr(scans, "PART_ROWS", max(1, round(scan.rows * least)))
+    monkeypatch.setattr(scans, "LARGE_PART_ROWS", max(1, round(scan.rows * most)))
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert len(scan.split()) == parts
 
 
 def test_columns_are_chosen_by_name(whole: Path) -> None:

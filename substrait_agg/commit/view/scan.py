@@ -6,6 +6,7 @@ another process reads it. A part has no reference to the snapshot that it was ma
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,7 +23,9 @@ from substrait_agg.state.tree import KeyedTree
 
 Runs = tuple[RunFile, ...]
 PART_ROWS = 1 << 20
-"""Rows of a part, about."""
+"""Rows of a part, at least, where the reader does not choose."""
+LARGE_PART_ROWS = 1 << 23
+"""Rows of a part, at most: a larger view has more parts than this machine has cores."""
 MOST_PARTS = 1 << 12
 SHOWN = "shown"
 """Column of the group tree: how often the view has the row."""
@@ -70,9 +73,9 @@ class ViewScan:
         """Return parts that cover equal ranges of hashes.
 
         Args:
-            parts: their number; None chooses one by the number of rows.
+            parts: their number; None chooses one by the number of rows and of cores.
         """
-        count_wanted = -(-self.rows // PART_ROWS) if parts is None else parts
+        count_wanted = _default_parts(self.rows) if parts is None else parts
         # The runs of a state partition have a range of a power of two.
         count = 1 << (min(max(1, count_wanted), MOST_PARTS) - 1).bit_length()
         bounds = [(HASH_MAX + 1) * i // count for i in range(count + 1)]
@@ -107,6 +110,15 @@ class ViewScan:
             if shown.num_rows:
                 columns = [shown.column(i) for i in at]
                 yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _default_parts(rows: int) -> int:
+    """Return one part per core of this machine, but not for few rows, and more for very many.
+
+    Another process that reads a part takes time to start, so more parts than cores cost more.
+    """
+    cores = os.cpu_count() or 1
+    return min(-(-rows // PART_ROWS), max(cores, -(-rows // LARGE_PART_ROWS)))
 
 
 def _within(trees: Sequence[Runs], low: int, high: int) -> tuple[Runs, ...]:

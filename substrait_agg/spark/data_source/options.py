@@ -14,7 +14,7 @@ KNOWN = {
     "version": "the version whose rows are read; the newest by default",
     "changes": "read changes instead of rows: all, those after a version, or the rows as insertions",
     "until": "the last version of the changes",
-    "numPartitions": "number of partitions; by default about a million rows each",
+    "numPartitions": "number of partitions; by default one per core, of a million to eight million rows",
     "maxVersionsPerTrigger": "most versions in a micro-batch of a stream",
 }
 """Options of the data source. Spark ignores the case of their names."""
