@@ -246,12 +246,19 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
     return session
 
 
+_PY4J_MESSAGES = (
+    "Exception while sending command.",
+    "KeyboardInterrupt while sending command.",
+)
+"""What py4j logs with a traceback when a call of the JVM ends early."""
+
+
 def _quiet(context: Any) -> None:
     """Suppress the error output of py4j. The errors that a run raises report the failures."""
     # py4j logs the traceback of every exception that a batch raises.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    # If the JVM is killed, py4j and the accumulator server print tracebacks.
-    logging.getLogger().addFilter(lambda record: record.msg != "Exception while sending command.")
+    # If the JVM is killed or Ctrl-C comes, py4j and the accumulator server print tracebacks.
+    logging.getLogger().addFilter(lambda record: record.msg not in _PY4J_MESSAGES)
     if context._accumulatorServer is not None:
         context._accumulatorServer.handle_error = lambda *_: None
 
