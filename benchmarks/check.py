@@ -86,7 +86,10 @@ def _compare(connection: Any, query: str, data: DataSet, names: list[str], what:
     """Compare the rows of ``view`` with the answer over some files of a data set."""
     asked = QUERIES[query]
     connection.execute(f"CREATE OR REPLACE VIEW {asked.table} AS {_alive(data, names)}")
-    connection.execute(f"CREATE OR REPLACE TABLE shown AS {asked.shown}")
+    try:
+        connection.execute(f"CREATE OR REPLACE TABLE shown AS {asked.shown}")
+    except duckdb.InvalidInputException as error:  # a row left more often than it came
+        raise WrongView(f"{query} over {data.folder.name}, {what}: {error}") from error
     connection.execute(f"CREATE OR REPLACE TABLE expected AS {asked.expected or asked.sql}")
     for left, right, how in (("expected", "shown", "missing"), ("shown", "expected", "too many")):
         rows = connection.execute(f"FROM {left} EXCEPT ALL FROM {right} LIMIT 3").fetchall()

@@ -46,6 +46,8 @@ POLL = 0.005
 """Seconds between two questions to Flink."""
 PATIENCE = 600
 """Seconds that a batch may take."""
+WRITTEN = 60
+"""Seconds in which the files of an answer are renamed."""
 STARTING = "is not being executed at the moment"
 """Flink refuses a checkpoint with these words while a task starts."""
 
@@ -140,7 +142,13 @@ class FlinkJob:
     def end(self) -> None:
         """Stop the job."""
         if self._answer is not None:
-            time.sleep(2)  # files are renamed after the checkpoint that they belong to
+            # Files are renamed some time after the checkpoint that they belong to.
+            began = time.perf_counter()
+            while (
+                any(self._answer.rglob("*.inprogress*")) and time.perf_counter() - began < WRITTEN
+            ):
+                time.sleep(0.1)
+            time.sleep(1)
         self._client.cancel().result()
 
     def _wait(self, condition: Callable[[], bool], began: float) -> None:
