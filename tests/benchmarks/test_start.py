@@ -29,10 +29,12 @@ def test_ratios_are_those_of_a_round_to_the_fastest_of_sparks_own() -> None:
 
 def test_processor_time_includes_that_of_other_processes() -> None:
     before = processor_seconds(os.getpid())
-    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()"
+    code = "import time\nwhile time.process_time() < 0.4: pass\nprint(1, flush=True)\ninput()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as busy:
         assert busy.stdout is not None
         busy.stdout.readline()
-        assert processor_seconds(os.getpid()) - before >= 0.3
+        assert (
+            processor_seconds(os.getpid()) - before >= 0.3
+        )  # counted in hundredths, of each process
         busy.communicate(b"\n")
