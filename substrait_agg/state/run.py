@@ -277,7 +277,7 @@ def is_verified(storage: Storage, file: RunFile) -> bool:
 def verify_runs(storage: Storage, files: Sequence[RunFile]) -> None:
     """Verify runs before they are opened. A damaged run is reported when it is opened."""
     for file in files:
-        with suppress(StateRefused):
+        with suppress(StateRefused, OSError):  # a merge may delete it meanwhile
             _verify(storage, file)
             _remember(storage, file.name, file.crc)
 

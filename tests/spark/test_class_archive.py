@@ -58,6 +58,17 @@ def test_an_archive_that_a_jvm_has_written_is_used_by_later_ones(folder: Path) -
     assert not second.exists()
 
 
+def test_a_draft_that_is_complete_after_the_archive_is_in_use_is_deleted(folder: Path) -> None:
+    """Two runs start without an archive; the draft of the second one does not stay on the disk."""
+    first = recorded(archive_options({}, record=True))
+    late = recorded(archive_options({}, record=True))
+    first.write_bytes(class_archive._MAGIC + b"classes")
+    archive = used(archive_options({}, record=True))
+    late.write_bytes(class_archive._MAGIC + b"classes")
+    assert used(archive_options({}, record=True)) == archive
+    assert [*folder.iterdir()] == [archive]
+
+
 @pytest.mark.parametrize("left", [b"", bytes(100), b"other bytes"])
 def test_a_draft_that_is_incomplete_is_left_to_its_jvm_and_deleted_later(
     folder: Path, left: bytes

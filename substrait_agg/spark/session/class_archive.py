@@ -139,6 +139,7 @@ def _usable(folder: Path, name: str) -> Path | None:
     for archive in sorted(folder.glob(f"{name}-*.jsa")):
         if archive.name == _sealed(archive, name):
             os.utime(archive)
+            _delete_drafts(folder, name)
             return archive
         archive.unlink(missing_ok=True)
     return None
@@ -163,6 +164,14 @@ def _adopted(folder: Path, name: str) -> Path | None:
     if archive is not None:
         _delete_unused(folder)
     return archive
+
+
+def _delete_drafts(folder: Path, name: str) -> None:
+    """Delete what runs have written that started before there was an archive."""
+    for draft in folder.glob(f"{name}.*.draft"):
+        with suppress(FileNotFoundError):
+            if _is_complete(draft) or draft.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                draft.unlink()
 
 
 def _is_complete(draft: Path) -> bool:
