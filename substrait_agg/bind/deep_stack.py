@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Generic, ParamSpec, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import ParamSpec, TypeVar
 
 STACK_BYTES = 256 * 1024 * 1024
 """Stack size of the thread. The system allocates only the pages that are used."""
@@ -19,12 +22,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Outcome(Generic[T]):
-    """The result of a call, or the exception that it raised."""
+@cache
+def _executor() -> ThreadPoolExecutor:
+    """Return the one thread with a large stack; it starts at the first call.
 
-    def __init__(self) -> None:
-        self.values: list[T] = []
-        self.error: BaseException | None = None
+    One thread for each call would need several stacks of address space at once: `join` returns
+    before the system has given back the stack of a thread.
+    """
+    return ThreadPoolExecutor(1, "deep walk")
+
+
+def _reset() -> None:
+    """Start a new thread in a process that was forked, which has none of the threads of its parent."""
+    _executor.cache_clear()
+    _LOCK.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_reset)
 
 
 def deep_call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -33,24 +48,11 @@ def deep_call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     The call runs in a separate thread with a large stack. Exceptions are raised again in the
     caller. The recursion limit belongs to the whole process, so one such call runs at a time.
     """
-    outcome: _Outcome[T] = _Outcome()
-
-    def call() -> None:
-        try:
-            outcome.values.append(function(*args, **kwargs))
-        except BaseException as error:  # noqa: BLE001 - handed to the caller, whatever it is
-            outcome.error = error
-
     with _LOCK:
         limit, size = sys.getrecursionlimit(), threading.stack_size(STACK_BYTES)
         sys.setrecursionlimit(max(limit, FRAMES))
         try:
-            thread = threading.Thread(target=call, name="deep walk")
-            thread.start()
-            thread.join()
+            return _executor().submit(function, *args, **kwargs).result()
         finally:
             threading.stack_size(size)
             sys.setrecursionlimit(limit)
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.values[0]
