@@ -53,9 +53,6 @@ PACKAGES: dict[str, OptionalPackage] = {
 def require(*modules: str) -> None:
     """Check that packages are installed, without importing them.
 
-    Args:
-        modules: names of modules, each a key of `PACKAGES`.
-
     Raises:
         UsageError: the code of the first package that is missing or too old.
     """

@@ -204,11 +204,7 @@ def _past_batches(checkpoint: str | Path) -> list[PastBatch]:
 
 
 def _tables(views: BoundViews, names: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    """Return the tables of plans with these names.
-
-    Raises:
-        UsageError: OPTION_INVALID.
-    """
+    """Return the tables of plans with these names."""
     from substrait_agg.spark.sources.specs import find_table
 
     tables = list(dict.fromkeys(read.table for read in views.reads))

@@ -423,7 +423,6 @@ class BoundJoin:
     Attributes:
         left: the left input.
         right: the right input.
-        kind: the kind of join.
         keys: the equalities between both sides.
         residual: a condition over the columns of the left input, then of the right input; None for
             none.
@@ -459,7 +458,6 @@ class BoundFetch:
     """The rows from position `offset` on, at most `count` of them.
 
     Attributes:
-        input: the relation.
         sorts: the sort keys, over the columns of the input. Rows with equal keys are ordered by all
             columns; without keys, all rows are.
         offset: number of rows to skip.

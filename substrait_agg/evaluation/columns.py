@@ -18,12 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Rows:
-    """Rows of Arrow columns, or some of them. A column is only copied when it is read.
-
-    Args:
-        columns: the columns of the row, each of `count` values.
-        count: number of rows.
-    """
+    """Rows of Arrow columns, or some of them. A column is only copied when it is read."""
 
     def __init__(self, columns: Sequence[pa.Array], count: int) -> None:
         self._columns = columns

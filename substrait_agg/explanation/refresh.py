@@ -16,10 +16,6 @@ def explained_refresh(flow: Flow, policies: RefreshPolicies) -> Iterator[Explain
 
     The sources and options of a run can be obstacles as well; they are unknown here.
 
-    Args:
-        flow: the flow.
-        policies: the policy of each view.
-
     Raises:
         UsageError: VIEW_UNKNOWN.
     """
@@ -44,12 +40,7 @@ def explained_refresh(flow: Flow, policies: RefreshPolicies) -> Iterator[Explain
 def explained_batches(
     flow: Flow, batches: Iterable[tuple[int, tuple[int, ...], str]]
 ) -> Iterator[ExplainedBatch]:
-    """Yield how versions were computed.
-
-    Args:
-        flow: the flow.
-        batches: version, operators that it computed again, and reason.
-    """
+    """Yield how versions were computed."""
     owned = owners(flow)
     for version, operators, reason in batches:
         names = dict.fromkeys(owned[operator].name for operator in operators)

@@ -63,12 +63,7 @@ def readings(node: Node, ordinal: int) -> Iterator[MeasureInput]:
 
 
 def state_of(node: Node, names: NodeNames) -> ExplainedState:
-    """Describe the state of an operator.
-
-    Args:
-        node: the operator.
-        names: names of its columns.
-    """
+    """Describe the state of an operator."""
     if node.port_columns is not None:
         ports = range(len(node.inputs))
         return ExplainedState(0, (), (), tuple(_arrangement(i, node, names) for i in ports))
@@ -234,12 +229,7 @@ class Size:
 
 
 def group_size(node: Node, names: Sequence[str]) -> Size:
-    """Return the size of a group's row in a run of the group tree.
-
-    Args:
-        node: the operator.
-        names: names of its output columns.
-    """
+    """Return the size of a group's row in a run of the group tree."""
     fixed = sum(a.digits for a in node.accumulators if not a.floating) + COUNT_DIGITS
     bits = HASH_BITS + DEAD_BITS + SHOWN_BITS + fixed * DIGIT_BITS
     bits += sum(POWER_BITS + OFFSET_BITS for a in node.accumulators if a.floating)
@@ -256,12 +246,7 @@ def group_size(node: Node, names: Sequence[str]) -> Size:
 
 
 def row_size(port: Port, names: Sequence[str]) -> Size:
-    """Return the size of a row in a run of the rows of a port: hash, weight, keys and arguments.
-
-    Args:
-        port: the port.
-        names: names of its keys and arguments.
-    """
+    """Return the size of a row in a run of the rows of a port: hash, weight, keys and arguments."""
     types = [key.type for key in port.keys]
     types += [BOOL if value is None else value.type for value, _ in port.arguments]
     varies = tuple(n for n, t in zip(names, types, strict=True) if not is_fixed(t))
@@ -273,11 +258,6 @@ def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
     """Return the size of a tree entry in a run; 0 if the tree has no entries.
 
     An entry consists of its group, its key in order-preserving form, its values and its weight.
-
-    Args:
-        node: the operator.
-        ordinal: ordinal of the tree.
-        names: names of the components of the tree.
     """
     tree = node.trees[ordinal]
     if tree.extremes_only:

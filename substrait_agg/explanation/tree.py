@@ -176,13 +176,7 @@ class GroupCount:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedStep:
-    """A filter or projection before an operator, which Spark runs on the changes of a batch.
-
-    Attributes:
-        kind: ``filter`` or ``project``.
-        expressions: the condition, or the expressions of the columns.
-        columns: columns after the step.
-    """
+    """A filter or projection before an operator, which Spark runs on the changes of a batch."""
 
     kind: OneOf["filter", "project"]
     expressions: tuple[str, ...]

@@ -102,12 +102,7 @@ class FileSystem:
         path.unlink(missing_ok=True)
 
     def names(self, folder: Location, *, folders: bool = False) -> list[str]:
-        """Return the sorted names of the files in a folder; empty if the folder does not exist.
-
-        Args:
-            folder: the folder.
-            folders: whether to include the names of folders.
-        """
+        """Return the sorted names of the files in a folder; empty if the folder does not exist."""
         if isinstance(folder, Remote):
             return object_store.names(folder, folders=folders)
         try:

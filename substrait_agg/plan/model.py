@@ -157,7 +157,6 @@ class NestedExpression:
         kind: ``list``, ``struct`` or ``map``.
         parts: elements or fields; for a map, keys and values alternate.
         nullable: whether the plan declares its type nullable.
-        path: path of its message.
     """
 
     kind: str
@@ -197,7 +196,6 @@ class OuterRef:
     Attributes:
         steps_out: number of subqueries between the column and the reference; 1 for the nearest.
         steps: as in `FieldRef`, over the row of the expression that contains the subquery.
-        path: path of its message.
     """
 
     steps_out: int
@@ -217,7 +215,6 @@ class Subquery:
             ``not_in``: the opposite; ``exists``: whether there are rows.
         values: of ``in`` and ``not_in``.
         relation: the relation; its expressions may have an `OuterRef`.
-        path: path of its message.
     """
 
     kind: SubqueryKind
@@ -232,7 +229,6 @@ class Unsupported:
 
     Attributes:
         kind: the kind in words.
-        path: path of its message.
         inputs: relations inside it, which are checked as well.
         expressions: expressions inside it, but outside of `inputs`; they are checked as well.
     """
@@ -399,7 +395,6 @@ class ComparisonKey:
         right: the key over the right input.
         comparison: ``equal``, ``is_not_distinct_from``, ``might_equal``, ``custom`` (then
             `function` names it), ``unspecified``, or ``invalid``, which has been reported.
-        function: the comparison function, or None.
         path: path of its message; for the removed fields, path of the left key.
     """
 
@@ -425,7 +420,6 @@ class JoinRel:
         keys: the keys of a hash or merge join.
         post_filter: the condition that result rows have to meet; None for none.
         emit: output mapping; None if direct.
-        path: path of its message.
     """
 
     form: str
@@ -445,14 +439,12 @@ class FetchRel:
 
     Attributes:
         form: the kind of message: ``fetch`` or ``top_n``.
-        input: the relation.
         sorts: sort keys of a top-n; empty for a fetch, which takes the order of its input.
         offset: number of rows to skip; None for none.
         count: largest number of rows; None for all.
         mode: of a top-n: rows_only, with_ties, unspecified, or invalid, which has been reported.
         count_missing: whether the message has no count at all.
         emit: output mapping; None if direct.
-        path: path of its message.
     """
 
     form: str
@@ -484,7 +476,6 @@ class DecodedPlan:
     """A whole plan.
 
     Attributes:
-        root: the root relation.
         names: root names, depth first; None if the plan has a bare relation.
         producer: ``version.producer`` in lower case, or empty.
         version: (major, minor, patch) as the plan states it, or None.

@@ -88,11 +88,6 @@ def not_recomputable(
     """Yield why operators cannot be computed again from all rows of their inputs.
 
     The result would differ from the maintained one, or the rows cannot be read.
-
-    Args:
-        flow: the flow.
-        operators: the operators to compute again.
-        conditions: what the run has besides.
     """
     if conditions.event_time:
         yield Obstacle(
@@ -134,11 +129,6 @@ def _by_arrival(tree: ValueTree) -> bool:
 
 def check_policies(flow: Flow, policies: RefreshPolicies, conditions: RunConditions) -> None:
     """Check the policies of a run before anything is read.
-
-    Args:
-        flow: the flow.
-        policies: the policy of each view.
-        conditions: what the run has besides.
 
     Raises:
         UsageError: REFRESH_NOT_INCREMENTAL, REFRESH_NOT_FULL, VIEW_UNKNOWN.

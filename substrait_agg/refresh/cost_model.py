@@ -75,7 +75,6 @@ class CostHistory:
     """The costs of past batches, oldest first.
 
     Attributes:
-        costs: the costs.
         ratio: first guess of the time per byte of an incremental batch, to that of computing again.
         driver_bytes: bytes of input up to which the driver computes a batch; None if it does not matter.
     """
@@ -137,13 +136,7 @@ def _slope(costs: Sequence[BatchCost], fixed: float) -> float:
 
 
 def _fitted(costs: Sequence[BatchCost], *, fixed: float, slope: float) -> _Line:
-    """Return the line with the least relative errors.
-
-    Args:
-        costs: measured costs, oldest first.
-        fixed: first guess of the fixed time.
-        slope: first guess of the time per byte.
-    """
+    """Return the line with the least relative errors."""
     # Each row is an equation: fixed * a + slope * b = c, divided by the deviation of c.
     rows = [*_measured(costs), _guess(1.0, 0.0, fixed), _guess(0.0, 1.0, slope)]
     aa, ab, bb = (sum(x * y for x, y in pairs) for pairs in _products(rows))

@@ -20,7 +20,6 @@ class RefreshPolicies:
 
     Attributes:
         default: the policy of views that are not named; None for the general default.
-        views: policy by name of view.
         places: file and line of views that SQL scripts create, by name.
     """
 

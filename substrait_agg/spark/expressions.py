@@ -66,7 +66,6 @@ class _InLambda(Sequence[SparkColumn]):
     """The columns of a row, with the parameters of the lambdas that enclose an expression.
 
     Attributes:
-        columns: the columns of the row.
         parameters: the parameters of each enclosing lambda, the innermost last.
     """
 

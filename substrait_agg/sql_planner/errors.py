@@ -30,7 +30,6 @@ class _Rule:
 
     Attributes:
         pattern: matches the message; its group ``name`` is a name in the SQL text.
-        code: code of the error.
         message: the message, with ``{name}`` and other groups of the pattern.
         help: what to do; ``{near}`` is what DataFusion suggests.
     """
@@ -81,13 +80,7 @@ _RULES = (
 
 
 def planning_error(error: Exception, query: QueryText, names: TableNames) -> SqlRefused:
-    """Return the error of a query that DataFusion cannot plan.
-
-    Args:
-        error: the error of DataFusion.
-        query: the query.
-        names: the tables.
-    """
+    """Return the error of a query that DataFusion cannot plan."""
     text = _REPORT.sub(" ", str(error)).strip()
     plain = _PREFIX.sub("", text)
     if "ParserError" in text or "TokenizerError" in text:

@@ -39,12 +39,7 @@ SPELLINGS = {
 
 @dataclass(frozen=True)
 class SqlOrigin:
-    """The SQL text that a plan comes from.
-
-    Attributes:
-        query: the query.
-        content: the plan.
-    """
+    """The SQL text that a plan comes from."""
 
     query: QueryText
     content: bytes

@@ -137,10 +137,6 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
 
     Errors have the line and the column in the script of the statement.
 
-    Args:
-        statement: a statement with a query.
-        tables: as in `plan_query`.
-
     Raises:
         SqlRefused: as in `plan_query`.
         UsageError: DATAFUSION_MISSING.

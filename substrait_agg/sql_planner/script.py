@@ -103,10 +103,6 @@ def is_query(text: str) -> bool:
 def statements(script: str, file: str = "") -> tuple[Statement, ...]:
     """Split a script at its semicolons. Empty statements are left out.
 
-    Args:
-        script: SQL text.
-        file: name of its file, for errors.
-
     Raises:
         SqlRefused: SQL_SYNTAX: a string, a name or a comment has no end, or a CREATE statement has
             no name or no query.

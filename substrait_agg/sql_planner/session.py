@@ -76,10 +76,6 @@ def quoted(name: str) -> str:
 def declared_schema(create: str, name: tuple[str, ...]) -> pa.Schema:
     """Return the columns that a CREATE TABLE statement declares.
 
-    Args:
-        create: the statement.
-        name: the name of its table.
-
     Raises:
         Exception: DataFusion refuses the statement.
     """

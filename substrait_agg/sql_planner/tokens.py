@@ -69,10 +69,6 @@ def tokens(text: str, file: str = "") -> tuple[Token, ...]:
     Strings and names follow standard SQL: a quote inside is doubled. ``E'...'`` has backslash
     escapes, and ``$$...$$`` contains anything.
 
-    Args:
-        text: one or several statements.
-        file: name of the file, for errors.
-
     Raises:
         SqlRefused: SQL_SYNTAX: a string, a name or a comment has no end.
 
@@ -202,9 +198,7 @@ class QueryText:
     Attributes:
         text: the query, with spaces and line breaks in front, so that its places are those of the
             script.
-        script: the script.
         file: name of the file of the script; empty if it has none.
-        tokens: the tokens of the query.
     """
 
     text: str

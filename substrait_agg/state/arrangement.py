@@ -45,12 +45,7 @@ Weights = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ArrangementLayout:
-    """The columns of an arrangement.
-
-    Attributes:
-        key_types: types of the key columns.
-        value_types: types of the other columns.
-    """
+    """The columns of an arrangement."""
 
     key_types: tuple[pa.DataType, ...]
     value_types: tuple[pa.DataType, ...]
@@ -95,13 +90,7 @@ class Matches:
 
 
 class Arrangement:
-    """Read view of an arrangement of a snapshot.
-
-    Args:
-        storage: the storage of the runs.
-        files: its runs.
-        layout: its columns.
-    """
+    """Read view of an arrangement of a snapshot."""
 
     def __init__(
         self, storage: Storage, files: Sequence[RunFile], layout: ArrangementLayout

@@ -43,7 +43,6 @@ class TreeLayout:
 
     Attributes:
         components: columns of the key, most significant first.
-        form: form of the key.
         schema: schema of the runs.
     """
 

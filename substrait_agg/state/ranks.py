@@ -31,7 +31,6 @@ class _Candidates:
     """The candidate places of some queries.
 
     Attributes:
-        runs: the runs.
         start: start of the group in each run.
         base: running sum of weights before the start.
         low: starts of the candidates.

@@ -39,7 +39,6 @@ class GatheredEntries:
     """The entries of row ranges, ordered by owner and key.
 
     Attributes:
-        runs: the runs of the rows.
         owners: the owner of each entry.
         weights: its weight in all runs, possibly 0.
         source: the run of the entry's newest row.
@@ -115,13 +114,7 @@ def _order(owner: Indices, keys: Sequence[EncodedKeys]) -> tuple[Indices, Mask]:
 def payload_at(
     runs: Sequence[OrderedRun], source: Indices, places: Indices
 ) -> tuple[pa.Array, ...]:
-    """Return the values at places of runs.
-
-    Args:
-        runs: at least one.
-        source: the run of each place.
-        places: the places.
-    """
+    """Return the values at places of runs."""
     parts: list[tuple[pa.Array, ...]] = []
     order: list[Indices] = []
     for i, run in enumerate(runs):

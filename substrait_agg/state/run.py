@@ -39,9 +39,7 @@ class RunFile:
 
     Attributes:
         name: file name in the storage.
-        rows: rows in the file.
         bytes: size of the file.
-        crc: CRC-32 of the file.
         low: least hash whose rows are live in this tree through this run.
         high: greatest such hash (inclusive).
         span: number of hashes over which `rows` are spread: the width of the range that the run was

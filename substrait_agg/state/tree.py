@@ -212,11 +212,6 @@ class KeyedTree:
         """Yield the current row of every key that is not deleted, page by page, in no order.
 
         Unlike `scan`, this sorts nothing. A page of which all rows are current is not copied.
-
-        Args:
-            columns: names of the columns to return.
-            low: least hash.
-            high: greatest hash.
         """
         for age, run in enumerate(self._runs):
             least, most = max(low, run.file.low), min(high, run.file.high)

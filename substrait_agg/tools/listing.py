@@ -21,7 +21,6 @@ class VersionLine:
     """A version.
 
     Attributes:
-        version: its number.
         created: time of the commit, ISO 8601 UTC.
         batch: Spark's micro-batch, -1 for none.
         rows_in: input rows of its batch, over all operators that read tables.
@@ -55,7 +54,6 @@ class RangeLine:
     """A live range of a run.
 
     Attributes:
-        file: name of the run.
         low: least live hash (16 hexadecimal digits).
         high: greatest live hash (16 hexadecimal digits).
         rows: rows of the whole file.
@@ -74,9 +72,7 @@ class TreeLine:
     Attributes:
         operator: ordinal.
         kind: kind of the operator.
-        tree: name.
         what: description of its content.
-        files: number of files.
         rows: rows in them, including those of older files that merges have replaced in part.
         bytes: bytes of the files.
         runs: greatest number of runs that a lookup reads.
@@ -101,7 +97,6 @@ class ViewLine:
     Attributes:
         name: its name; empty for the only view of a run of one plan.
         operator: ordinal of the operator that has its rows.
-        columns: names of its columns.
     """
 
     name: str

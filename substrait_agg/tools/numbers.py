@@ -30,12 +30,7 @@ def weights(rows: pa.Table) -> list[int]:
 
 
 def numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]]:
-    """Return per accumulator its exact value in every group.
-
-    Args:
-        rows: of a group tree.
-        shapes: the accumulators.
-    """
+    """Return per accumulator its exact value in every group."""
     fixed = _fixed(rows)
     start, columns = COUNT_DIGITS, []
     for ordinal, shape in enumerate(shapes):

@@ -33,7 +33,6 @@ class MeasureOrder:
     Attributes:
         keys: the sort keys that are not constant.
         places: paths of their expressions in the plan message.
-        expressions: expressions of all sorts.
         known: whether all sorts could be bound.
     """
 

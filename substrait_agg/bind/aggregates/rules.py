@@ -240,14 +240,7 @@ def bind_measure(
     context: BindContext,
     grouping: GroupingInfo | None = None,
 ) -> BoundMeasure | None:
-    """Bind a measure, or report its problems and return None.
-
-    Args:
-        measure: the measure as the plan writes it.
-        schema: columns of the aggregate's input; None if they are unknown.
-        context: collects the problems.
-        grouping: keys and sets of the aggregate, for ``grouping()``.
-    """
+    """Bind a measure, or report its problems and return None."""
     if measure.function == model.NO_FUNCTION:
         return None
     candidate = make_candidate(measure, schema, context, grouping)
@@ -320,11 +313,6 @@ def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext
     """Return the type of the column.
 
     Report a declared type that is impossible and return `UNKNOWN`.
-
-    Args:
-        candidate: the measure.
-        types: types of its value arguments after conversion.
-        context: collects the problems.
     """
     row, measure = candidate.row, candidate.measure
     if row is None:

@@ -270,11 +270,6 @@ def _unified(
     """Convert the values to their common type, or report that they have none and return None.
 
     The report points to the first value that does not fit.
-
-    Args:
-        values: bound values.
-        nodes: the decoded expressions of the values; None for a value that the plan does not write.
-        context: collects the problems.
     """
     unified = unify(values)
     written = [(v, n.path) for v, n in zip(values, nodes, strict=True) if n is not None]

@@ -75,13 +75,7 @@ LONGEST_WORD = 40
 
 
 def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext) -> Expr:
-    """Resolve the function of a call. Report failures and return an unknown expression for them.
-
-    Args:
-        call: the call as the plan writes it.
-        arguments: its arguments; their expressions are already bound.
-        context: collects the problems.
-    """
+    """Resolve the function of a call. Report failures and return an unknown expression for them."""
     if not check_declared(call.function, call.path, context):
         return unknown()
     name = _scalar_name(call, context)

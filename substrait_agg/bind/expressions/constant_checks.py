@@ -63,14 +63,7 @@ CHECKS: Mapping[str, Mapping[int, tuple[str, Check]]] = {
 def constants_fit(
     name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
 ) -> bool:
-    """Report constant arguments that cannot be used. Return True if there are none.
-
-    Args:
-        name: canonical name of the function.
-        arguments: bound arguments.
-        call: the call as the plan writes it.
-        context: collects the problems.
-    """
+    """Report constant arguments that cannot be used. Return True if there are none."""
     kinds = tuple(_kinds(arguments))
     fit = True
     for position, (argument, check) in CHECKS.get(name, {}).items():

@@ -52,14 +52,7 @@ def bind_outer_column(node: model.OuterRef, context: BindContext) -> Expr:
 def bind_subquery(
     node: model.Subquery, values: tuple[Expr, ...], schema: Schema | None, context: BindContext
 ) -> Expr:
-    """Return the value of a subquery: a column that a join below the relation adds.
-
-    Args:
-        node: the subquery.
-        values: its bound values.
-        schema: columns of the row that the expression is computed from; None if they are unknown.
-        context: collects the problems and the subqueries.
-    """
+    """Return the value of a subquery: a column that a join below the relation adds."""
     relation = _bound_within(node.relation, schema, context)
     if isinstance(relation, Opaque) or schema is None or is_unknown(*values):
         return unknown()

@@ -77,14 +77,6 @@ def mark_join(
 ) -> BoundRelation | None:
     """Return the rows of the left input and their marks.
 
-    Args:
-        left: the left input.
-        right: the right input.
-        keys: the equalities of the condition.
-        residual: its other parts, over the columns of both inputs.
-        path: path in the plan.
-        static: names of the static tables (`single_rows.is_static`).
-
     Returns:
         The relation, or None if the rows for which the condition is null cannot be found by keys:
         more equalities than `MOST_NULLABLE_KEYS` can be null, or one and a condition on both

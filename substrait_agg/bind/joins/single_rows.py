@@ -55,10 +55,6 @@ def joins_without_key(root: BoundRelation, static: Collection[str] = ()) -> Iter
     """Yield the joins that have no key and more than one row on both sides, none of them static.
 
     A join is left out if a condition that decides about its keys has a reported problem.
-
-    Args:
-        root: the relation.
-        static: see `is_static`.
     """
     waiting, seen = [(root, False)], set[tuple[int, bool]]()
     while waiting:

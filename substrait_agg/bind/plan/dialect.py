@@ -101,11 +101,7 @@ EXPRESSIONS: dict[type, Entry] = {
 
 
 def dialect(version: str) -> Entry:
-    """Return the dialect as values that YAML and JSON can represent.
-
-    Args:
-        version: version of this package; part of the metadata.
-    """
+    """Return the dialect as values that YAML and JSON can represent."""
     declared = (*scalar_signatures(), *window_signatures())
     scalars = tuple(support_of(s, aggregate=False) for s in declared)
     measures = tuple(support_of(s, aggregate=True) for s in signatures())

@@ -42,11 +42,6 @@ Window = tuple[int, int | None]
 def bind_fetch(node: model.FetchRel, ordered: Ordered, context: BindContext) -> Ordered:
     """Bind a fetch.
 
-    Args:
-        node: the fetch as decoded.
-        ordered: its bound input, in the order of the fetch.
-        context: collects the problems.
-
     Returns:
         The rows of the fetch, in the same order. A fetch that keeps all rows is left out.
     """
@@ -180,11 +175,7 @@ def _is_constant(expression: Expr) -> bool:
 
 
 def _folded(expression: Expr) -> int | None:
-    """Compute a constant expression; None for null.
-
-    Raises:
-        OverflowError: a value does not fit its type.
-    """
+    """Compute a constant expression; None for null."""
     match expression:
         case Constant(value=value):
             return None if value is None else int(value)

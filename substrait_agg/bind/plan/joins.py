@@ -51,12 +51,6 @@ RESIDUALS_SINCE = 91
 def bind_join(node: model.JoinRel, left: Bound, right: Bound, context: BindContext) -> Bound:
     """Bind a join whose inputs are bound. The post-join filter is left out.
 
-    Args:
-        node: the join as decoded.
-        left: the bound left input.
-        right: the bound right input.
-        context: collects the problems.
-
     Returns:
         The join, below a projection if its inputs are swapped; opaque if its columns are unknown.
     """

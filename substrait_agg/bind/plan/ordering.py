@@ -15,7 +15,6 @@ class OrderKey:
     """A sort field and the column of the current relation that contains it.
 
     Attributes:
-        field: the sort field.
         ordinal: the column that contains the key; None if no column does.
         problem: if `ordinal` is None, the code of the reason, or empty if it has been reported.
         expression: the key over the columns of the current relation; None if it cannot be computed

@@ -70,11 +70,7 @@ def bind_relation(node: model.Relation, context: BindContext) -> Ordered:
 
 
 def _check_size(node: Any) -> None:
-    """Refuse a decoded relation that is too wide, before it is bound.
-
-    Raises:
-        PlanLimitExceeded: it has more than `MAX_COLUMNS` columns or `MAX_SETS` grouping sets.
-    """
+    """Refuse a decoded relation that is too wide, before it is bound."""
     widest = max(len(getattr(node, name, None) or ()) for name in _WIDE)
     check_width(max(widest, sum(map(names_width, getattr(node, "types", ())))), node.path)
     if len(getattr(node, "groupings", ())) > MAX_SETS:

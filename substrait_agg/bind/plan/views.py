@@ -21,7 +21,6 @@ class BoundView:
 
     Attributes:
         name: the name; empty for the only view of a run of one plan.
-        plan: the bound plan.
         stored: whether its rows are stored; else only other views read them.
     """
 
@@ -170,11 +169,6 @@ def columns_read(read: BoundRead, plan: BoundPlan, reader: str = "") -> tuple[in
     """Return the ordinals of the columns of a view that a relation reads.
 
     A name that no column has exactly may be that of the only column that differs by letter case.
-
-    Args:
-        read: the relation.
-        plan: the plan of the view.
-        reader: name of the view that reads, for messages.
 
     Raises:
         InputRefused: VIEW_COLUMNS_DIFFER.

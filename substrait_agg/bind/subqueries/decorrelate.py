@@ -66,7 +66,6 @@ class Decorrelated:
     """A subquery without outer columns, and the conditions that its join with the outer query has.
 
     Attributes:
-        relation: the relation.
         outputs: the columns of the subquery, over those of `relation` and outer columns.
         conditions: conditions that rows of `relation` and the outer row have to meet.
         for_none: if the subquery is an aggregate without keys, which has a row also if no row meets

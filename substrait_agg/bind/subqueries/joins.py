@@ -45,7 +45,6 @@ class BoundSubquery:
     Attributes:
         kind: what it computes.
         values: the values of ``in`` and ``not_in``, of the same types as the outputs of `query`.
-        query: the subquery.
         path: path in the plan.
     """
 

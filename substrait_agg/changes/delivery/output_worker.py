@@ -69,11 +69,7 @@ class OutputWorker:
         self._thread.start()
 
     def wake(self, progress: Any) -> None:
-        """Announce a new committed version.
-
-        Args:
-            progress: progress of the run at that version.
-        """
+        """Announce a new committed version."""
         with self._changed:
             self._progress = progress
             self._woken = True

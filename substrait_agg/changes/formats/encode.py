@@ -48,11 +48,7 @@ def row_lines(view: Table) -> Iterator[str]:
 
 
 def change_lines(changes: Table) -> Iterator[str]:
-    """Yield changes as JSON lines ``{"version": N, "weight": W, "row": {...}}``, in order.
-
-    Args:
-        changes: the columns of the row, then the version and the weight.
-    """
+    """Yield changes as JSON lines ``{"version": N, "weight": W, "row": {...}}``, in order."""
     names = unique_names(changes.column_names[:-2])
     for piece in _pieces(changes):
         columns = piece.columns

@@ -72,7 +72,6 @@ class OutputKind:
 
     Attributes:
         location: whether the kind takes a location.
-        open: opens the output.
         check: checks the output before it is opened, without writing.
     """
 
@@ -230,11 +229,6 @@ def check_outputs(
     metrics: str | Path | None = None,
 ) -> None:
     """Check that outputs can be opened, before anything is written.
-
-    Args:
-        outputs: the outputs.
-        checkpoint: the folder of the checkpoint.
-        metrics: the metrics file, which no output may use.
 
     Raises:
         UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE,

@@ -34,7 +34,6 @@ class ViewOutputs:
 
     Attributes:
         view: its name; empty for the view of one plan without a name.
-        outputs: its outputs.
         on_changes: called with its changes.
     """
 

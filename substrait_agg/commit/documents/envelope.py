@@ -30,13 +30,7 @@ class Opened:
 
 
 def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
-    """Return a sealed document as bytes.
-
-    Args:
-        body: its content, JSON values.
-        format: format number of `body`.
-        checkpoint: id of the checkpoint that it belongs to.
-    """
+    """Return a sealed document as bytes."""
     whole = {**body, "format": format, "checkpoint": checkpoint}
     return _dump({**whole, "crc": zlib.crc32(_dump(whole))})
 

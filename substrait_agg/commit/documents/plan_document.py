@@ -35,12 +35,7 @@ PLANS = re.compile(rf"plan-{_FINGERPRINT.pattern}\.json")
 
 @dataclass(frozen=True, slots=True)
 class ViewColumn:
-    """A column of the view.
-
-    Attributes:
-        source: column of the last operator.
-        name: name in the view.
-    """
+    """A column of the view."""
 
     source: str
     name: str

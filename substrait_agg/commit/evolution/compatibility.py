@@ -24,11 +24,6 @@ _NOTHING = OperatorText((), (), (), ())
 def check_same(stored: PlanDocument, document: PlanDocument, folder: str) -> None:
     """Refuse a checkpoint that was made for something else.
 
-    Args:
-        stored: its plan document.
-        document: that of the run.
-        folder: its folder, for messages.
-
     Raises:
         StateRefused: PLAN_DIFFERS, KEYS_DIFFER, STATIC_DIFFERS, WEIGHTS_DIFFER,
             EARLY_RETRACTION_DIFFERS, WATERMARK_DIFFERS or TTL_DIFFERS.
@@ -47,14 +42,6 @@ def check_evolved(
     evolve: bool,
 ) -> Evolution:
     """Refuse another plan unless the user asked for an evolution and it is possible.
-
-    Args:
-        stored: the document of the current plan.
-        document: that of the run.
-        folder: of the checkpoint, for messages.
-        evolution: the evolution to the new plan; None if it is impossible.
-        reasons: why it is impossible.
-        evolve: whether the user asked for an evolution.
 
     Returns:
         The evolution.
@@ -113,7 +100,6 @@ class _Rule:
         code: code of the error.
         differs: compares the documents of the checkpoint and of the run.
         message: message of the error, with the texts of both.
-        text: the property as text.
         advice: what the user can do besides starting a new checkpoint.
         reason: why a new checkpoint is needed, if it is not obvious.
     """

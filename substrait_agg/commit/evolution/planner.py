@@ -381,12 +381,7 @@ class _Planner:
         return frozenset(rebuilt_operators)
 
     def obstacles(self, again: Iterable[int], unreadable: Mapping[str, str]) -> Iterator[str]:
-        """Yield why operators cannot be rebuilt from rows that are read again.
-
-        Args:
-            again: the operators.
-            unreadable: the tables whose rows cannot be read again, and why.
-        """
+        """Yield why operators cannot be rebuilt from rows that are read again."""
         if self._forgets:
             yield f"nothing can be rebuilt from the tables: {FINISHED}"
         for ordinal in sorted(again):

@@ -63,12 +63,7 @@ NO_FENCE = Fence()
 
 
 class EpochFence(Fence):
-    """The fence of a run: lets it pass until another run claims the checkpoint.
-
-    Args:
-        files: the folder of claims.
-        epoch: number of the run.
-    """
+    """The fence of a run: lets it pass until another run claims the checkpoint."""
 
     def __init__(self, files: FolderFiles, epoch: int) -> None:
         self.epoch = epoch
@@ -95,10 +90,6 @@ class EpochFence(Fence):
 
 def claim(files: FolderFiles, checkpoint: str = "") -> EpochFence:
     """Claim a checkpoint. All runs that claimed it before are refused from now on.
-
-    Args:
-        files: the folder of claims, which exists.
-        checkpoint: the id of the checkpoint.
 
     Raises:
         CommitConflict: CHECKPOINT_BUSY if another run changes a shared file and does not finish.

@@ -146,11 +146,7 @@ def is_in_use(folder: Location) -> bool:
 
 
 def _open(folder: Location) -> int:
-    """Open the lock file.
-
-    Raises:
-        StateRefused: STATE_DAMAGED if there is something else in its place.
-    """
+    """Open the lock file."""
     lock = folder / LOCK
     file = download_cache.lock_file(lock) if isinstance(lock, Remote) else lock
     try:

@@ -40,7 +40,6 @@ class CheckpointReader:
 
     Attributes:
         root: the folder of the plan document, the settings and the like.
-        snapshots: the folder of the snapshots.
         state: the folder of the runs.
         changes: the folder of the change files.
         spark: the folder of the offsets and commits of Spark's streaming query.
@@ -160,11 +159,7 @@ class CheckpointReader:
             return None
 
     def _content(self, files: FolderFiles, name: str, shown: str) -> bytes | None:
-        """Return the content of a document, or None if there is none.
-
-        Raises:
-            StateRefused: STATE_DAMAGED.
-        """
+        """Return the content of a document, or None if there is none."""
         if files.is_remote:  # a separate request for its existence would double the time
             try:
                 return files.read(name)
@@ -253,11 +248,7 @@ class CheckpointReader:
             return None
 
     def _checksum_of(self, version: int) -> int | None:
-        """Return the checksum of a version's document, or None if it is missing.
-
-        Raises:
-            StateRefused: STATE_DAMAGED, STATE_FORMAT_UNKNOWN.
-        """
+        """Return the checksum of a version's document, or None if it is missing."""
         shown, content = _shown(version), self._version_content(version)
         if content is None:
             return None

@@ -205,9 +205,6 @@ def _sweep_logs(checkpoint: Checkpoint, first: int) -> None:
     """Delete saved log files that neither version `first` nor a later one needs.
 
     These are the files before the oldest entry of the same log that `first` records.
-
-    Raises:
-        StateRefused: STATE_DAMAGED.
     """
     if checkpoint.spark.is_remote and first in checkpoint.versions():
         for name in unneeded(checkpoint.spark.names(), checkpoint.snapshot(first)):

@@ -113,14 +113,7 @@ SLICE_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """The consolidation of the changes of one version.
-
-    Attributes:
-        folder: the folder of change files.
-        operator: the operator that made the changes.
-        version: the version that is being made.
-        changes: its change files.
-    """
+    """The consolidation of the changes of one version."""
 
     folder: str
     operator: int
@@ -147,7 +140,6 @@ class Consolidated:
     """The change files that replace others.
 
     Attributes:
-        changes: the files.
         retracted: number of rows with a weight below zero.
         inserted: number of rows with a weight above zero.
     """
@@ -224,12 +216,6 @@ def consolidate_partition(
     work: Consolidation, partition: int, partitions: int, streams: Iterable[bytes]
 ) -> Consolidated:
     """Consolidate the rows of one partition.
-
-    Args:
-        work: the consolidation.
-        partition: its number.
-        partitions: number of partitions.
-        streams: rows from `exchanged_rows`.
 
     Raises:
         OSError: the file cannot be written.

@@ -16,15 +16,7 @@ from substrait_agg.state.run import HASH_MAX, RunFile
 
 @dataclass(frozen=True, slots=True)
 class StoredRows:
-    """The stored rows of a port of an operator.
-
-    Attributes:
-        checkpoint: folder of the checkpoint.
-        runs: the runs with the rows.
-        layout: their columns.
-        port: the port.
-        first: number of the port's first argument among those of all ports.
-    """
+    """The stored rows of a port of an operator."""
 
     checkpoint: str
     runs: tuple[RunFile, ...]

@@ -64,7 +64,6 @@ class TaskResult:
         high: greatest sort hash of the range.
         state: the trees of the range after the task.
         changes: change files.
-        counters: counters by name.
         misplaced: whether rows were outside the range. The driver must sum the batch again with an
             explicit repartitioning.
         decimal_overflow: whether a partial sum of decimals overflowed. The driver must sum the

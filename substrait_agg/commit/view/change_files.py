@@ -73,7 +73,6 @@ class ChangeScan:
     Attributes:
         folder: path or URL of the folder of the change files.
         schema: the columns of the view, ``__version`` and ``__weight``.
-        files: the change files.
         positions: by name of a file that has more columns, where it has those of the view.
     """
 

@@ -37,7 +37,6 @@ class ViewScan:
 
     Attributes:
         folder: path or URL of the folder of the runs.
-        version: the version.
         columns: the columns to read, by their names in the runs.
         schema: their names in the view, and their types.
         keys: number of key columns of the trees.

@@ -93,7 +93,6 @@ class PlanChange:
     """A version that began with another plan.
 
     Attributes:
-        version: its number.
         same_columns: the view has the same columns as before.
         same_tables: the plan reads the same columns of the same tables.
     """

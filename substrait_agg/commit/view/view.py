@@ -85,9 +85,6 @@ class View:
         """Return the view in the plan of a version, and its columns.
 
         Without a version, return those of the current plan.
-
-        Raises:
-            UsageError: VIEW_UNKNOWN: the plan of the version did not have the view.
         """
         plan = self._document.plan if snapshot is None else snapshot.plan
         if plan not in self._known:

@@ -28,12 +28,7 @@ class UpsertSource:
     partial: tuple[int, ...] = ()
 
     def behind(self, before: int, now: int) -> UpsertSource:
-        """Return the upsert source after a change of the number of columns read.
-
-        Args:
-            before: number of columns of the table that were read.
-            now: number of columns that are read now.
-        """
+        """Return the upsert source after a change of the number of columns read."""
         order = tuple(o + now - before if o >= before else o for o in self.order)
         return replace(self, order=order)
 
@@ -100,7 +95,6 @@ class Branch:
 
     Attributes:
         origin: where its rows come from.
-        steps: the steps.
         port: the port that they go to.
         static: whether all its rows come in the first version: those of a static table, rows
             written in the plan, and the changes of operators that read nothing else.
@@ -144,7 +138,6 @@ class ArrivalTree:
     """A tree of arrivals, which maps values of tree `tree` to the time of their arrival.
 
     Attributes:
-        tree: the tree of the values.
         latest: whether the newest row with a value counts; otherwise the row that made
             it present.
         by_value: whether it is ordered by value, for lookups of arrivals; otherwise by arrival.

@@ -37,7 +37,6 @@ class Join(RowNode):
     The arguments of each port are the columns that are stored besides the keys.
 
     Attributes:
-        kind: the kind of join.
         null_safe: per key whether null equals null.
         residual: a further condition over the columns of the left and then of the right side.
         columns_of_sides: per column of the left and of the right side its position among the keys

@@ -77,7 +77,6 @@ class Probe:
     """A lookup of changed rows of one port in the stored rows of another one.
 
     Attributes:
-        changed: the port with the changed rows.
         stored: the port whose stored rows are searched.
         purpose: what the matching rows are used for.
     """
@@ -95,7 +94,6 @@ class Node:
 
     Attributes:
         id: position in `Flow.operators`; operators come after those that they read.
-        inputs: its ports.
         types: types of the output columns.
         weight: what is known about the weights of its input.
         path: path in the plan.
@@ -409,8 +407,6 @@ class FlowView:
         name: its name; empty for the only view of a run of one plan.
         operator: id of the operator.
         output: ordinals of the operator's columns that make up the view, in order.
-        names: column names of the view.
-        types: column types of the view.
         sorts: sort order of the view.
         shared: whether other operators or other views read the changes of the operator. The change
             files then have all columns of the operator, else those of the view.

@@ -42,7 +42,6 @@ class EventKey:
     Attributes:
         key: ordinal of the key; None for the time by which an operator forms sessions, which is not
             a key.
-        time_steps: the step functions from the event time to the key.
         end: whether the key is a window, a struct of start and end, whose end counts.
     """
 

@@ -58,7 +58,6 @@ class EventColumns:
     """The columns with a watermark.
 
     Attributes:
-        columns: the watermark column of each table.
         fixed: the tables that are read before any watermark.
         through_lookups: whether event time passes through joins with static rows.
     """

@@ -71,12 +71,7 @@ ViewRoots = Mapping[str, ViewRoot]
 
 
 def columns_used(views: Iterable[ViewRoot], by_name: ViewRoots) -> Used:
-    """Return the output columns of every join that are read, by the id of the join.
-
-    Args:
-        views: all views.
-        by_name: the views that other views may read.
-    """
+    """Return the output columns of every join that are read, by the id of the join."""
     used: dict[int, frozenset[int]] = {}
     todo = [(v.root, frozenset(range(len(v.root.types)))) for v in views if v.stored]
     while todo:

@@ -54,7 +54,6 @@ class FunctionParameter:
         optional: whether it may be left out.
         repeats: whether all further arguments are of this kind too; only for the last parameter.
         as_float: type kinds whose values are converted to ``fp64``.
-        rule: the values that a constant may have.
         default: value of a constant that is left out; None if the measure then lacks the constant.
         words: words of an enumeration argument, in upper case; the argument sets the option `name`,
             in upper case.
@@ -125,7 +124,6 @@ class AggregateFunction:
         name: canonical name, in lower case.
         kind: the kind of measure; None if the function is known but cannot be maintained
             (`reason`).
-        parameters: its parameters.
         result: a key of `functions.aggregates.types.RESULTS`.
         urns: last parts of the URNs of the extensions that declare it; empty if only producers know
             it.

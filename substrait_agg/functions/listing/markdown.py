@@ -17,12 +17,7 @@ NARROWEST = 8
 
 
 def markdown(sections: Sequence[CatalogueTable], level: int = 3) -> str:
-    """Format sections as Markdown tables.
-
-    Args:
-        sections: in order.
-        level: level of their headings.
-    """
+    """Format sections as Markdown tables."""
     return "\n\n".join(_markdown(section, level) for section in sections)
 
 

@@ -46,7 +46,6 @@ class Signature:
     Attributes:
         urn: last part of the URN of its extension; ``owner:id`` for an extension outside of the
             standard.
-        name: name of the function.
         signature: compound name, such as ``sum:i32``.
         arguments: in order.
         nullability: ``MIRROR``, ``DECLARED_OUTPUT`` or ``DISCRETE``.
@@ -55,7 +54,6 @@ class Signature:
         intermediate: type expression of partial results, or empty.
         decomposable: ``NONE``, ``ONE`` or ``MANY``.
         ordered: whether the result depends on the order of rows.
-        options: option name -> values, as declared.
         deprecated: release that deprecated it, or empty.
         instead: the standard's text on the deprecation.
         variadic: minimum number of times that a repeatable last argument is written, else None.

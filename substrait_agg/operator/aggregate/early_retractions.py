@@ -45,7 +45,6 @@ class AcceptedRows:
     Attributes:
         rows: delta rows as described in `operator.numeric.delta`.
         of_row: the group of each row.
-        groups: the rows of each group.
         delta: the changes of the guard, if there is one.
         quarantined: change of the number of rows that wait for their insertion.
         early: number of rows newly set aside.
@@ -103,16 +102,7 @@ def _counting_rows(
     groups: BatchGroups,
     single: Indices,
 ) -> pa.Table:
-    """Return the rows that count: those that count one by one, then one row per changed entry.
-
-    Args:
-        spec: the operator.
-        delta: the changes of the guard.
-        weights: how often each changed entry counts.
-        slice_: the rows.
-        groups: their groups.
-        single: the rows that count one by one.
-    """
+    """Return the rows that count: those that count one by one, then one row per changed entry."""
     guard, moved = spec.trees[required(spec.guard)], np.flatnonzero(weights)
     names = [f"x{a}" for a in guard.arguments]
     columns = dict(zip(names, take(delta.entries.payload, moved), strict=True))
@@ -141,13 +131,6 @@ def _rows_above_zero(
 
     They count one by one, also those that cancel, because the position of each may be that of the
     arrival of a value.
-
-    Args:
-        ordinal: ordinal of the guard.
-        guard: the tree of whole rows.
-        slice_: the rows.
-        groups: their groups.
-        trees: the groups and their stored entries.
     """
     rows = contributing(guard, slice_)
     of = groups.of_row[rows]
@@ -233,13 +216,7 @@ def _early(changes: Int64s, new: Int64s) -> Mask:
 
 
 def _refuse(early: Indices, key: Sequence[pa.Array], rows: Sequence[pa.Array]) -> None:
-    """Fail if there are early retractions.
-
-    Args:
-        early: ordinals of the early retractions in `rows`.
-        key: the group of the first one.
-        rows: the rows.
-    """
+    """Fail if there are early retractions."""
     if not len(early):
         return
     values = ", ".join(str(column[0].as_py()) for column in take(rows, early[:1]))

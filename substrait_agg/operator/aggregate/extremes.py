@@ -27,13 +27,7 @@ _ARRIVAL = {ARRIVAL_BATCH: "", ARRIVAL_POSITION: POSITION}
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The values that rows bring to a tree, ordered by group.
-
-    Attributes:
-        columns: the values.
-        keys: the values as keys.
-        groups: the group of each value.
-    """
+    """The values that rows bring to a tree, ordered by group."""
 
     columns: list[pa.Array]
     keys: EncodedKeys

@@ -166,9 +166,6 @@ class AppliedBatch:
     """The groups of a slice before and after it.
 
     Attributes:
-        groups: the groups.
-        collision_ids: their collision ids.
-        before: the groups as stored before the slice.
         after: their accumulators after the slice.
         deltas: the changes of every tree.
         extremes: the extremes of trees after the slice.

@@ -32,13 +32,7 @@ OpenTree = Callable[[int, Entries | None], OrderedTree]
 
 @dataclass(frozen=True, slots=True)
 class GroupTrees:
-    """The groups of a slice, and the ordered trees that have their entries.
-
-    Attributes:
-        hashes: per group.
-        collision_ids: per group.
-        open_tree: opens a tree.
-    """
+    """The groups of a slice, and the ordered trees that have their entries."""
 
     hashes: Hashes
     collision_ids: CollisionIds
@@ -178,7 +172,6 @@ class GroupExtremes:
     """The least or greatest live entry of each group.
 
     Attributes:
-        exists: mask of the groups with a live entry.
         payload: columns of the entry; null if there is none.
     """
 

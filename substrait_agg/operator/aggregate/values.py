@@ -41,8 +41,6 @@ class MeasuredGroups:
     """The groups of a slice after it, as inputs of the measures.
 
     Attributes:
-        spec: the operator.
-        hashes, collision_ids, keys: the groups.
         state: their accumulators.
         shown: mask of the groups shown now.
         existed: mask of the groups shown before, with the values `before`.

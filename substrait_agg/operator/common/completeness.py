@@ -51,11 +51,6 @@ def complete(keys: Sequence[pa.Array], limits: Sequence[KeyBound], count: int) -
     """Return a mask of the groups whose event time is below at least one bound.
 
     A group whose event time is null is not complete.
-
-    Args:
-        keys: key columns of the groups.
-        limits: the bounds.
-        count: number of groups.
     """
     result = np.zeros(count, np.bool_)
     for limit in limits:

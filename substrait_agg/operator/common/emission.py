@@ -32,7 +32,6 @@ class Emission:
             unknown.
         now: the instant of the batch.
         limits: the bounds below which a group is complete.
-        complete: emit complete groups.
         close: close complete groups that are not pending: keep their row in the view and delete
             their state.
         idle: evict groups whose newest event time is not after this instant; None evicts no idle

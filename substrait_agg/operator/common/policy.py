@@ -61,10 +61,6 @@ class EmitPolicy:
 
         If `since` is so far after `now` that the clock was set back, the group is due at `now`.
 
-        Args:
-            since: the instant of the group's last row.
-            now: the current instant.
-
         Returns:
             Microseconds since 1970, or None if only another row can make the group due.
         """

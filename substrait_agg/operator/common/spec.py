@@ -51,7 +51,6 @@ class MeasureSpec:
     """How to compute the value of a measure.
 
     Attributes:
-        kind: the kind of the measure.
         accumulators: ordinals of the accumulators that the measure reads, in the order its kind
             needs; None is the total weight of the group.
         type: type of the measure's column.

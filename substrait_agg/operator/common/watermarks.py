@@ -51,13 +51,7 @@ class WatermarkRule:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTime:
-    """The event time of one partition of a source.
-
-    Attributes:
-        name: the partition.
-        greatest: its greatest event time.
-        last_rows_at: the instant of the batch with its last row.
-    """
+    """The event time of one partition of a source."""
 
     name: str
     greatest: int
@@ -89,7 +83,6 @@ class EventTimeStats:
     """The event times observed in one batch of one source.
 
     Attributes:
-        rows: number of rows with an event time.
         greatest: the greatest event time; None without rows.
         latest: the last event times in order of arrival, as many as the rule needs.
         partitions: the greatest event time per partition, if the rule has partitions.
@@ -105,12 +98,6 @@ def moved(
     rule: WatermarkRule, before: SourceTime | None, observed: EventTimeStats, now: int
 ) -> SourceTime:
     """Return the event time of a source after a batch.
-
-    Args:
-        rule: the rule of the source.
-        before: the event time before the batch; None at the first batch.
-        observed: the event times observed in the batch.
-        now: the instant of the batch.
 
     Raises:
         RunFailed: WATERMARK_PARTITIONS.
@@ -177,12 +164,6 @@ def watermark_of(
     """Return the watermark of a run: the least watermark of its sources that are not idle.
 
     It never decreases.
-
-    Args:
-        rules: the rules of the sources.
-        sources: the event time of each source.
-        before: the previous watermark of the run.
-        now: the instant of the batch.
     """
     watermarks: list[int | None] = []
     for rule, source in zip(rules, sources, strict=True):

@@ -45,7 +45,6 @@ class JoinSpec:
     """The specification of a join; an `InputSpec`.
 
     Attributes:
-        kind: the kind of join.
         keys: Arrow types of the key columns.
         null_safe: per key whether null matches null.
         sides: the left and the right side.

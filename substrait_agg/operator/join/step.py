@@ -117,9 +117,6 @@ def _check_few(spec: JoinSpec, deltas: Sequence[_Delta]) -> None:
     """Check that a join without a key has a side with few rows.
 
     Static sides come whole, in the first version.
-
-    Raises:
-        RunFailed: NESTED_LOOP_TOO_LARGE.
     """
     rows = min((deltas[port].rows.num_rows for port in spec.few), default=0)
     if rows > NESTED_LOOP_ROWS:
@@ -327,11 +324,7 @@ class _Step:
             yield Matches(matches.probes[holds], matches.rows.filter(pa.array(holds)))
 
     def _check_single(self) -> None:
-        """Check that no row of the left side has several matches.
-
-        Raises:
-            RunFailed: SINGLE_JOIN_MATCHES.
-        """
+        """Check that no row of the left side has several matches."""
         left = self._deltas[0].rows
         parts = [left, *(m.rows for m in self._before(0, *self._changed_keys(1)))]
         for rows in parts:
@@ -361,11 +354,7 @@ class _Step:
 
 
 def _total(parts: Iterator[Matches], probes: int) -> Weights:
-    """Return the sum of the weights of the matches of each probe.
-
-    Raises:
-        RunFailed: WEIGHT_OVERFLOW.
-    """
+    """Return the sum of the weights of the matches of each probe."""
     total = np.zeros(probes, np.int64)
     for matches in parts:
         starts = np.flatnonzero(np.diff(matches.probes, prepend=-1))

@@ -50,7 +50,6 @@ class Weights:
     """The weights of rows.
 
     Attributes:
-        values: one per row.
         small: whether all magnitudes are at most `SMALL_WEIGHT`.
         ones: whether all weights are known to be 1.
     """

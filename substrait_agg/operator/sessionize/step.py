@@ -149,7 +149,6 @@ class _Moves:
 
     Attributes:
         rows: the entry of each change.
-        bounds: the bounds of its session.
         weights: the weight of each change, above zero for insertions and below for retractions.
     """
 

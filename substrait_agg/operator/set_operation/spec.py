@@ -11,11 +11,7 @@ from substrait_agg.plan.model import SetOperationKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOperationSpec(MultisetSpec):
-    """The specification of a set operation: groups are rows, with an accumulator per input port.
-
-    Attributes:
-        operation: which one.
-    """
+    """The specification of a set operation: groups are rows, with an accumulator per input port."""
 
     operation: SetOperationKind
 

@@ -36,7 +36,6 @@ class UpsertSpec:
         page_rows: rows per page of a run.
         slice_rows: rows of input in memory, fewer if they or the stored rows of their groups are
             long.
-        slice_bytes: bytes that these rows may take.
     """
 
     keys: tuple[pa.DataType, ...]

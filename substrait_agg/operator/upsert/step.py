@@ -38,7 +38,6 @@ class _RowsByKey:
     """At most one row per key.
 
     Attributes:
-        there: mask of the keys with a row.
         values: columns of the row; null if there is none.
         order: ordering columns of the row; also set for keys whose row was deleted.
     """

@@ -70,12 +70,6 @@ def _same_keys(
     """Return whether the expressions inside a set are those that it refers to.
 
     Invalid references are ignored here; they are reported elsewhere.
-
-    Args:
-        written: the expressions.
-        referred: ordinals of keys.
-        keys: number of each key by `structure` with `identities`.
-        identities: numbers shared by all messages to compare.
     """
     return len(written) == len(referred) and all(
         structure(inner, identities) == keys[ordinal]

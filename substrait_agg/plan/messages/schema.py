@@ -46,7 +46,6 @@ class Field:
 
     Attributes:
         name: name in snake_case.
-        number: number of the field.
         kind: a scalar type of protobuf, ``message`` or ``enum``.
         repeated: whether the field is repeated.
         type: name of the message or enum without the package, else empty.
@@ -182,9 +181,6 @@ def schema() -> Schema:
 
 def schema_of(plan: FileDescriptor) -> Schema:
     """Return the schema of one release, extended by the fields of other releases.
-
-    Args:
-        plan: descriptor of the file with the release's plan message.
 
     Raises:
         KeyError: the release has a field of a scalar type that no release before it had.

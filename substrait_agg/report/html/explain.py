@@ -226,12 +226,7 @@ _ARROW = '<span class="arrow" aria-label="to">→</span>'
 
 
 def plan_html(plan: ExplainedPlan, name: str = "") -> str:
-    """Return the explanation as a self-contained HTML document.
-
-    Args:
-        plan: the explanation.
-        name: name of the plan's file, or empty.
-    """
+    """Return the explanation as a self-contained HTML document."""
     style = asset("explain.css")
     title = f"How {name or 'the plan'} runs" if len(name) <= 200 else "How the plan runs"
     room = _ROOM - _FRAME - size(page(title, "", style=style))

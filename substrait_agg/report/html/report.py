@@ -140,13 +140,7 @@ def _counts(*reports: PlanProblems) -> str:
 
 
 def _header(reports: Sequence[PlanProblems], title: str, *, ok: bool) -> str:
-    """Return the title and the totals.
-
-    Args:
-        reports: the reports.
-        title: the title of the page.
-        ok: whether every file could be read.
-    """
+    """Return the title and the totals."""
     ok = ok and all(report.ok for report in reports)
     counts = f"<p>{_verdict(ok)} {_counts(*reports)}</p>" if len(reports) > 1 else ""
     return f'<header><p class="quiet">Substrait plan validation</p><h1>{escape(title)}</h1>{counts}</header>'
@@ -179,12 +173,7 @@ def _filters(every: Sequence[Problem]) -> str:
 
 
 def _table(reports: Sequence[PlanProblems], linked: frozenset[int]) -> str:
-    """Return a table of all plans, if there are several.
-
-    Args:
-        reports: the reports.
-        linked: indexes of the reports that have a section.
-    """
+    """Return a table of all plans, if there are several."""
     if len(reports) < 2:
         return ""
     rows = []

@@ -141,14 +141,7 @@ def _find_in_wire(data: bytes, root: PathTrie) -> None:
 def _searched_places(
     place: PathTrie, item: Field | None, number: int, index: int
 ) -> Iterator[PathTrie]:
-    """Yield the searched places of a field: the list it belongs to, and the item itself.
-
-    Args:
-        place: the enclosing message.
-        item: the field; None for an unknown field, which is named by its number.
-        number: number of the field.
-        index: index among the fields with this number.
-    """
+    """Yield the searched places of a field: the list it belongs to, and the item itself."""
     name = str(number) if item is None else item.name
     for step in ((name, -1), (name, index)):
         if step in place.inside:
@@ -188,7 +181,6 @@ class _Open:
         place: the message; for a list, the message that has the list as a field.
         shape: schema of the message, or of the messages in the list; None for scalars.
         field: name of the list's field; empty for an object.
-        itself: the searched place that is this object or list itself.
         index: index of the last item read from a list.
     """
 

@@ -41,7 +41,6 @@ class BatchLimits:
 
     Attributes:
         target: the duration that a batch should not exceed, in seconds.
-        total: the limit of a batch.
         sources: the limit of each source; they add up to the total, except where `bounds` are
             smaller.
         bounds: the limit that the user has set for each source; infinite without one.
@@ -78,12 +77,7 @@ def first_limits(target: float, total: float, bounds: Sequence[float]) -> BatchL
 
 
 def limits_after(limits: BatchLimits, load: BatchLoad) -> BatchLimits:
-    """Return the limits of the next batch.
-
-    Args:
-        limits: the limits of the batch that has finished.
-        load: what the batch took.
-    """
+    """Return the limits of the next batch."""
     total = _total_after(limits, load)
     wants = tuple(map(_demand, load.taken, limits.sources))
     return replace(limits, total=total, sources=_bounded(total, wants, limits.bounds))

@@ -58,11 +58,6 @@ def with_first_limits(
 ) -> Mapping[Name, str | SourceSpec | DataFrame]:
     """Return the sources with a limit for their first batch, if the run has a target duration.
 
-    Args:
-        sources: the sources by table.
-        options: the options of the run.
-        stored: the limit of the last batch of the checkpoint; None without one.
-
     Raises:
         UsageError: ``LATENCY_NOT_SUPPORTED``: a source is a stream that is not one of files.
     """

@@ -63,10 +63,6 @@ def ordinals_of(columns: pa.Schema, requested: StructType) -> list[int]:
 def partitions(options: ReadOptions, schema: StructType) -> list[InputPartition]:
     """Return the partitions of a read that is not a stream.
 
-    Args:
-        options: the options of the read.
-        schema: the columns to read.
-
     Raises:
         UsageError: OPTION_INVALID.
         StateRefused: as `View.to_arrow` and `View.changes`.

@@ -16,12 +16,7 @@ from substrait_agg.spark.data_source.partitions import help_in_traceback, read_p
 
 
 class ViewReader(DataSourceReader):
-    """Reads rows of a version, or changes.
-
-    Args:
-        options: the options of the read.
-        schema: the columns to read.
-    """
+    """Reads rows of a version, or changes."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options

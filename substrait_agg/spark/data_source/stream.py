@@ -33,10 +33,6 @@ It is empty before the first version.
 class ViewStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes after a version, or first the rows of a version as insertions.
 
-    Args:
-        options: the options of the read.
-        schema: the columns to read.
-
     Raises:
         UsageError: OPTION_INVALID without ``changes``, OPTION_CONFLICT with ``until``.
     """

@@ -41,9 +41,6 @@ def absolute(path: str) -> str:
 def program_folder(process: int | None = None) -> Path | None:
     """Return the working folder of the Python program that started the JVM above a process.
 
-    Args:
-        process: the process; None means this one.
-
     Returns:
         The folder; None if no Python program started the JVM, or the system has no ``/proc``.
     """

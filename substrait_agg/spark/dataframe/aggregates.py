@@ -23,7 +23,6 @@ class TranslatedMeasure:
 
     Attributes:
         message: the measure with its filter.
-        type: the type of its value.
         result: turns its value into that of Spark's function.
     """
 

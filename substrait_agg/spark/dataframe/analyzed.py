@@ -25,7 +25,6 @@ class SparkTree:
     Attributes:
         kind: name of its class in Spark, without packages.
         fields: its fields as Spark writes them.
-        children: its children.
     """
 
     kind: str

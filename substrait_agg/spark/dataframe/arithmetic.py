@@ -192,11 +192,7 @@ def _most_digits(tree: SparkTree, precision: int) -> int:
 
 
 def rounded(mode: str) -> Maker:
-    """Return a translation of ``round`` or ``bround`` to a constant number of digits.
-
-    Args:
-        mode: the value of the option ``rounding``.
-    """
+    """Return a translation of ``round`` or ``bround`` to a constant number of digits."""
 
     def make(scope: Scope, tree: SparkTree) -> Typed:
         """Return the call for a number of decimal places that is a constant."""
@@ -226,12 +222,7 @@ def _rounded_type(tree: SparkTree, type_: SparkType, places: int) -> SparkType:
 
 
 def same_type(urn: str, name: str) -> Maker:
-    """Return a translation of a function of one number that keeps its type.
-
-    Args:
-        urn: where Substrait declares the function.
-        name: the function of Substrait.
-    """
+    """Return a translation of a function of one number that keeps its type."""
 
     def make(scope: Scope, tree: SparkTree) -> Typed:
         """Return the call for the type of its argument."""

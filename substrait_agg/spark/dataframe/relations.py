@@ -25,11 +25,6 @@ from substrait_agg.spark.dataframe.types import ColumnOf, Relation, SparkType, T
 def plan_json(tree: SparkTree, types: Sequence[object], *, loses_precision: bool = True) -> str:
     """Return the Substrait plan of an analyzed plan of Spark, as JSON.
 
-    Args:
-        tree: the analyzed plan.
-        types: the types of its columns, as in Spark's JSON.
-        loses_precision: as in `PlanContext`.
-
     Raises:
         UsageError: DATAFRAME_RELATION, DATAFRAME_EXPRESSION, DATAFRAME_TYPE.
     """

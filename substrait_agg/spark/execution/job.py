@@ -100,12 +100,7 @@ class OperatorJob:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """The results of all tasks of a job.
-
-    Attributes:
-        tasks: the results by task.
-        state: the operator's state after them.
-    """
+    """The results of all tasks of a job."""
 
     tasks: tuple[TaskResult, ...]
     state: OperatorState

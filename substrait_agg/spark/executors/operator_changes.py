@@ -22,14 +22,6 @@ class OperatorChanges:
 
     Spark reads them only if their rows are asked for as a DataFrame.
 
-    Args:
-        session: the session of the batch.
-        below: the operator that made the changes.
-        node: the operator that reads them.
-        branch: the branch from `below` to `node`.
-        paths: the change files.
-        lateness: the tests for rows that are late for `node`.
-
     Attributes:
         table: the table that late rows come from; empty as long as no row is late.
     """

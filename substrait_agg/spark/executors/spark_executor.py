@@ -73,10 +73,6 @@ class ArrowRows:
 class SparkExecutor:
     """The `Executor` that runs Spark jobs, and small batches on the driver.
 
-    Args:
-        session: the session of the run.
-        driver: what the driver computes itself.
-
     Attributes:
         session: the session in which jobs run. A micro-batch has a session of its own.
         strategies: how the next batch is computed, by operator id.

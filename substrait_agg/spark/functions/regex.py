@@ -106,11 +106,6 @@ def _segments(text: Column, expression: Column, inside: Column) -> Column:
 
     Spark does not return the positions of matches. The function therefore surrounds each match with
     a mark that occurs neither in the text nor in the replacement, and splits the text at the marks.
-
-    Args:
-        text: the text.
-        expression: the pattern.
-        inside: the Java replacement of each match.
     """
     marks = F.array(*map(F.lit, _MARKS))
     free = F.filter(marks, lambda m: ~F.contains(text, m) & ~F.contains(inside, m))

@@ -52,12 +52,7 @@ def _of_sub_second(modulo: int, unit: int) -> Part:
 
 
 def _week_day(first: str, offset: int) -> Part:
-    """Return the day of a date's week that decides which year the week belongs to.
-
-    Args:
-        first: the first day of a week, ``SUNDAY`` or ``MONDAY``.
-        offset: days from the first day to the deciding day.
-    """
+    """Return the day of a date's week that decides which year the week belongs to."""
 
     def build(x: Column) -> Column:
         day = x.cast("date")

@@ -96,12 +96,6 @@ class Inputs:
     tested after the steps, so only a row that would change a result counts as late. A bad row is
     removed from all branches.
 
-    Args:
-        spark: the session.
-        flow: the flow that reads the inputs.
-        sources: the source of each table.
-        events: the tables with a watermark.
-
     Attributes:
         first: the rows of the first version by operator id: those written in the plan and those of
             static tables.
@@ -258,10 +252,6 @@ class Inputs:
         self, planned: Sequence[PlannedSource], operators: Collection[int]
     ) -> tuple[dict[int, DataFrame], dict[int, TableRows]]:
         """Return the rows that operators have from files, and those written in the plan.
-
-        Args:
-            planned: the files of each source, in the order of the stream.
-            operators: ids of the operators.
 
         Returns:
             Rows of the first version by operator, and rows of tables that the executor prepares.
@@ -451,11 +441,6 @@ def read_changes(spark: SparkSession, node: Node, paths: Sequence[Location]) -> 
 
     Spark reads local files itself. It may have no access to an object store that holds the
     checkpoint, so Python workers read the files from there.
-
-    Args:
-        spark: the session.
-        node: the operator that wrote the changes.
-        paths: the files, at least one.
 
     Returns:
         Columns ``c0``, ``c1``, ... with the operator's output types, and ``__weight`` (int64).

@@ -113,10 +113,6 @@ class BranchRows:
         frame: the columns of the branch's origin, and those of `linear_steps.TRAVELLING`.
         lateness: the tests for rows that are late for the operator.
         origin: the table that the rows come from.
-
-    Attributes:
-        table: the name of the table.
-        prepared: the rows for the operator.
     """
 
     def __init__(

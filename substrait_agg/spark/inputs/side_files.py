@@ -29,11 +29,7 @@ Rows_co = TypeVar("Rows_co", covariant=True)
 
 
 class LeftOut(Protocol[Rows_co]):
-    """Rows of a table that a batch leaves out.
-
-    Attributes:
-        table: name of the table.
-    """
+    """Rows of a table that a batch leaves out."""
 
     table: str
 

@@ -47,8 +47,6 @@ class TableUse:
     """A branch from a streaming table to an operator.
 
     Attributes:
-        node: the operator.
-        branch: the branch.
         origin: the columns that the branch reads.
         opened: the columns that are read from the source; the branches of a table may share them.
         tag: the set of columns in the stream.
@@ -237,13 +235,7 @@ def tagged(frames: Sequence[DataFrame], tags: Sequence[int]) -> DataFrame:
 
 
 class TableRows:
-    """The rows of tables for an operator in a micro-batch.
-
-    Args:
-        batch: the batch.
-        uses: the branches from tables that have rows in the batch.
-        prepared: returns the input rows of the operator as a DataFrame.
-    """
+    """The rows of tables for an operator in a micro-batch."""
 
     table = ""
 

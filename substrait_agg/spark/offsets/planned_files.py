@@ -88,7 +88,6 @@ class LoggedFile:
     """A file in Spark's log of a source.
 
     Attributes:
-        uri: its URI.
         modified: its modification time when Spark found it, in milliseconds since 1970.
     """
 

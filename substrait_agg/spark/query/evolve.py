@@ -65,12 +65,6 @@ def evolutions(
 ) -> list[PlanChange]:
     """Return the versions with which another plan of a view began, and the one about to be made.
 
-    Args:
-        store: the checkpoint.
-        document: the document of the new plan.
-        evolution: how the checkpoint evolves; None if it does not.
-        view: name of the view.
-
     Raises:
         StateRefused: STATE_DAMAGED.
     """

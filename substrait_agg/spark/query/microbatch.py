@@ -217,11 +217,7 @@ class MicroBatches(Generic[Rows]):
         tables: Mapping[int, BranchInput[Rows]],
         whole: WholeInput[Rows] | None,
     ) -> RowsByOperator[Rows]:
-        """Choose which operators the batch computes again, and return the rows of all operators.
-
-        Raises:
-            RunFailed: REFRESH_INPUT_GONE.
-        """
+        """Choose which operators the batch computes again, and return the rows of all operators."""
         if self._refresh is None or self._last is None or whole is None:
             return rows, tables
         self._choice = self._refresh.choose(
@@ -587,12 +583,7 @@ class MicroBatches(Generic[Rows]):
 
 
 def _newest_of_plan(checkpoint: Checkpoint, flow: Flow) -> Snapshot | None:
-    """Return the newest version, None without one.
-
-    Raises:
-        CommitConflict: another run has evolved the checkpoint since the check: its state now has
-            another meaning.
-    """
+    """Return the newest version, None without one."""
     last = checkpoint.newest_snapshot()
     if last is not None and last.plan != flow.fingerprint:
         raise committed_by_another(checkpoint.folder, last.version)

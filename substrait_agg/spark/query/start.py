@@ -76,12 +76,6 @@ def run(
 ) -> Run:
     """Start or continue a run of bound plans.
 
-    Args:
-        plan: the views to maintain.
-        sources: the source of each table, by its name.
-        options: the options of `substrait_agg.run`.
-        timer: measures the start.
-
     Raises:
         InputRefused, StateRefused, UsageError: before anything is written.
         RunFailed: Spark could not start, or the first version could not be computed.

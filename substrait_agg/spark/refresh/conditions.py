@@ -26,13 +26,6 @@ def refresh_chooser(
 ) -> RefreshChooser | None:
     """Check the refresh policies of a run.
 
-    Args:
-        plan: the views.
-        flow: their flow.
-        sources: the source of each table.
-        events: the sources with a watermark, and the TTL.
-        options: the options of the run.
-
     Returns:
         What chooses for each batch; None if all batches are incremental.
 

@@ -78,7 +78,6 @@ class SparkTables:
     """Reads the rows of the files so far with Spark, for an evolution (`query.evolve.RereadTables`).
 
     Attributes:
-        files: the files.
         inputs: the opened inputs of the new plan.
         prepare: prepares the session of the run for jobs.
     """

@@ -36,10 +36,6 @@ _CHANGES = {"weight": Type("i64"), "op": Type("string")}
 class TableFiles:
     """The files of tables up to the newest version of a checkpoint; a `TableReader`.
 
-    Args:
-        store: the checkpoint.
-        sources: the SPEC of tables, by name.
-
     Raises:
         UsageError: a SPEC is not valid.
     """
@@ -71,11 +67,7 @@ class TableFiles:
                 raise NotComputable(message) from error
 
     def _files(self, table: Table, spec: SourceSpec) -> list[str]:
-        """Return the paths of the files that the checkpoint has read.
-
-        Raises:
-            NotComputable: they are not known, or have changed.
-        """
+        """Return the paths of the files that the checkpoint has read."""
         name = ".".join(table)
         last = self._store.newest_snapshot()
         places = {} if last is None else {place.table: place for place in last.inputs}
@@ -107,11 +99,7 @@ def _is_static(place: InputPlace) -> bool:
 
 
 def _static_files(name: str, spec: SourceSpec, place: InputPlace) -> list[str]:
-    """Return the paths of the files of a static table.
-
-    Raises:
-        NotComputable: it has changed.
-    """
+    """Return the paths of the files of a static table."""
     files = local_files(spec.location.removeprefix("file://"))
     if files is None:
         raise NotComputable(f"the table {name} has no local files")

@@ -38,12 +38,7 @@ class FileSizes:
         self._known: dict[str, int] = {}
 
     def look_up(self, batch: Sequence[str], whole: Sequence[str]) -> tuple[InputSize | None, str]:
-        """Return the bytes of the files of a batch and of all files, or a file that is missing.
-
-        Args:
-            batch: the URIs of the files of the batch.
-            whole: those of all files.
-        """
+        """Return the bytes of the files of a batch and of all files, or a file that is missing."""
         for uri in whole:
             try:
                 # A file that was there may be gone: ask again.

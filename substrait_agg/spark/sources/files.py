@@ -51,7 +51,6 @@ class LocalFile:
     """A data file on a local file system.
 
     Attributes:
-        path: its path.
         name: its path below the location of the source.
         size: its size in bytes.
         modified: its modification time, in nanoseconds since 1970.

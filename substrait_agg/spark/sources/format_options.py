@@ -77,10 +77,6 @@ _ZONE_LETTERS = frozenset("VzOXxZ")
 def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
     """Return the options with their names in Spark's spelling.
 
-    Args:
-        options: option name, in any case -> value.
-        format_: a key of `OPTIONS`.
-
     Raises:
         KeyError: an option is unknown; the argument is its name.
         ValueError: an option is refused, is given twice or has a bad value; the argument says why.

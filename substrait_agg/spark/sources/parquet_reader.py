@@ -79,7 +79,6 @@ class PlannedFiles:
     """Files of a batch that a `ParquetReader` has opened.
 
     Attributes:
-        rows: number of rows.
         bytes: bytes of the columns that are read, decompressed.
     """
 
@@ -230,11 +229,7 @@ def _column(name: str, type_: Type, schema: st.StructType) -> _Column | None:
 
 
 def _local_path(uri: str) -> str:
-    """Return the path of a URI of Spark's log.
-
-    Raises:
-        ValueError: the file is not local, or its folders may have values of columns in their names.
-    """
+    """Return the path of a URI of Spark's log."""
     scheme, _, rest = uri.partition(":")
     path = unquote(rest.removeprefix("//"))
     if scheme != "file" or not path.startswith("/") or "=" in path:
@@ -250,12 +245,7 @@ def _bytes(file: pq.ParquetFile, name: str) -> int:
 
 
 def _converted(values: pa.Array, column: _Column) -> pa.Array:
-    """Return values in the type of the plan.
-
-    Raises:
-        ArrowInvalid: a value is out of range, or a text is not UTF-8.
-        ValueError: a value is null that must not be, or Spark may shift it.
-    """
+    """Return values in the type of the plan."""
     if column.required and values.null_count:
         raise ValueError(column.name)
     if column.target == pa.string():

@@ -36,7 +36,6 @@ class TextColumn:
         name: the name in the file.
         ordinal: the position in the file; for JSON, in the reader's schema.
         value: the parsed value; null if parsing failed.
-        type: the type in the plan.
     """
 
     name: str
@@ -48,14 +47,7 @@ class TextColumn:
 def parse_faults(
     spec: SourceSpec, columns: Sequence[TextColumn], count: int, table: str = ""
 ) -> list[Fault]:
-    """Return the faults of rows whose text is in the column `CORRUPT`; none for other formats.
-
-    Args:
-        spec: the source.
-        columns: the columns of the plan.
-        count: the number of columns in the files.
-        table: the name of the table, for messages; empty if they do not name it.
-    """
+    """Return the faults of rows whose text is in the column `CORRUPT`; none for other formats."""
     if spec.format == "csv":
         return _csv_faults(columns, count, row_options(spec.options), table)
     return _json_faults(columns, table) if spec.format == "json" else []

@@ -428,11 +428,7 @@ def _spellings(table: Table) -> tuple[str, ...]:
 
 
 def _find(table: Table, names: Iterable[str]) -> str | None:
-    """Return the name that means `table` most exactly, or None if no name means it.
-
-    Raises:
-        InputRefused: ``SOURCE_AMBIGUOUS``: two names mean the table equally exactly.
-    """
+    """Return the name that means `table` most exactly, or None if no name means it."""
     all_names = tuple(names)
     for level, spelling in enumerate(_spellings(table)):
         matches = [n for n in all_names if (n if level < 2 else n.lower()) == spelling]

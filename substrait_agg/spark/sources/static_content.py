@@ -99,12 +99,7 @@ def rows_contents(
     spark: SparkSession,
     tables: Mapping[InputPlace, tuple[SourceSpec | DataFrame, TableOrigin]],
 ) -> list[InputPlace]:
-    """Return the places of static tables with the checksums of their rows, from one Spark job.
-
-    Args:
-        spark: the session.
-        tables: per table its place, its source, and the columns that the plan reads.
-    """
+    """Return the places of static tables with the checksums of their rows, from one Spark job."""
     if not tables:
         return []
     frames = [_sums(spark, source, origin) for source, origin in tables.values()]

@@ -120,14 +120,7 @@ def order_types(keyed: UpsertSource) -> list[tuple[str, str]]:
 def null_faults(
     origin: TableOrigin, table: str, columns: Sequence[Column], weight: Column
 ) -> list[Fault]:
-    """Return the faults of columns that must not be null: condition and error message.
-
-    Args:
-        origin: the table.
-        table: its name, for messages.
-        columns: the columns of the table, then those of `further_columns`.
-        weight: the weight of the row.
-    """
+    """Return the faults of columns that must not be null: condition and error message."""
     keyed = origin.upsert
     faults = [] if keyed is None else _key_faults(origin, keyed, table, columns)
     for value, name, type_ in zip(columns, origin.names, origin.types, strict=False):

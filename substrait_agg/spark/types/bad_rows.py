@@ -89,16 +89,7 @@ def row_as_json(columns: Sequence[tuple[str, Column, st.DataType]]) -> Column:
 
 
 class BadRows:
-    """The bad rows of a table in one batch, separated from the good rows.
-
-    Args:
-        table: the name of the table.
-        frame: the rows of the table, with the column `BAD`.
-
-    Attributes:
-        table: the name of the table.
-        good: the good rows, without the column `BAD`.
-    """
+    """The bad rows of a table in one batch, separated from the good rows."""
 
     def __init__(self, table: str, frame: DataFrame) -> None:
         self.table = table

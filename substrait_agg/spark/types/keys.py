@@ -34,12 +34,7 @@ def with_normalised_keys(
 
 
 def restored_keys(frame: RecordedTransform, types: Mapping[str, st.DataType]) -> RecordedTransform:
-    """Return the frame with the columns of `with_normalised_keys` converted back to their original types.
-
-    Args:
-        frame: a frame with the columns in `types`.
-        types: column name -> its type before `with_normalised_keys`.
-    """
+    """Return the frame with the columns of `with_normalised_keys` converted back to their types."""
     changed = {n: restored(F.col(n), t) for n, t in types.items() if _has_map(t)}
     return frame.withColumns(changed)
 
@@ -53,10 +48,6 @@ def normalised(column: Column, type_: st.DataType) -> Column:
 
     -0.0 becomes 0.0, every NaN gets the same bits, and map entries are ordered by key. A map in
     which two keys become equal fails the batch. The result has the type `type_`.
-
-    Args:
-        column: a column of the Spark type `type_`.
-        type_: the type.
     """
     if not _has_forms(type_):
         return column

@@ -154,11 +154,7 @@ def _compound(value: tuple[int, int, int] | None, type_: Type) -> Column:
 def _to_micros(
     value: tuple[int, int, int] | None, digits: int, type_: Type
 ) -> tuple[tuple[int, int, int] | None, int]:
-    """Convert an interval with ticks finer than a microsecond to microseconds.
-
-    Raises:
-        UsageError: ``TYPE_NOT_SUPPORTED``: the ticks are not a whole number of microseconds.
-    """
+    """Convert an interval with ticks finer than a microsecond to microseconds."""
     if value is None:
         return None, MAX_FRACTION_DIGITS
     whole, rest = divmod(value[2], 10 ** (digits - MAX_FRACTION_DIGITS))

@@ -61,7 +61,6 @@ class _View:
     """A statement that creates a view.
 
     Attributes:
-        name: name of the view.
         statement: the statement, with a query that Spark's STREAM is removed from.
         reads: names of the relations that the query reads, in lower case.
     """

@@ -38,8 +38,6 @@ class PipelineSpec:
     """The specification of a pipeline.
 
     Attributes:
-        file: the file of the specification.
-        name: name of the pipeline.
         storage: folder or URL for the metadata of the pipeline.
         configuration: Spark configuration.
         files: the files with the definitions of its views.

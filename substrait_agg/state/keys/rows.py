@@ -66,10 +66,6 @@ def take(columns: Sequence[pa.Array], indices: npt.NDArray[Any]) -> list[pa.Arra
 def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]:
     """Order rows by hash so that rows of one key are adjacent, in their original order.
 
-    Args:
-        hashes: one per row, in any order.
-        keys: key columns.
-
     Returns:
         The order, and for each row in that order whether it is the first of its key. Different keys
         with one hash are separate groups: the keys decide, the hash only sorts.

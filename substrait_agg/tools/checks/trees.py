@@ -43,7 +43,6 @@ class TreeRuns:
     Attributes:
         operator: ordinal of its operator.
         name: ``group``, ``pending``, ``tree0``, ..., ``closed``; ``rows0``, ... of a join.
-        runs: its runs.
     """
 
     operator: int

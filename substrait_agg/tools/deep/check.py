@@ -136,11 +136,7 @@ class _Check:
         return StoredTrees(self.storage, operator, self.states[node.id])
 
     def _port(self, node: Node, number: int) -> InputRows:
-        """Return the input rows of a port.
-
-        Raises:
-            NotComputable: they are not stored.
-        """
+        """Return the input rows of a port."""
         branches = [branch for branch in node.branches if branch.port == number]
         if not branches:
             raise NotComputable("the input is not known")

@@ -32,11 +32,6 @@ class NotComputable(Exception):
 def check_computable(types: Sequence[Type], node: Node, branch: Branch) -> None:
     """Check that the rows of a branch can be computed here with exactly the values of Spark.
 
-    Args:
-        types: the types of the columns at its origin.
-        node: the operator that reads the branch.
-        branch: the branch.
-
     Raises:
         NotComputable: they cannot.
     """

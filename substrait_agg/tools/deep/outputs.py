@@ -47,7 +47,6 @@ class InputRows:
     """The input rows of a port.
 
     Attributes:
-        tables: the rows (`inputs.port_rows`).
         missing: which rows may be missing, because an operator below does not store them; empty if
             these are all rows.
     """

@@ -87,12 +87,6 @@ def against_input(
 ) -> Iterator[Difference]:
     """Yield the trees of an operator that differ from its input.
 
-    Args:
-        node: the operator.
-        trees: its trees.
-        inputs: its input rows.
-        late: whether some of these rows may have been late for the operator.
-
     Raises:
         NotComputable: the input is not stored.
     """

@@ -429,15 +429,7 @@ FIRST_COLUMNS: dict[TreeForm, tuple[str, str]] = {
 def check_run(
     storage: FolderFiles, file: RunFile, path: str, findings: FindingCollector, form: TreeForm
 ) -> int:
-    """Check a run whose checksum is right. Return its number of rows.
-
-    Args:
-        storage: where it is.
-        file: as the snapshot names it.
-        path: of the run, for findings.
-        findings: takes the findings.
-        form: what its tree contains.
-    """
+    """Check a run whose checksum is right. Return its number of rows."""
     reader, _ = open_pages(storage.map(file.name))
     with reader:
         schema = reader.schema
@@ -545,14 +537,7 @@ def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.boo
 def check_ranges(
     runs: tuple[RunFile, ...], path: str, findings: FindingCollector, most: int
 ) -> None:
-    """Check that the live hashes of runs are ranges, and that no run is live twice for one hash.
-
-    Args:
-        runs: of one tree.
-        path: of the snapshot.
-        findings: takes the findings.
-        most: the greatest possible hash.
-    """
+    """Check that the live hashes of runs are ranges, and that no run is live twice for one hash."""
     pieces: dict[str, list[RunFile]] = {}
     for run in runs:
         if not 0 <= run.low <= run.high <= most or run.span < 1 or run.rows < 1:
