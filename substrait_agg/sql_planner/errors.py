@@ -83,7 +83,7 @@ def planning_error(error: Exception, query: QueryText, names: TableNames) -> Sql
     """Return the error of a query that DataFusion cannot plan."""
     text = _REPORT.sub(" ", str(error)).strip()
     plain = _PREFIX.sub("", text)
-    if "ParserError" in text or "TokenizerError" in text:
+    if is_syntax_error(error):
         return _syntax_error(text, query)
     for rule in _RULES:
         match = rule.pattern.search(plain)
@@ -94,6 +94,11 @@ def planning_error(error: Exception, query: QueryText, names: TableNames) -> Sql
         return _at_start("SQL_STATEMENTS", plain, help, query)
     help = "write the query in another way; docs/sql.md says what is supported"
     return _at_start("SQL_NOT_PLANNED", _first_line(plain), help, query)
+
+
+def is_syntax_error(error: Exception) -> bool:
+    """Return whether DataFusion cannot parse a query."""
+    return any(kind in str(error) for kind in ("ParserError", "TokenizerError"))
 
 
 def _syntax_error(text: str, query: QueryText) -> SqlRefused:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from substrait_agg.errors import SqlRefused, SubstraitAggError
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.corrections import corrected
-from substrait_agg.sql_planner.errors import planning_error
+from substrait_agg.sql_planner.errors import is_syntax_error, planning_error
 from substrait_agg.sql_planner.names import TableNames, output_names
 from substrait_agg.sql_planner.not_in import check_marks
 from substrait_agg.sql_planner.places import SqlOrigin
 from substrait_agg.sql_planner.script import Statement, statements
 from substrait_agg.sql_planner.session import (
     check_casts_of_floats,
+    check_moves_of_dates,
     declared_schema,
     has_decimal_literals,
     new_session,
+    with_parentheses,
 )
 from substrait_agg.sql_planner.tokens import QueryText, refused_at, syntax_error, tokens
 from substrait_agg.sql_planner.windows import register_windows
+
+if TYPE_CHECKING:
+    from datafusion import DataFrame, SessionContext
 
 CHANGING_FUNCTIONS = ("now", "today", "random", "rand", "uuid", "current_timestamp", "current_date", "current_time")  # fmt: skip
 """Functions whose value changes although no table does. DataFusion replaces most by a constant."""
@@ -151,13 +157,12 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
 def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> bytes:
     context = new_session(names.schemas, decimal_literals=has_decimal_literals(query, names))
     register_windows(context, query, names.schemas)
-    from datafusion import SQLOptions
     from datafusion.substrait import Producer
 
-    only_queries = SQLOptions().with_allow_ddl(False).with_allow_dml(False)
     try:
-        frame = context.sql_with_options(query.text, only_queries.with_allow_statements(False))
+        frame = _frame(context, query)
         check_marks(frame.logical_plan(), query)
+        check_moves_of_dates(frame.logical_plan(), query)
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
     except SqlRefused:
@@ -167,6 +172,25 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
     check_casts_of_floats(frame.logical_plan(), optimized, query)
     outputs = output_names(query.text, query.tokens, columns)
     return corrected(content, optimized, query, names, outputs)
+
+
+def _frame(context: SessionContext, query: QueryText) -> DataFrame:
+    """Return what DataFusion reads in a query. Its errors have the places of the query."""
+    from datafusion import SQLOptions
+
+    options = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+    text = with_parentheses(query.text, query.tokens)
+    try:
+        return context.sql_with_options(text, options)
+    except Exception as error:
+        if text == query.text or not is_syntax_error(error):
+            raise
+    context.sql_with_options(query.text, options)
+    place = next(t for t in query.tokens if t.is_word("is"))
+    message = "the operands of IS DISTINCT FROM are not clear"
+    raise query.refused_token(
+        "SQL_SYNTAX", place, message, "write parentheses around a IS DISTINCT FROM b"
+    )
 
 
 def _check_deterministic(query: QueryText) -> None:

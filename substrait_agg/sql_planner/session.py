@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from substrait_agg.optional_packages import require
 from substrait_agg.plan.plannable import plannable
 from substrait_agg.sql_planner.names import TableNames
-from substrait_agg.sql_planner.tokens import QueryText
+from substrait_agg.sql_planner.tokens import QueryText, Token
 
 if TYPE_CHECKING:
     from datafusion import SessionContext
@@ -124,3 +124,159 @@ def check_casts_of_floats(logical: Any, optimized: Any, query: QueryText) -> Non
         message = "a float is combined with a decimal, which would round the float to 15 digits after the point"
         help = "cast the decimal: CAST(0.5 AS double)"
         raise query.refused_token("SQL_TYPES", first, message, help)
+
+
+# --- dates and intervals ------------------------------------------------------------------------
+
+_INTERVAL = r'IntervalMonthDayNano\("IntervalMonthDayNano \{ months: -?\d+, days: -?\d+, nanoseconds: (-?\d+) \}"\)'
+_MOVED_DATE = re.compile(
+    rf"(?:AS Date32\)|\bto_date\((?:[^()]|\([^()]*\))*\))(?: [+-] {_INTERVAL})+"
+)
+_MOVE = re.compile(_INTERVAL)
+
+
+def check_moves_of_dates(logical: Any, query: QueryText) -> None:
+    """Refuse a date literal plus or minus an interval with a time of day.
+
+    DataFusion computes a date, and so loses the time of day. Other dates are checked when the plan is bound.
+
+    Raises:
+        SqlRefused: SQL_TYPES.
+    """
+    moves = (
+        move
+        for chain in _MOVED_DATE.finditer(logical.display_indent())
+        for move in _MOVE.finditer(chain[0])
+    )
+    if any(int(move[1]) for move in moves):
+        place = next((t for t in query.tokens if t.is_word("interval")), query.tokens[0])
+        message = "an interval with a time of day is added to a date, which has none"
+        raise query.refused_token(
+            "SQL_TYPES",
+            place,
+            message,
+            "write TIMESTAMP '2024-01-31 00:00:00', or cast the date to a timestamp",
+        )
+
+
+# --- operands of IS DISTINCT FROM ---------------------------------------------------------------
+
+# DataFusion reads ``a IS DISTINCT FROM b AND c`` as ``a IS DISTINCT FROM (b AND c)``. In SQL, AND, OR
+# and IS bind less tightly, so the condition is ``(a IS DISTINCT FROM b) AND c``.
+
+_OPENING, _CLOSING = ("(", "["), (")", "]")
+_CLAUSES = (
+    "select", "all", "where", "on", "having", "qualify", "by", "when", "then", "else", "values", "limit", "offset", "group", "order",
+    "union", "except", "intersect", "minus", "join", "full", "inner", "cross", "natural", "lateral", "as", "from", "fetch",
+    "window", "asc", "desc", "nulls", "filter", "over", "using",
+)  # fmt: skip
+"""Words that end a condition, on both sides."""
+_SIDES = ("left", "right")
+"""Kinds of joins that are functions, too."""
+_CONNECTIVES = ("and", "or", "is")
+"""Operators that do not belong to the right operand."""
+_NEGATED = ("between", "in", "like", "ilike", "similar", "regexp", "rlike")
+"""Words that NOT can precede as a part of an operator."""
+
+
+def with_parentheses(text: str, tokens: Sequence[Token]) -> str:
+    """Return a query in which DataFusion reads every IS [NOT] DISTINCT FROM as SQL defines it.
+
+    Args:
+        text: the query.
+        tokens: its tokens.
+    """
+    inserted: list[tuple[int, str]] = []
+    for place in range(len(tokens) - 2):
+        right = _right_operand(tokens, place)
+        if right is None:
+            continue
+        end = _end(tokens, right)
+        if end < len(tokens) and tokens[end].is_word(*_CONNECTIVES):
+            inserted += [(tokens[_start(tokens, place)].start, "("), (tokens[end - 1].end, ")")]
+    for offset, parenthesis in sorted(inserted, reverse=True):
+        text = text[:offset] + parenthesis + text[offset:]
+    return text
+
+
+def _right_operand(tokens: Sequence[Token], place: int) -> int | None:
+    """Return where the right operand of the IS at a place begins; None if it is another word."""
+    if not tokens[place].is_word("is"):
+        return None
+    negated = tokens[place + 1].is_word("not")
+    after = place + 2 + negated
+    words = tokens[after - 1 : after + 1]
+    if len(words) < 2 or not (words[0].is_word("distinct") and words[1].is_word("from")):
+        return None
+    return after + 1
+
+
+def _end(tokens: Sequence[Token], right: int) -> int:
+    """Return the place after the right operand that begins at a place."""
+    ranges = 0
+    for place in _outside(tokens, range(right, len(tokens))):
+        token = tokens[place]
+        if token.is_word("between"):
+            ranges += 1
+        elif token.is_word("and") and ranges:
+            ranges -= 1
+        elif token.is_word(*_CONNECTIVES) or (place > right and _ends_condition(tokens, place)):
+            return place
+    return len(tokens)
+
+
+def _start(tokens: Sequence[Token], place: int) -> int:
+    """Return where the left operand of the IS at a place begins."""
+    first = place
+    ands: list[int] = []
+    for before in _outside(tokens, range(place - 1, -1, -1)):
+        token = tokens[before]
+        if token.is_word("between") and ands:
+            ands.pop()
+        elif token.is_word("and"):
+            ands.append(first)
+        elif before < place - 1 and _begins_condition(tokens, before):
+            break
+        first = before
+    return ands[0] if ands else first
+
+
+def _begins_condition(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether a condition begins after a place."""
+    token, before = tokens[place], tokens[place - 1] if place else None
+    following = tokens[place + 1]
+    if token.is_word("not"):
+        infix = following.is_word(*_NEGATED) or (before is not None and before.is_word("is"))
+        return not infix
+    if token.is_word("from"):
+        return before is None or not before.is_word("distinct")
+    if token.is_word("distinct"):
+        return not following.is_word("from")
+    return token.is_word("or") or _ends_condition(tokens, place)
+
+
+def _ends_condition(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether a condition before or after a place ends there."""
+    token = tokens[place]
+    if place and tokens[place - 1].text == ".":
+        return False
+    if token.is_word(*_SIDES):
+        return [t.text for t in tokens[place + 1 : place + 2]] != ["("]
+    return token.text in (",", ";") or token.is_word(*_CLAUSES)
+
+
+def _outside(tokens: Sequence[Token], places: range) -> Iterator[int]:
+    """Yield the places outside of parentheses and CASE, up to the one around the first place."""
+    forward = places.step > 0
+    opening, closing = (_OPENING, _CLOSING) if forward else (_CLOSING, _OPENING)
+    begin, end = ("case", "end") if forward else ("end", "case")
+    depth = 0
+    for place in places:
+        token = tokens[place]
+        enters = token.text in opening or token.is_word(begin)
+        leaves = token.text in closing or token.is_word(end)
+        if leaves and depth == 0:
+            return
+        depth += enters - leaves
+        if depth == 0 or (enters and depth == 1):
+            yield place

@@ -175,3 +175,32 @@ def test_grouping_tells_which_keys_a_row_has() -> None:
     plan = plan_query(query, TABLES)
     assert not [p for p in sa.validate(plan).problems if p.level == "error"]
     assert [str(type_) for type_ in plan.bound().root.types][2:4] == ["i32?", "i32?"]
+
+
+DATED = {"t": pa.schema([("d", pa.date32()), ("at", pa.timestamp("us"))])}
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"),
+    [
+        ("d + INTERVAL '2 hours'", "CONSTANT_ARGUMENT_INVALID"),
+        ("d > d - INTERVAL '1 month 2 hours'", "CONSTANT_ARGUMENT_INVALID"),
+        ("DATE '2024-01-31' - INTERVAL '2' hour < at", "SQL_TYPES"),
+        ("to_date('2024-01-31') + INTERVAL '1 day' + INTERVAL '1 second'", "SQL_TYPES"),
+    ],
+)
+def test_a_date_is_not_moved_by_hours(expression: str, code: str) -> None:
+    """DataFusion computes a date, which loses the hours."""
+    with pytest.raises(sa.SubstraitAggError) as refused:
+        plan_query(f"SELECT {expression} AS v FROM t", DATED).bound()
+    problems = getattr(refused.value, "problems", [refused.value])
+    assert [p.code for p in problems] == [code]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["d + INTERVAL '3 days'", "DATE '2024-01-31' - INTERVAL '1 month'", "at + INTERVAL '2 hours'",
+     "CAST(d AS timestamp) - INTERVAL '2 hours'", "TIMESTAMP '2024-01-31 00:00:00' + INTERVAL '2 hours'"],
+)  # fmt: skip
+def test_other_moves_of_times_are_planned(expression: str) -> None:
+    assert plan_query(f"SELECT {expression} AS v FROM t", DATED).bound().names == ("v",)

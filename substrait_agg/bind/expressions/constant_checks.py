@@ -1,4 +1,4 @@
-"""Check constant arguments with a syntax of their own: patterns, replacements and time formats."""
+"""Check constant arguments that not every value is valid for: patterns, time formats, intervals of days."""
 
 from __future__ import annotations
 
@@ -77,9 +77,34 @@ def constants_fit(
                 "CONSTANT_ARGUMENT_INVALID", place, function=name, argument=argument, reason=reason
             )
             fit = False
-    return fit
+    return fit and _moves_dates_by_days(name, arguments, call, context)
+
+
+def _moves_dates_by_days(
+    name: str, arguments: tuple[Argument, ...], call: ScalarCall, context: BindContext
+) -> bool:
+    """Report a constant interval with a time of day that is added to a date, if the sum is a date.
+
+    In DataFusion it is, and the time of day is lost. In SQL the sum is a timestamp.
+    """
+    if name not in ("add", "subtract") or context.profile.derivation != "arrow":
+        return True
+    point, interval = arguments[:2]
+    if not isinstance(interval, Constant) or interval.value is None or _kind(point) != "date":
+        return True
+    if interval.type.kind not in ("interval_day", "interval_compound") or not interval.value[-1]:
+        return True
+    reason = "a date plus or minus an interval is a date here, which has no time of day: cast the date to a timestamp"
+    place = call.arguments[1].path
+    context.report(
+        "CONSTANT_ARGUMENT_INVALID", place, function=name, argument="interval", reason=reason
+    )
+    return False
 
 
 def _kinds(arguments: Iterable[Argument]) -> Iterable[str]:
-    for argument in arguments:
-        yield "" if isinstance(argument, EnumArgument | TypeArgument) else argument.type.kind
+    yield from map(_kind, arguments)
+
+
+def _kind(argument: Argument) -> str:
+    return "" if isinstance(argument, EnumArgument | TypeArgument) else argument.type.kind
