@@ -14,9 +14,9 @@ import click
 from substrait_agg.escape import printable
 from substrait_agg.problem_kinds import LEVELS, Level
 from substrait_agg.problems import Problem
-from substrait_agg.report.deviations import summarize
 from substrait_agg.report.places.located_problems import WIDTH, Line, LocatedProblems
 from substrait_agg.report.report import Report
+from substrait_agg.report.select import summarize
 from substrait_agg_cli.terminal import Color, problem_line
 
 FULL = 2

@@ -112,7 +112,7 @@ def _document(value: object) -> str:
 
 
 def _function_help(name: str) -> str:
-    from substrait_agg.bind.plan.dialect_support import support_of
+    from substrait_agg.bind.plan.dialect import support_of
     from substrait_agg.functions.listing.catalogue_help import declarations, function_help, lookup
 
     function = lookup(name)

@@ -74,7 +74,7 @@ def show_problems(problems: Iterable[Problem]) -> None:
 
 def show_warnings(problems: Iterable[Problem], plan: str) -> None:
     """Write the warning of a plan to stderr. Summarize several warnings."""
-    from substrait_agg.report.deviations import summarize
+    from substrait_agg.report.select import summarize
 
     warnings = [p for p in problems if p.level == "warning"]
     if len(warnings) < 2:

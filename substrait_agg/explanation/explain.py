@@ -1,8 +1,8 @@
-"""Explain a dataflow: the state of each operator, its inputs, and the steps of a batch."""
+"""Explain a dataflow: operators, their state and inputs, the steps of a batch, refresh policies."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import BoundPlan
@@ -10,12 +10,13 @@ from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.plan.views import BoundViews, as_views
 from substrait_agg.explanation.build import build
 from substrait_agg.explanation.names import names_of, short, shown, written
-from substrait_agg.explanation.refresh import explained_batches, explained_refresh
 from substrait_agg.explanation.state import argument_text
-from substrait_agg.explanation.tree import ExplainedPlan
+from substrait_agg.explanation.tree import ExplainedBatch, ExplainedPlan, ExplainedRefresh
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
+from substrait_agg.refresh.checks import Obstacle, RunConditions, not_incremental, not_recomputable
+from substrait_agg.refresh.ownership import operators_with, owners
 from substrait_agg.refresh.policies import RefreshPolicies
 
 RETRACTING: WeightKind = "changelog"
@@ -101,3 +102,43 @@ def _row_names(flow: Flow, node: Node) -> tuple[str, ...]:
         again = sum(u == name or u.startswith(f"{name} (") for u in unique)
         unique.append(f"{name} ({again + 1})" if name in unique else name)
     return tuple(unique)
+
+
+def explained_refresh(flow: Flow, policies: RefreshPolicies) -> Iterator[ExplainedRefresh]:
+    """Yield the refresh policy of each view, with the obstacles to it.
+
+    The sources and options of a run can be obstacles as well; they are unknown here.
+
+    Raises:
+        UsageError: VIEW_UNKNOWN.
+    """
+    policies.check_views({view.name for view in flow.views})
+    full = operators_with(flow, policies, "full")
+    strict = operators_with(flow, policies, "incremental_strict")
+    auto = full | operators_with(flow, policies, "auto")
+    obstacles = {
+        "full": [*not_recomputable(flow, full, RunConditions())],
+        "auto": [*not_recomputable(flow, auto, RunConditions())],
+        "incremental_strict": [*not_incremental(flow, strict)],
+    }
+    owned = owners(flow)
+    for view in flow.views:
+        policy = policies.of(view.name)
+        operators = tuple(o for o, owner in enumerate(owned) if owner == view)
+        yield ExplainedRefresh(
+            view.name, policy, operators, tuple(map(_text, obstacles.get(policy, ())))
+        )
+
+
+def explained_batches(
+    flow: Flow, batches: Iterable[tuple[int, tuple[int, ...], str]]
+) -> Iterator[ExplainedBatch]:
+    """Yield how versions were computed."""
+    owned = owners(flow)
+    for version, operators, reason in batches:
+        names = dict.fromkeys(owned[operator].name for operator in operators)
+        yield ExplainedBatch(version, tuple(names), reason)
+
+
+def _text(obstacle: Obstacle) -> str:
+    return f"{obstacle.reason} ({obstacle.path})" if obstacle.path else obstacle.reason

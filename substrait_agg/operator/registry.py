@@ -19,8 +19,7 @@ from substrait_agg.operator.join.spec import join_spec
 from substrait_agg.operator.join.step import JoinOperator
 from substrait_agg.operator.sessionize.spec import session_spec
 from substrait_agg.operator.sessionize.step import SessionOperator
-from substrait_agg.operator.set_operation.operator import SetOperator
-from substrait_agg.operator.set_operation.spec import set_operation_spec
+from substrait_agg.operator.set_operation import SetOperator, set_operation_spec
 from substrait_agg.operator.top_k.spec import top_k_spec
 from substrait_agg.operator.top_k.step import TopKOperator
 from substrait_agg.operator.upsert.spec import upsert_spec

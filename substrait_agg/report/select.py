@@ -1,14 +1,16 @@
-"""Select problems of a report by code, and decide from which level on they count as failures."""
+"""Select problems of a report by code and by level, and summarize them per producer."""
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.errors import UsageError
 from substrait_agg.problem_kinds import KINDS, LEVELS, Level
+from substrait_agg.problems import Problem
 from substrait_agg.report.report import Report
 
 
@@ -70,3 +72,43 @@ def _matching(option: str, word: str) -> list[str]:
         message = f"no problem has the code {word!r}"
         raise UsageError("CODE_UNKNOWN", message, help=help, path=option)
     return codes
+
+
+CODE = "PLAN_DEVIATES"
+
+
+def summarize(problems: Iterable[Problem], help: str) -> tuple[Problem, ...]:
+    """Return one summary per producer whose profile explains problems, and one for all others.
+
+    Args:
+        problems: problems of one plan.
+        help: help text of the summaries; it says how to list the problems.
+
+    Returns:
+        Summaries in the order of their first problems. The level of each is the worst level of its
+        problems.
+    """
+    groups: dict[str, list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault(problem.producer, []).append(problem)
+    return tuple(
+        Problem(CODE, _worst(group), "", _message(producer, group), help, producer)
+        for producer, group in groups.items()
+    )
+
+
+def _worst(group: Sequence[Problem]) -> Level:
+    return min((problem.level for problem in group), key=LEVELS.index)
+
+
+def _message(producer: str, group: Sequence[Problem]) -> str:
+    plural = "s" if len(group) > 1 else ""
+    if producer:
+        read = f"are read as {producer} intends" if plural else f"is read as {producer} intends"
+        what = f"deviation{plural} from the specification {read}"
+    elif _worst(group) == "info":
+        what = f"remark{plural}"
+    else:
+        what = f"deviation{plural} from the specification"
+    codes = Counter(problem.code for problem in group)
+    return f"{len(group)} {what}: {', '.join(f'{n} {code}' for code, n in codes.items())}"

@@ -2,17 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from substrait import algebra_pb2, plan_pb2, type_pb2
 
-from substrait_agg.sql_planner.expressions import correct_expressions, struct_fields
+from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.sql_planner.messages import messages
 from substrait_agg.sql_planner.names import TableNames, column_name
 from substrait_agg.sql_planner.not_in import rewrite_not_in
 from substrait_agg.sql_planner.tokens import QueryText
+from substrait_agg.sql_planner.windows import BOUNDS, FIELDS
+
+COMPARISONS = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_distinct_from", "is_distinct_from"})  # fmt: skip
+
+BITWISE = frozenset({"bitwise_and", "bitwise_or", "shift_left", "shift_right"})
+
+UNSIGNED = 1
+"""Variation of an integer literal that DataFusion writes for an unsigned integer."""
+
+FLOAT_AS_DECIMAL = {(14, 7), (30, 15)}
+"""Precision and scale of the decimals in which DataFusion compares a float with a decimal."""
+
+_NULLABLE = 1
+
+
+def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
+    """Correct all expressions of a plan.
+
+    Args:
+        plan: the plan; it is changed.
+        structs: name of a field of a struct in the tables -> its position; None if several structs
+            have it at different positions.
+    """
+    names = {e.extension_function.function_anchor: e.extension_function.name for e in plan.extensions}  # fmt: skip
+    # Inner expressions come last, so they are corrected first.
+    for expression in reversed(list(messages(plan, "substrait.Expression"))):
+        if expression.HasField("if_then"):
+            _compare_base(plan, expression.if_then, names)
+        if not expression.HasField("scalar_function"):
+            continue
+        name = names.get(expression.scalar_function.function_reference, "")
+        if (name == "get_field" or name in BOUNDS) and not _read_bound(
+            plan, expression, name, names
+        ):
+            _read_field(expression, name, structs)
+        elif name in BITWISE:
+            _read_grouping_bits(expression.scalar_function)
+        elif name in COMPARISONS:
+            _compare_floats(expression.scalar_function)
+    _declare_windows(plan)
+
+
+def _read_bound(plan: Any, expression: Any, name: str, names: dict[int, str]) -> bool:
+    """Replace a bound of a tumbling window by its function. Return whether the call was a bound."""
+    arguments = [a.value for a in expression.scalar_function.arguments]
+    inner = arguments[0].scalar_function
+    if (
+        not arguments[0].HasField("scalar_function")
+        or names.get(inner.function_reference) != "tumble"
+    ):
+        return False
+    key = arguments[1].literal.string if len(arguments) == 2 else name.removeprefix("window_")
+    if key not in FIELDS:
+        return False
+    anchor = _anchor(plan, f"tumble_{key}", names)
+    call = algebra_pb2.Expression.ScalarFunction()
+    call.CopyFrom(inner)
+    call.function_reference = anchor
+    call.ClearField("output_type")
+    expression.scalar_function.CopyFrom(call)
+    return True
+
+
+def _anchor(plan: Any, name: str, names: dict[int, str]) -> int:
+    """Return the anchor of a function; declare the function if it is not declared."""
+    existing = next((anchor for anchor, declared in names.items() if declared == name), None)
+    if existing is not None:
+        return existing
+    anchor = 1 + max(names, default=0)
+    names[anchor] = name
+    declared = plan.extensions.add().extension_function
+    declared.function_anchor, declared.name = anchor, name
+    return anchor
+
+
+def _compare_base(plan: Any, case: Any, names: dict[int, str]) -> None:
+    """Write ``CASE base WHEN value`` as comparisons.
+
+    DataFusion writes the base as a first condition without a result.
+    """
+    first = case.ifs[0]
+    if first.HasField("then"):
+        return
+    base = algebra_pb2.Expression()
+    base.CopyFrom(getattr(first, "if"))
+    del case.ifs[0]
+    equal = _anchor(plan, "equal", names)
+    for clause in case.ifs:
+        condition = getattr(clause, "if")
+        value = algebra_pb2.Expression()
+        value.CopyFrom(condition)
+        condition.Clear()
+        condition.scalar_function.function_reference = equal
+        for side in (base, value):
+            condition.scalar_function.arguments.add().value.CopyFrom(side)
+
+
+def _read_field(expression: Any, name: str, structs: Mapping[str, int | None]) -> None:
+    """Replace a call that reads fields of a struct by a field reference."""
+    arguments = [a.value for a in expression.scalar_function.arguments]
+    places = [BOUNDS[name]] if name in BOUNDS else []
+    for key in arguments[1:]:
+        field_place = structs.get(key.literal.string) if key.literal.HasField("string") else None
+        if field_place is None:
+            return  # a key of a map, or a field of an unknown place
+        places.append(field_place)
+    reference = algebra_pb2.Expression.FieldReference()
+    if arguments[0].HasField("selection"):
+        reference.CopyFrom(arguments[0].selection)
+    else:
+        reference.expression.CopyFrom(arguments[0])
+    segment = reference.direct_reference
+    while segment.HasField("struct_field") and segment.struct_field.HasField("child"):
+        segment = segment.struct_field.child
+    for place in places:
+        segment = segment.struct_field.child if segment.HasField("struct_field") else segment
+        segment.struct_field.field = place
+    expression.selection.CopyFrom(reference)
+
+
+def _read_grouping_bits(call: Any) -> None:
+    """Compute the bits of grouping() with integers of 32 bits, not with unsigned ones of 8."""
+    sides = [argument.value for argument in call.arguments]
+    masks = [s.literal for s in sides if s.HasField("literal") and s.literal.type_variation_reference == UNSIGNED]  # fmt: skip
+    if not masks:
+        return
+    for literal in masks:
+        value = getattr(literal, literal.WhichOneof("literal_type"))
+        literal.type_variation_reference = 0
+        literal.i32 = value
+    call.output_type.i32.nullability = _NULLABLE
+    for side in sides:
+        if side.HasField("selection"):
+            column = algebra_pb2.Expression()
+            column.CopyFrom(side)
+            side.cast.input.CopyFrom(column)
+            side.cast.type.i32.nullability = _NULLABLE
+
+
+def _compare_floats(call: Any) -> None:
+    """Compare a float with a decimal as floats.
+
+    DataFusion casts the float to a decimal, which fails for large numbers, infinity and NaN.
+    """
+    sides = [argument.value for argument in call.arguments]
+    floats = [side for side in sides if _is_float_as_decimal(side)]
+    others = [side for side in sides if not _is_float_as_decimal(side)]
+    if len(floats) != 1 or not others[0].HasField("literal"):
+        return
+    inner = algebra_pb2.Expression()
+    inner.CopyFrom(floats[0].cast.input)
+    literal = others[0].literal
+    if not literal.HasField("decimal"):
+        return
+    value = _decimal_value(literal.decimal)
+    floats[0].CopyFrom(inner)
+    literal.ClearField("decimal")
+    literal.fp64 = value
+
+
+def _is_float_as_decimal(expression: Any) -> bool:
+    if not expression.HasField("cast"):
+        return False
+    type_ = expression.cast.type
+    return type_.HasField("decimal") and (type_.decimal.precision, type_.decimal.scale) in FLOAT_AS_DECIMAL  # fmt: skip
+
+
+def _decimal_value(decimal: Any) -> float:
+    whole = int.from_bytes(decimal.value, "little", signed=True)
+    return float(f"{whole}e-{decimal.scale}")
+
+
+def _declare_windows(plan: Any) -> None:
+    """Declare the window functions under the URN of their extension."""
+    used = [e.extension_function for e in plan.extensions if e.extension_function.name in WINDOWS]
+    if not used:
+        return
+    anchor = 1 + max((u.extension_urn_anchor for u in plan.extension_urns), default=0)
+    urn = plan.extension_urns.add()
+    urn.extension_urn_anchor, urn.urn = anchor, f"extension:{WINDOWS_URN}"
+    for function in used:
+        function.extension_urn_reference = anchor
+
+
+def struct_fields(schemas: Mapping[Any, pa.Schema]) -> dict[str, int | None]:
+    """Return the position of each field of the structs in some tables, and of the bounds of windows."""
+    places: dict[str, int | None] = {name: place for place, name in enumerate(FIELDS)}
+    for schema in schemas.values():
+        waiting = list(schema.types)
+        while waiting:
+            type_ = waiting.pop()
+            inner = [type_.field(i) for i in range(type_.num_fields)]
+            waiting.extend(field.type for field in inner)
+            if pa.types.is_struct(type_):
+                for place, field in enumerate(inner):
+                    first = places.setdefault(field.name, place)
+                    places[field.name] = place if first == place else None
+    return places
+
 
 PRODUCER = "substrait-agg with datafusion"
 """Producer of the plans; the release of DataFusion follows. `bind.profiles` has its profile."""

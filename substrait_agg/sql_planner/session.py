@@ -112,7 +112,7 @@ def has_decimal_literals(query: QueryText, names: TableNames) -> bool:
 def check_casts_of_floats(logical: Any, optimized: Any, query: QueryText) -> None:
     """Refuse a plan that casts floats to decimals although the query does not.
 
-    A comparison of a float column with a literal is corrected (`expressions`).
+    A comparison of a float column with a literal is corrected (`corrections`).
 
     Raises:
         SqlRefused: SQL_TYPES.

@@ -24,8 +24,7 @@ from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout, conso
 from substrait_agg.state.keys.keys import EncodedKeys, KeyForm, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.ordered_run import OrderedRun, pieces
-from substrait_agg.state.positions import Positions
-from substrait_agg.state.ranks import find_ranks, weight_before
+from substrait_agg.state.ranks import Positions, find_ranks, weight_before
 from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_rows, payload_at
 from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run, rows_at_once
 from substrait_agg.state.segments import Segments

@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 from substrait.derivation_expression import evaluate
 
 from substrait_agg.bind import bind
-from substrait_agg.bind.plan.dialect_support import AS_CONSTANTS, Support, support_of
+from substrait_agg.bind.plan.dialect import AS_CONSTANTS, Support, support_of
 from substrait_agg.functions.signatures.declarations import (
     Signature,
     SignatureArgument,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 
 from substrait_agg.bind.bound import Argument, Column
-from substrait_agg.bind.expressions.signature_words import KINDS, takes, words_declared, words_of
 from substrait_agg.bind.expressions.signatures import (
+    KINDS,
     NUMBER,
     ComparableSignature,
     declared_signature,
     misfit,
+    takes,
+    words_declared,
+    words_of,
 )
-from substrait_agg.bind.plan.dialect_support import type_of
+from substrait_agg.bind.plan.dialect import type_of
 from substrait_agg.functions.signatures.declarations import (
     Section,
     Signature,

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from substrait_agg.bind.context import BindContext, is_keyable
-from substrait_agg.bind.plan.dialect import dialect
-from substrait_agg.bind.plan.dialect_support import support_of, type_of
+from substrait_agg.bind.plan.dialect import dialect, support_of, type_of
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES
 from substrait_agg.functions.scalars import catalogue

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from substrait_agg.bind.plan.dialect_support import support_of
+from substrait_agg.bind.plan.dialect import support_of
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES
 from substrait_agg.functions.scalars.refused import REFUSED_PARTS, REFUSED_SCALARS, refusal
 from substrait_agg.functions.signatures.declarations import Signature, scalar_signatures

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from substrait_agg.bind.plan.dialect_support import support_of, type_of
+from substrait_agg.bind.plan.dialect import support_of, type_of
 from substrait_agg.functions.scalars.catalogue import FAMILIES, SCALARS
 from substrait_agg.functions.signatures.declarations import window_signatures
 from substrait_agg.functions.windows import (

@@ -32,9 +32,12 @@ from substrait_agg.flow.graph.set_operation import SET_OUTPUTS, SetOperation
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.emission import ALL, NONE, Emission
 from substrait_agg.operator.common.names import CLOSED, GROUP, PORT, WEIGHT
-from substrait_agg.operator.set_operation.operator import SetOperator
-from substrait_agg.operator.set_operation.rules import RULES
-from substrait_agg.operator.set_operation.spec import SetOperationSpec, set_operation_spec
+from substrait_agg.operator.set_operation import (
+    RULES,
+    SetOperationSpec,
+    SetOperator,
+    set_operation_spec,
+)
 from substrait_agg.plan.types import Type
 from substrait_agg.state.tree import KeyedTree
 from tests.operator.measures_world import merging_soon

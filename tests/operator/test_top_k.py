@@ -30,7 +30,7 @@ from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.top_k import TopK
-from substrait_agg.flow.passes.top_k import top_k_node
+from substrait_agg.flow.passes.relations import top_k_node
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree

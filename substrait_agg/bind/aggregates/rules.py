@@ -28,14 +28,17 @@ from substrait_agg.bind.expressions.binder import constant_in
 from substrait_agg.bind.expressions.conversions import convert, fits_decimal
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
-from substrait_agg.bind.expressions.signature_words import ENUM, type_of_word, words_of, written
 from substrait_agg.bind.expressions.signatures import (
+    ENUM,
     NUMBER,
     ComparableSignature,
     check_declaration,
     declared_signature,
     misfit,
+    type_of_word,
     types_of,
+    words_of,
+    written,
 )
 from substrait_agg.bind.places import argument_place, filter_place
 from substrait_agg.functions.aggregates.catalogue import (

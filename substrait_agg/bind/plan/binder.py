@@ -23,9 +23,9 @@ from substrait_agg.bind.expressions.function_names import check_column_names
 from substrait_agg.bind.expressions.windows import report_misplaced
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.joins.single_rows import joins_without_key
+from substrait_agg.bind.plan.fetch import Ordered, OrderKey, RelationOrder, projected
 from substrait_agg.bind.plan.fingerprint import fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
-from substrait_agg.bind.plan.ordering import Ordered, OrderKey, RelationOrder, projected
 from substrait_agg.bind.plan.relations import bind_input, bind_relation
 from substrait_agg.bind.plan_size import PlanLimitExceeded
 from substrait_agg.bind.profiles import profile_of

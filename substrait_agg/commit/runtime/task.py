@@ -5,8 +5,9 @@ The results are runs and a change file. This code runs on executors and does not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -21,11 +22,10 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, R
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.change_writer import ChangeWriter
 from substrait_agg.commit.runtime.consolidate import write_joined
-from substrait_agg.commit.runtime.counters import TaskCounters
 from substrait_agg.commit.runtime.spill import Buckets
 from substrait_agg.commit.runtime.surrogates import Surrogates
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
-from substrait_agg.operator.common.names import LARGE, PORT
+from substrait_agg.operator.common.names import LARGE, PORT, WEIGHT
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader, SumOverflow
 from substrait_agg.operator.numeric.delta import from_halves
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
@@ -35,6 +35,59 @@ from substrait_agg.state.merging import MergeSpan, after_merges, budget_for, spa
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile, RunWriter
 from substrait_agg.state.tree import KeyedLayout, KeyedTree, LookupResult
+
+COUNTERS = (
+    "input_rows", "partial_rows", "touched", "emitted", "retracted", "inserted", "early", "quarantined",
+    "waiting", "probes", "matches", "run_probes", "page_reads", "merges", "merged_rows", "merged_bytes", "written_bytes",
+    "merge_us", "fold_us", "lookup_us", "write_us",
+)  # fmt: skip
+"""Counters of rows, groups, files and bytes, and timers in microseconds.
+
+``quarantined`` and ``waiting`` are differences: by how much the number of such rows or groups
+grows.
+"""
+
+
+class TaskCounters(dict[str, int]):
+    """The counters of one task by name."""
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(COUNTERS, 0))
+
+    @contextmanager
+    def timed(self, counter: str) -> Iterator[None]:
+        """Add the time of a block, in microseconds."""
+        began = time.monotonic_ns()
+        yield
+        self[counter] += (time.monotonic_ns() - began) // 1000
+
+    def add(self, counters: Mapping[str, int]) -> None:
+        """Add counters by name."""
+        for name, count in counters.items():
+            self[name] += count
+
+    def changed(self, changes: pa.Table) -> None:
+        """Count the rows of changes."""
+        weights = changes.column(WEIGHT).to_numpy()
+        self["retracted"] += int((weights < 0).sum())
+        self["inserted"] += int((weights > 0).sum())
+
+    def merged(self, runs: Iterable[RunFile | None]) -> None:
+        """Count the runs that merges wrote."""
+        for run in runs:
+            if run is not None:
+                self["merges"] += 1
+                self["merged_rows"] += run.rows
+                self["merged_bytes"] += run.bytes
+                self["written_bytes"] += run.bytes
+
+    def closed(self, writer: RunWriter) -> RunFile | None:
+        """Close a run, and measure the time."""
+        with self.timed("write_us"):
+            run = writer.close()
+        self["written_bytes"] += run.bytes if run is not None else 0
+        return run
+
 
 MURMUR, OTHER = "__m", "__x"
 """Columns of partial sums besides those of `operator.numeric.delta`: two hashes of the keys."""

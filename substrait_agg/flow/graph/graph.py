@@ -171,7 +171,7 @@ class ValueTree:
         follows: set if it contains arrivals of the values of another tree instead of values of
             rows.
         extremes_only: whether only its extremes are kept, with the group, because no entry ever leaves
-            it (`flow.graph.extremes`).
+            it (`flow.graph.measures`).
         partial: whether Spark can find the extremes of a batch as part of its partial sums.
     """
 

@@ -1,6 +1,6 @@
 """The extremes of the rows of a slice, for trees with only extremes kept.
 
-`flow.graph.extremes` selects these trees.
+`flow.graph.measures` selects these trees.
 """
 
 from __future__ import annotations

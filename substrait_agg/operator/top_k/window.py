@@ -21,7 +21,7 @@ from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
 from substrait_agg.state.keys.keys import encode
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, take
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.positions import Positions, compare_entries
+from substrait_agg.state.ranks import Positions, compare_entries
 from substrait_agg.state.row_ranges import GatheredEntries
 
 Int64s = npt.NDArray[np.int64]

@@ -13,9 +13,8 @@ from substrait_agg.spark.functions.numbers import NUMBERS
 from substrait_agg.spark.functions.parts import Arguments, Builder
 from substrait_agg.spark.functions.regex import REGEX
 from substrait_agg.spark.functions.text import LISTS, TEXT
-from substrait_agg.spark.functions.time import MOVES, TIME
+from substrait_agg.spark.functions.time import MOVES, TIME, TIME_ROUNDING
 from substrait_agg.spark.functions.time_formats import FORMATS
-from substrait_agg.spark.functions.time_rounding import TIME_ROUNDING
 from substrait_agg.spark.functions.windows import WINDOWS
 
 _INTERVALS = frozenset({"interval_year", "interval_day", "interval_compound"})

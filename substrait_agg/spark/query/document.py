@@ -16,7 +16,7 @@ from substrait_agg.commit.log.checkpoint import (
     ViewSort,
 )
 from substrait_agg.explanation.explain import explain_flow, row_names
-from substrait_agg.explanation.state_columns import state_columns
+from substrait_agg.explanation.state import state_columns
 from substrait_agg.explanation.text import key_text, measure_text, port_text, step_text
 from substrait_agg.explanation.tree import ExplainedInput, ExplainedMeasure, ExplainedOperator
 from substrait_agg.flow.graph.identity import identities

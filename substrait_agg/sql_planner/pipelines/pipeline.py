@@ -2,13 +2,13 @@
 
 The statements are those of Spark Declarative Pipelines: ``CREATE MATERIALIZED VIEW``, ``CREATE
 STREAMING TABLE``, ``CREATE VIEW`` and ``CREATE TEMPORARY VIEW``, each with ``AS`` and a query, in
-any order over several files.
+any order over several files. Tables in FROM clauses may have Spark's STREAM in front of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -18,12 +18,102 @@ from substrait_agg.errors import PlanRefused, SqlRefused, UsageError
 from substrait_agg.notices import notice
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.sql_planner.pipelines.clauses import check_clauses
-from substrait_agg.sql_planner.pipelines.refresh_clauses import declared_policy
-from substrait_agg.sql_planner.pipelines.stream_reads import relations_read, without_stream
+from substrait_agg.sql_planner.pipelines.clauses import check_clauses, declared_policy
 from substrait_agg.sql_planner.planning import declared_tables, plan_statement
 from substrait_agg.sql_planner.script import Statement, script_text, statements
-from substrait_agg.sql_planner.tokens import refused_at, tokens
+from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
+
+_STARTS = ("from", "join")
+_WITHIN = (
+    "on",
+    "using",
+    "as",
+    "inner",
+    "left",
+    "right",
+    "full",
+    "outer",
+    "cross",
+    "semi",
+    "anti",
+    "natural",
+)
+_ENDS = (
+    "select", "where", "group", "order", "having", "limit", "offset", "union", "except", "intersect",
+    "window", "qualify", "with", "fetch",
+)  # fmt: skip
+_BEFORE_NAME = ("lateral", "only", "stream")
+
+
+def without_stream(statement: Statement) -> Statement:
+    """Return a statement whose query has spaces instead of STREAM, so that places stay the same.
+
+    ``FROM STREAM t`` and ``FROM STREAM(t)`` become ``FROM t``. Every table of a run is a stream.
+    """
+    text = list(statement.query)
+    words = tokens(statement.query)
+    for number, token in enumerate(words[:-1]):
+        if not token.is_word("stream") or number == 0:
+            continue
+        before, after = words[number - 1], words[number + 1]
+        in_from = before.is_word(*_STARTS) or before.text in (",", "(")
+        if in_from and after.text == "(":
+            close = _closing(words, number + 1)
+            for place in (*range(token.start, after.end), close.start):
+                text[place] = " "
+        elif in_from and after.kind in ("word", "quoted") and not after.is_word(*_WITHIN, *_ENDS):
+            text[token.start : token.end] = " " * len(token.text)
+    return replace(statement, query="".join(text))
+
+
+def _closing(words: Sequence[Token], opening: int) -> Token:
+    """Return the token that closes a parenthesis; the last one if nothing does."""
+    depth = 0
+    for token in words[opening:]:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if not depth:
+            return token
+    return words[-1]
+
+
+def relations_read(statement: Statement) -> frozenset[str]:
+    """Return the names in the FROM clauses of a query, in lower case, without those of WITH.
+
+    A name in another place, as in ``extract(day FROM t)``, may be among them.
+    """
+    words = tokens(statement.query)
+    named = {
+        t.name.lower()
+        for t, as_, opened in zip(words, words[1:], words[2:], strict=False)
+        if as_.is_word("as") and opened.text == "("
+    }
+    reads: set[str] = set()
+    in_from, expected, number = [False], [False], 0
+    while number < len(words):
+        token = words[number]
+        number += 1
+        if token.text == "(":
+            in_from.append(in_from[-1] and expected[-1])
+            expected.append(expected[-1])
+        elif token.text == ")" and len(in_from) > 1:
+            in_from.pop()
+            expected.pop()
+            expected[-1] = False
+        elif token.text == ",":
+            expected[-1] = in_from[-1]
+        elif token.is_word(*_STARTS):
+            in_from[-1] = expected[-1] = True
+        elif token.is_word(*_ENDS):
+            in_from[-1] = expected[-1] = False
+        elif expected[-1] and token.kind in ("word", "quoted") and not token.is_word(*_BEFORE_NAME):
+            parts = [token.name]
+            while number + 1 < len(words) and words[number].text == ".":
+                parts.append(words[number + 1].name)
+                number += 2
+            reads.add(".".join(parts).lower())
+            expected[-1] = False
+    return frozenset(reads - named)
+
 
 SUFFIX = ".sql"
 

@@ -1,1 +1,0 @@
-"""The operator for set operations: the rule of each operation, then the operator."""
