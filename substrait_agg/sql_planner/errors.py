@@ -120,7 +120,7 @@ def _by_rule(
     names: TableNames,
 ) -> SqlRefused:
     groups = match.groupdict()
-    name = _short(groups.get("name") or "")
+    name = (groups.get("name") or "").removeprefix("datafusion.public.").removeprefix("datafusion.")
     fields = re.search(r"Valid fields are (.*)\.", plain, re.S)
     near = re.search(r"Did you mean '([^']+)'", plain)
     types = re.search(r"coercion from (.*?) to the signature|argument types '(.*?)'", plain, re.S)
@@ -174,11 +174,6 @@ def with_sources(error: SqlRefused, sources: Iterable[str]) -> SqlRefused:
     elif error.code == "SQL_TABLE_UNKNOWN" and error.help.startswith(_NO_TABLES):
         error.help = "no source is given: add --source NAME=SPEC, or CREATE TABLE in the script"
     return error
-
-
-def _short(name: str) -> str:
-    """Return a name as the query may have it: without the default catalog and schema."""
-    return name.removeprefix("datafusion.public.").removeprefix("datafusion.")
 
 
 def _place_of(name: str, tokens: Sequence[Token]) -> tuple[int, int | None]:

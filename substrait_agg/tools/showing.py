@@ -126,7 +126,7 @@ class Showing:
     def _groups(self, rows: pa.Table) -> list[tuple[str, Any]]:
         columns = self._keys(rows)
         if "fixed" in rows.column_names:
-            columns.append(("weight", _integers(numbers.weights(rows))))
+            columns.append(("weight", pa.array(numbers.weights(rows), pa.int64())))
             shapes = numbers_of(self._shape)
             for shape, texts in zip(shapes, numbers.numbers(rows, shapes), strict=True):
                 columns.append((shape.what, pa.array(texts, pa.string())))
@@ -255,10 +255,6 @@ def _of_groups(
     entries = tree.entries(*(ordered.column(n).to_numpy() for n in ("hash", "chain")))
     rows = entries.to_table(TreeLayout.of_run(schema))
     return rows if limit is None or limit > rows.num_rows else rows.slice(0, limit)
-
-
-def _integers(values: Sequence[int]) -> pa.Array:
-    return pa.array(values, pa.int64())
 
 
 LONGEST = 200

@@ -272,7 +272,7 @@ def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
     if len(node.inputs) == 1:
         united = node.operation in ("union_all", "union_distinct")
         code = "SET_ONE_INPUT" if united else "SET_SECONDARY_MISSING"
-        context.report(code, node.path, operation=_spoken(node))
+        context.report(code, node.path, operation=node.operation.replace("_", " "))
     if node.operation == "minus_multiset":
         context.report("SET_COPIES_UNCLEAR", f"{node.path}.op")
     inputs = tuple(drop_order(bind_relation(i, context), context) for i in node.inputs)
@@ -290,10 +290,6 @@ def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
                 context.report("KEY_TYPE_NOT_SUPPORTED", node.path, type=type_)
         operation = BoundSetOperation(node.operation, relations, types, node.path)
     return _emit(Ordered(operation), node.emit, node.path, context)
-
-
-def _spoken(node: model.SetRel) -> str:
-    return node.operation.replace("_", " ")
 
 
 def _same_columns(

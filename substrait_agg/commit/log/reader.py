@@ -99,7 +99,12 @@ class CheckpointReader:
             StateRefused: ROLLBACK_UNFINISHED.
         """
         if self.root.exists(ROLLBACK):
-            raise _rollback_unfinished(self.folder)
+            raise StateRefused(
+                "ROLLBACK_UNFINISHED",
+                "a rollback was started and not finished",
+                help="run the same state rollback again: it continues where it stopped",
+                path=str(self.folder),
+            )
 
     def document(self) -> PlanDocument:
         """Return the document of the current plan, which is the plan of the newest version.
@@ -293,16 +298,6 @@ def _not_a_checkpoint(folder: Location, reason: str) -> StateRefused:
         "NOT_A_CHECKPOINT",
         reason,
         help="give the folder of run --checkpoint, or an empty or new folder to start a checkpoint",
-        path=str(folder),
-    )
-
-
-def _rollback_unfinished(folder: Location) -> StateRefused:
-    """Return the error for a checkpoint with an unfinished rollback."""
-    return StateRefused(
-        "ROLLBACK_UNFINISHED",
-        "a rollback was started and not finished",
-        help="run the same state rollback again: it continues where it stopped",
         path=str(folder),
     )
 

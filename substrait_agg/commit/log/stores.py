@@ -67,7 +67,12 @@ def probe(root: FolderFiles) -> None:
     try:
         _publish_again(path, second)
         if filesystem().read(path) != first:
-            raise _not_atomic(root)
+            raise StateRefused(
+                "STORE_NOT_ATOMIC",
+                "the store overwrote an object that it should create only if it is absent",
+                help="two runs could both commit: use a store, or a version of it, with conditional writes (docs/object-stores.md)",
+                path=root.root,
+            )
         if name not in root.names():
             raise _not_consistent(root, "does not list an object that was just written")
     except FileNotFoundError as error:
@@ -86,15 +91,6 @@ def _publish_again(path: Remote, content: bytes) -> None:
     except OSError as error:
         if error.errno == errno.EACCES:
             raise
-
-
-def _not_atomic(root: FolderFiles) -> StateRefused:
-    return StateRefused(
-        "STORE_NOT_ATOMIC",
-        "the store overwrote an object that it should create only if it is absent",
-        help="two runs could both commit: use a store, or a version of it, with conditional writes (docs/object-stores.md)",
-        path=root.root,
-    )
 
 
 def _not_consistent(root: FolderFiles, what: str) -> StateRefused:

@@ -91,17 +91,13 @@ def _measures(functions: list[AggregateFunction]) -> CatalogueTable:
     notes = _Notes()
     rows = tuple(
         (
-            code(row.name), _plain(row.signature), RESULT_TEXTS[row.result], row.state,
+            code(row.name), row.signature[1:-1] or "none", RESULT_TEXTS[row.result], row.state,
             _distinct(row, notes), _order(row, notes), notes.cell(row.filter),
         )
         for row in functions
     )  # fmt: skip
     headers = ("function", "arguments", "result", "state", "DISTINCT", "ORDER BY", "FILTER")
     return CatalogueTable("Aggregate functions", headers, rows, tuple(notes.texts))
-
-
-def _plain(signature: str) -> str:
-    return signature[1:-1] or "none"
 
 
 def _distinct(row: AggregateFunction, notes: _Notes) -> str:

@@ -243,12 +243,8 @@ def _overflow(
 
 
 def _decimals(words: npt.NDArray[np.uint64], valid: Mask, type_: pa.DataType) -> pa.Array:
-    mask = None if valid.all() else _bitmap(valid)
+    mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(type_, len(valid), [mask, pa.py_buffer(words)])
-
-
-def _bitmap(valid: Mask) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def _array(values: npt.NDArray[Any], valid: Mask, measure: MeasureSpec) -> pa.Array:

@@ -64,7 +64,12 @@ def event_columns(sources: Mapping[Table, Source], options: EventOptions) -> Eve
     fixed = {table for table, source in sources.items() if is_static(source)}
     for source in options.sources:
         if source.table in fixed:
-            raise _no_stream(source)
+            raise UsageError(
+                "OPTION_CONFLICT",
+                f"the rows of {'.'.join(source.table)} are read once, before any watermark: its watermark would stop all other watermarks",
+                help=f"remove the watermark {source.label}, or give a source that streams",
+                path="watermark",
+            )
     return EventColumns(
         {source.table: source.column for source in options.sources},
         fixed,
@@ -127,18 +132,6 @@ def _check_rows_apart(flow: Flow, view: FlowView, last: Node) -> None:
             help="remove --emit; it can delay only the groups of aggregates, above a join or below a fetch",
             path="emit",
         )
-
-
-def _no_stream(source: EventSource) -> UsageError:
-    return UsageError(
-        "OPTION_CONFLICT",
-        (
-            f"the rows of {'.'.join(source.table)} are read once, before any watermark: its watermark would stop all "
-            "other watermarks"
-        ),
-        help=f"remove the watermark {source.label}, or give a source that streams",
-        path="watermark",
-    )
 
 
 def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy) -> None:

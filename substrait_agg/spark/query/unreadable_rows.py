@@ -94,7 +94,7 @@ def _find_in_file(
     if read is None:
         return None
     columns = [
-        TextColumn(name, i, F.col(f"`{_tick(name)}`"), read.types[name])
+        TextColumn(name, i, F.col(f"`{name.replace('`', '``')}`"), read.types[name])
         for i, name in enumerate(read.names)
         if name in read.types
     ]
@@ -148,10 +148,6 @@ def _line(spark: SparkSession, path: str, text: str) -> int | None:
 
 def _path(location: str) -> str:
     return _PLACE.sub("", location)
-
-
-def _tick(name: str) -> str:
-    return name.replace("`", "``")
 
 
 def _cut(text: str) -> str:

@@ -142,11 +142,6 @@ def _bad(code: str, text: str, message: str, help: str) -> UsageError:
     return UsageError(code, f"{message} in the source {text!r}", help=help)
 
 
-def _without_secrets(text: str) -> str:
-    """Return the text of a SPEC without its options, which may contain passwords."""
-    return redacted_place(text.partition("?")[0])
-
-
 def _split_format(place: str) -> tuple[str, str]:
     """Return format and location of ``[FORMAT:]LOCATION``; an omitted format is empty."""
     match = _FORMAT.fullmatch(place)
@@ -344,7 +339,7 @@ def parse_spec(text: str) -> SourceSpec:
             the text without its options.
     """
     place, _, query = text.strip().partition("?")
-    shown = _without_secrets(text.strip())
+    shown = redacted_place(text.strip().partition("?")[0])
     name, location = _split_format(place)
     format_ = (name if "." in name else name.lower()) or (
         _format_by_suffix(location, shown) if location else ""
