@@ -26,9 +26,10 @@ import pyarrow as pa
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundMeasure, Column
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.hash_ranges import partition_range
-from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.commit.runtime.task import run_task

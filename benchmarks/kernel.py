@@ -27,9 +27,10 @@ from benchmarks.data.bids import bids
 from benchmarks.data.data_sets import ChangeFile
 from benchmarks.data.rows import wide, with_key
 from benchmarks.queries import QUERIES, plan_of
+from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.hash_ranges import partition_range, sort_hash
-from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.runtime.task import MURMUR, OTHER, run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.flow.passes.lower import lower

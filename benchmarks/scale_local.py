@@ -16,9 +16,10 @@ import pyarrow as pa
 
 import substrait_agg as sa
 from benchmarks.queries import plan_of
+from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.hash_ranges import partition_range, sort_hash
-from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.runtime.task import MURMUR, OTHER, run_task

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from substrait_agg.problem_kinds import KINDS, MODES, Level, Mode, ProblemKind
-
-__all__ = ["KINDS", "MODES", "Level", "Mode", "Problem", "ProblemKind", "Problems"]
+from substrait_agg.problem_kinds import KINDS, Level, Mode
 
 
 @dataclass(frozen=True, slots=True)

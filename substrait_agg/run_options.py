@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS, EarlyRetraction
-from substrait_agg.problems import Mode
+from substrait_agg.problem_kinds import Mode
 
 if TYPE_CHECKING:
     from substrait_agg.commit.log.retention import Retention

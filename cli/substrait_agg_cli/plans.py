@@ -11,7 +11,7 @@ import click
 import substrait_agg
 from substrait_agg.files.atomic_files import write_text
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
-from substrait_agg.problems import MODES, Mode
+from substrait_agg.problem_kinds import MODES, Mode
 from substrait_agg_cli.queries import (
     read_plans,
     source_option,

@@ -11,7 +11,7 @@ import click
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.files.atomic_files import write_atomically
-from substrait_agg.problems import Mode
+from substrait_agg.problem_kinds import Mode
 from substrait_agg_cli.plan_files import is_folder, read_plan, stdin_bytes
 from substrait_agg_cli.terminal import STDIO, debug_option
 

@@ -16,7 +16,7 @@ import substrait_agg
 import substrait_agg_cli
 from substrait_agg.durations import microseconds
 from substrait_agg.errors import UsageError
-from substrait_agg.problems import Mode
+from substrait_agg.problem_kinds import Mode
 from substrait_agg.run_options import RunOptions
 from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plans import mode_option

@@ -14,8 +14,8 @@ import substrait_agg
 from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.escape import printable
 from substrait_agg.files.atomic_files import write_text
-from substrait_agg.problem_kinds import LEVELS, Level
-from substrait_agg.problems import Mode, Problem
+from substrait_agg.problem_kinds import LEVELS, Level, Mode
+from substrait_agg.problems import Problem
 from substrait_agg.report.report import Report, reports_json
 from substrait_agg.report.select import Selection, fails
 from substrait_agg_cli.plan_files import each_plan, is_folder

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from substrait_agg.api.checkpoints import open_state
 from substrait_agg.errors import UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
-from substrait_agg.problems import Mode, Problem
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problem
 from substrait_agg.report.checked_plan import Plan, PlanSource, as_plan
 from substrait_agg.report.report import Report
 

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from substrait_agg.api.plans import Plans, combined_views, named_plans, temporary_views
 from substrait_agg.errors import PlanRefused
-from substrait_agg.problems import Mode
+from substrait_agg.problem_kinds import Mode
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.run_options import RunOptions
 

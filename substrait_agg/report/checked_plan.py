@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from substrait_agg.errors import PlanRefused, PlanUnreadable, checked_choice
-from substrait_agg.problems import MODES, Mode, Problem, Problems
+from substrait_agg.problem_kinds import MODES, Mode
+from substrait_agg.problems import Problem, Problems
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan

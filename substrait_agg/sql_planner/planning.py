@@ -23,7 +23,7 @@ from substrait_agg.sql_planner.session import (
     new_session,
     with_parentheses,
 )
-from substrait_agg.sql_planner.tokens import QueryText, refused_at, syntax_error, tokens
+from substrait_agg.sql_planner.tokens import QueryText, syntax_error, tokens
 from substrait_agg.sql_planner.windows import register_windows
 
 if TYPE_CHECKING:
@@ -127,15 +127,9 @@ def _unexpected(statement: Statement) -> SqlRefused:
         help = "write SELECT, WITH, CREATE TABLE or CREATE VIEW"
         raise syntax_error(statement.script, statement.start, message, help, statement.file)
     what = "a second query" if statement.query else f"a statement {first.text}"
-    return refused_at(
-        "SQL_STATEMENTS",
-        statement.script,
-        statement.start,
-        statement.start + len(first.text),
-        f"{what} is not expected here",
-        "give CREATE TABLE statements and one query",
-        statement.file,
-    )
+    help = "give CREATE TABLE statements and one query"
+    end = statement.start + len(first.text)
+    return statement.refused("SQL_STATEMENTS", f"{what} is not expected here", help, end)
 
 
 def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:

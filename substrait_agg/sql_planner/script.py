@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal as OneOf
 
-from substrait_agg.errors import UsageError
+from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.plan.messages.source import file_bytes
-from substrait_agg.sql_planner.tokens import Token, place_at, syntax_error, tokens
+from substrait_agg.sql_planner.tokens import Token, place_at, refused_at, syntax_error, tokens
 
 StatementKind = OneOf["query", "create_table", "create_view", "other"]
 
 _QUERY = re.compile(r"\s*(select|with|create|values)\s", re.IGNORECASE)
 _QUERY_WORDS = ("select", "with", "values", "from", "table")
 _MODIFIERS = (
-    "or",
-    "replace",
-    "refresh",
-    "temporary",
-    "temp",
-    "global",
-    "materialized",
-    "live",
-    "streaming",
-)
+    "or", "replace", "refresh", "temporary", "temp", "global", "materialized", "live", "streaming",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +42,20 @@ class Statement:
     """
 
     kind: StatementKind
-    name: tuple[str, ...]
     text: str
-    query: str
-    modifiers: tuple[str, ...]
-    columns: tuple[str, ...]
     start: int
     query_start: int
     line: int
     script: str
-    file: str = ""
+    file: str
+    query: str = ""
+    name: tuple[str, ...] = ()
+    modifiers: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def refused(self, code: str, message: str, help: str, end: int | None = None) -> SqlRefused:
+        """Return an error at the beginning of the statement, up to `end`."""
+        return refused_at(code, self.script, self.start, end, message, help, self.file)
 
     def padded(self, text: str, start: int) -> str:
         """Return a part of the script with spaces and line breaks in front.
@@ -129,25 +125,19 @@ def _statement(part: Sequence[Token], script: str, file: str) -> Statement:
     first, end = part[0], part[-1].end
     line = place_at(script, first.start).line
     text = script[first.start : end]
+    other = Statement("other", text, first.start, first.start, line, script, file)
     if first.is_word(*_QUERY_WORDS) or first.text == "(":
-        return Statement(
-            "query", (), text, text, (), (), first.start, first.start, line, script, file
-        )
+        return replace(other, kind="query", query=text)
     head = _create_head(part)
     if head is None:
-        return Statement(
-            "other", (), text, "", (), (), first.start, first.start, line, script, file
-        )
+        return other
     kind, modifiers, place = head
     name, place = _name(part, place, script, file)
-    columns: tuple[str, ...] = ()
-    begin = first.start
-    if kind == "create_view":
-        columns, begin = _view_query(part, place, script, file)
-    query = script[begin:end] if kind == "create_view" else ""
-    return Statement(
-        kind, name, text, query, modifiers, columns, first.start, begin, line, script, file
-    )
+    created = replace(other, kind=kind, name=name, modifiers=modifiers)
+    if kind == "create_table":
+        return created
+    columns, begin = _view_query(part, place, script, file)
+    return replace(created, columns=columns, query=script[begin:end], query_start=begin)
 
 
 def _create_head(part: Sequence[Token]) -> tuple[StatementKind, tuple[str, ...], int] | None:
@@ -200,13 +190,8 @@ def _view_query(
             following = part[number + 1]
             if following.is_word(*_QUERY_WORDS) or following.text == "(":
                 return tuple(columns), following.start
-    raise syntax_error(
-        script,
-        part[-1].end,
-        "the view has no query",
-        "write CREATE VIEW name AS SELECT ...",
-        file,
-    )
+    help = "write CREATE VIEW name AS SELECT ..."
+    raise syntax_error(script, part[-1].end, "the view has no query", help, file)
 
 
 def columns_end(part: Sequence[Token], place: int, number: int) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 
 from substrait_agg.commit.documents.file_names import version_of
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import Snapshot
-from substrait_agg.commit.log.checkpoint import Checkpoint, PlanDocument
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import is_in_use
 from substrait_agg.state.run import RunFile
 from substrait_agg.tools.checks.trees import TreeRuns, all_trees, describe_tree, shape_of

@@ -21,7 +21,8 @@ from substrait_agg.plan.model import (
     SortRel,
 )
 from substrait_agg.plan.types import BOOL, DATE, FP64, I32, I64, STRING, Type, decimal
-from substrait_agg.problems import Mode, Problem, Problems
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problem, Problems
 
 ROOT = "relations[0].root.input"
 MEASURE = f"{ROOT}.aggregate.measures[0].measure"

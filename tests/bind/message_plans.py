@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 import substrait_agg as sa
-from substrait_agg.problems import Mode, Problem
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problem
 
 Json = dict[str, Any]
 

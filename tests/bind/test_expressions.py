@@ -16,7 +16,8 @@ from substrait_agg.bind.bound import (
     InList,
 )
 from substrait_agg.bind.show import show
-from substrait_agg.functions.scalars.catalogue import FAMILIES, SCALAR_NAMES, SCALARS, WORDS
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
+from substrait_agg.functions.scalars.forms import FAMILIES, WORDS
 from substrait_agg.functions.signatures.derive import RESULT_RULES
 from substrait_agg.plan.model import (
     Cast,
@@ -44,7 +45,7 @@ from substrait_agg.plan.types import (
     Type,
     decimal,
 )
-from substrait_agg.problems import Mode
+from substrait_agg.problem_kinds import Mode
 from tests.bind.build import (
     COLUMNS,
     ROOT,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from substrait_agg.bind.bound import BoundFetch, BoundProject, Call, Column, MeasureSort, SortKey
-from substrait_agg.problems import MODES, Mode
+from substrait_agg.problem_kinds import MODES, Mode
 from tests.bind.joined import (
     I64,
     ROOT,

@@ -18,7 +18,8 @@ from substrait_agg.bind.aggregates.grouping_sets import grouping_ids
 from substrait_agg.bind.bound import BoundAggregate, BoundProject, Column, Conditional, Constant
 from substrait_agg.plan import decode
 from substrait_agg.plan.types import I64
-from substrait_agg.problems import Mode, Problems
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problems
 from tests.bind.build import ROOT, aggregate, bound, codes_of, col, errors_of, measure, read, sort
 
 COUNT = measure("count", output=I64.as_nullable(False))

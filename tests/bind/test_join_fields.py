@@ -9,7 +9,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.plan.messages.schema import schema
-from substrait_agg.problems import Level, Mode, Problem
+from substrait_agg.problem_kinds import Level, Mode
+from substrait_agg.problems import Problem
 from tests.bind.joined import BOOL, I64, ROOT, TEXT, Json, at, by, key, lit, plan, read, reference
 
 LEFT, RIGHT = read("a", I64, I64, TEXT, BOOL), read("b", I64, I64, TEXT, BOOL)

@@ -16,7 +16,7 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
 )
-from substrait_agg.problems import MODES, Mode
+from substrait_agg.problem_kinds import MODES, Mode
 from tests.bind.joined import (
     I32,
     I64,

@@ -10,7 +10,7 @@ from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, Call, Constan
 from substrait_agg.functions.aggregates.catalogue import AGGREGATE_NAMES, AGGREGATES
 from substrait_agg.plan.model import Cast, EnumArgument, MeasureCall, TypeArgument
 from substrait_agg.plan.types import FP32, FP64, I8, I32, I64, STRING, Type, decimal
-from substrait_agg.problems import Mode
+from substrait_agg.problem_kinds import Mode
 from tests.bind.build import (
     MEASURE,
     ORDINALS,

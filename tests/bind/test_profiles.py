@@ -13,7 +13,8 @@ from substrait_agg.bind.profiles import PROFILES, profile_of
 from substrait_agg.plan import decode
 from substrait_agg.plan.model import FunctionName
 from substrait_agg.plan.types import I64, STRING, decimal
-from substrait_agg.problems import KINDS, Mode, Problem, Problems
+from substrait_agg.problem_kinds import KINDS, Mode
+from substrait_agg.problems import Problem, Problems
 from tests.bind.build import (
     ROOT,
     aggregate,

@@ -12,7 +12,8 @@ from substrait_agg.bind.bound import BoundAggregate, BoundProject, Column
 from substrait_agg.bind.profiles import profile_of
 from substrait_agg.plan.model import AggregateRel, ProjectRel, Relation, Unsupported
 from substrait_agg.plan.types import BOOL, I64, Type
-from substrait_agg.problems import Mode, Problems
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problems
 from tests.bind.build import ROOT, aggregate, at, call, col, lit, measure, plan, read, sort
 
 PROJECT = f"{ROOT}.project"

@@ -17,7 +17,7 @@ from substrait_agg.plan.model import (
     SetRel,
 )
 from substrait_agg.plan.types import BOOL, FP64, I8, I64, Type, decimal
-from substrait_agg.problems import MODES, Mode
+from substrait_agg.problem_kinds import MODES, Mode
 from tests.bind.build import (
     COLUMNS,
     ORDINALS,

@@ -9,7 +9,8 @@ import pytest
 
 from substrait_agg.bind import bind
 from substrait_agg.plan import decode
-from substrait_agg.problems import KINDS, Problems
+from substrait_agg.problem_kinds import KINDS
+from substrait_agg.problems import Problems
 from tests.bind.written import (
     BOOL,
     COLUMNS,

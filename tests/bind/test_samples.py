@@ -8,7 +8,8 @@ import pytest
 
 from substrait_agg.bind import BoundPlan, bind
 from substrait_agg.plan import decode
-from substrait_agg.problems import Mode, Problems
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problems
 
 PLANS = Path(__file__).parents[2] / "plans"
 

@@ -12,7 +12,7 @@ from substrait_agg.explanation.text import plan_text
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.plan.model import ReadRel, SetOperationKind, SetRel
 from substrait_agg.plan.types import FP64, I64, STRING, Type
-from substrait_agg.problems import MODES, Mode
+from substrait_agg.problem_kinds import MODES, Mode
 from tests.bind.build import ROOT, bound, codes_of, errors_of, problems_of, read
 
 R, N = I64.as_nullable(False), I64

@@ -11,7 +11,8 @@ from substrait_agg.bind.bound import BoundProject, Call, Conditional, Constant, 
 from substrait_agg.bind.show import show
 from substrait_agg.plan.model import Expression, IfThen, ProjectRel, SingularOrList, Switch
 from substrait_agg.plan.types import BOOL, DATE, I64, STRING, Type
-from substrait_agg.problems import Mode, Problem
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problem
 from tests.bind.build import ROOT, at, bound, call, lit, problems_of, read
 
 SECONDS = Type("precision_timestamp", params=(0,))

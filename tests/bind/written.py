@@ -7,7 +7,8 @@ from typing import Any
 
 from substrait_agg.bind import bind
 from substrait_agg.plan import decode
-from substrait_agg.problems import Mode, Problem, Problems
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problem, Problems
 
 Json = dict[str, Any]
 

@@ -14,18 +14,14 @@ import pytest
 
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.plan_document import PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.documents.snapshot import (
     ChangeFile,
     OperatorState,
     Snapshot,
     parse_snapshot,
 )
-from substrait_agg.commit.log.checkpoint import (
-    Checkpoint,
-    PlanDocument,
-    ViewColumn,
-    ViewSort,
-)
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import KEEP_VERSIONS
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.commit.view.view import View, ordered

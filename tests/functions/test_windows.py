@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from substrait_agg.bind.plan.dialect import support_of, type_of
-from substrait_agg.functions.scalars.catalogue import FAMILIES, SCALARS
+from substrait_agg.functions.scalars.catalogue import SCALARS
+from substrait_agg.functions.scalars.forms import FAMILIES
 from substrait_agg.functions.signatures.declarations import window_signatures
 from substrait_agg.functions.windows import (
     GROUPING_WINDOWS,

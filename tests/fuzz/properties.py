@@ -14,7 +14,8 @@ from substrait_agg.plan.messages.jsonplan import read_json
 from substrait_agg.plan.messages.node import MessageNode, Unreadable
 from substrait_agg.plan.messages.source import json_text
 from substrait_agg.plan.messages.wire import read_wire
-from substrait_agg.problems import KINDS, MODES, Mode, Problem
+from substrait_agg.problem_kinds import KINDS, MODES, Mode
+from substrait_agg.problems import Problem
 from tests.fuzz.messages import from_node, to_json
 
 LEVELS = ("info", "warning", "error")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.log.checkpoint import EarlyRetractionSchema
+from substrait_agg.commit.documents.plan_document import EarlyRetractionSchema
 from substrait_agg.commit.view.quarantine import waiting_rows
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct

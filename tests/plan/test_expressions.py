@@ -7,7 +7,7 @@ import pytest
 from substrait_agg.plan import model as m
 from substrait_agg.plan.messages.schema import schema
 from substrait_agg.plan.types import Type
-from substrait_agg.problems import Mode
+from substrait_agg.problem_kinds import Mode
 from tests.plan.helpers import (
     BOOL,
     I32,

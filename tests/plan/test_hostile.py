@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from substrait_agg.errors import PlanUnreadable
 from substrait_agg.plan import DecodedPlan, decode
-from substrait_agg.problems import KINDS, Problems
+from substrait_agg.problem_kinds import KINDS
+from substrait_agg.problems import Problems
 from tests.plan.helpers import SAMPLES
 
 CONTENTS = [path.read_bytes() for path in SAMPLES]

@@ -9,7 +9,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToJson
 
 from substrait_agg import validate
-from substrait_agg.problems import Mode, Problem
+from substrait_agg.problem_kinds import Mode
+from substrait_agg.problems import Problem
 from tests.planted.messages import new_plan
 from tests.planted.mistake import Planted
 from tests.planted.places import Place

@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from substrait_agg.problems import KINDS, MODES, Mode, Problem
+from substrait_agg.problem_kinds import KINDS, MODES, Mode
+from substrait_agg.problems import Problem
 from tests.planted.checking import differences, explained, parsed, problems_of
 from tests.planted.mistake import PRODUCERS, Mistake
 from tests.planted.plans import base_plans

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
-from substrait_agg.problems import KINDS
+from substrait_agg.problem_kinds import KINDS
 from tests.producers.case import Case
 from tests.producers.cases import CASES
 from tests.producers.plans import ROOT

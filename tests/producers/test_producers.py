@@ -11,7 +11,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.bind.profiles import PROFILES
-from substrait_agg.problems import KINDS, Mode
+from substrait_agg.problem_kinds import KINDS, Mode
 from tests.producers.case import Case
 from tests.producers.cases import CASES
 from tests.producers.page import PAGE, written

@@ -13,7 +13,8 @@ import pytest
 
 import substrait_agg
 from substrait_agg.errors import UsageError
-from substrait_agg.problems import KINDS, Problem
+from substrait_agg.problem_kinds import KINDS
+from substrait_agg.problems import Problem
 from substrait_agg.report.report import Report
 from substrait_agg.report.sarif import artifact_uri, reports_sarif
 

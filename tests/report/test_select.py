@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from substrait_agg.errors import UsageError
-from substrait_agg.problems import KINDS, Level, Problem
+from substrait_agg.problem_kinds import KINDS, Level
+from substrait_agg.problems import Problem
 from substrait_agg.report.report import Report
 from substrait_agg.report.select import Selection, fails
 

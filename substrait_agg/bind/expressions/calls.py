@@ -34,15 +34,14 @@ from substrait_agg.bind.expressions.signatures import (
 from substrait_agg.bind.expressions.time_texts import read_time_texts
 from substrait_agg.bind.expressions.windows import is_window, window_arguments
 from substrait_agg.functions.aggregates.catalogue import find as find_aggregate
-from substrait_agg.functions.scalars.catalogue import (
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
+from substrait_agg.functions.scalars.forms import (
     FAMILIES,
-    SCALAR_NAMES,
-    SCALARS,
     WORDS,
     Overload,
     ScalarFunction,
+    parameter_text,
 )
-from substrait_agg.functions.scalars.forms import parameter_text
 from substrait_agg.functions.scalars.refused import refusal
 from substrait_agg.functions.signatures.declarations import Section
 from substrait_agg.functions.signatures.derive import (

@@ -25,23 +25,6 @@ SLOTS_FORMAT = 5
 It has the trees of an operator in slots instead of by name, and no bad rows.
 """
 
-__all__ = [
-    "FORMAT",
-    "AdmissionRecord",
-    "ChangeFile",
-    "InputPlace",
-    "LogFile",
-    "OperatorState",
-    "RefreshRecord",
-    "Runs",
-    "SideFile",
-    "Snapshot",
-    "ViewVersion",
-    "damaged",
-    "parse_snapshot",
-    "unseal_snapshot",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ChangeFile:

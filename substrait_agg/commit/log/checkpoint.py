@@ -20,10 +20,7 @@ from dataclasses import replace
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.plan_document import (
     PLAN,
-    EarlyRetractionSchema,
     PlanDocument,
-    ViewColumn,
-    ViewSort,
     check_same_document,
     document_bytes,
     new_identity,
@@ -44,15 +41,6 @@ from substrait_agg.commit.log.retention import RetentionState, keep
 from substrait_agg.commit.log.settings import SETTINGS, CheckpointSettings
 from substrait_agg.commit.log.stores import probe
 from substrait_agg.errors import CommitConflict
-
-__all__ = [
-    "PLAN",
-    "Checkpoint",
-    "EarlyRetractionSchema",
-    "PlanDocument",
-    "ViewColumn",
-    "ViewSort",
-]
 
 SET_TRIES = 5
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from substrait_agg.commit.documents.plan_document import EarlyRetractionSchema
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.log.checkpoint import EarlyRetractionSchema
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
 from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.plan_document import PlanDocument, ViewSchema
-from substrait_agg.commit.documents.snapshot import damaged
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.names import VERSION, WEIGHT
 

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
-from substrait_agg.commit.documents.plan_document import ViewSchema
-from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot, damaged
-from substrait_agg.commit.log.checkpoint import Checkpoint, ViewColumn, ViewSort
+from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.plan_document import ViewColumn, ViewSchema, ViewSort
+from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
 from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
 from substrait_agg.commit.view.scan import ViewScan

@@ -19,9 +19,7 @@ from substrait_agg.functions.aggregates.parts import (
 from substrait_agg.functions.aggregates.row import (
     AggregateFunction,
     Alias,
-    FieldHandling,
     FunctionParameter,
-    Handling,
     refused,
 )
 from substrait_agg.functions.aggregates.sums import CONDITIONS, COUNTS, GROUPS, SUMS
@@ -61,18 +59,6 @@ REFUSED: tuple[AggregateFunction, ...] = (
     *_known("single_value", ISTHMUS, "it is the result of a scalar subquery, which must fail for more than one row"),
 )  # fmt: skip
 
-
-__all__ = [
-    "AGGREGATES",
-    "AGGREGATE_NAMES",
-    "MAINTAINED",
-    "STANDARD_URNS",
-    "WINDOW_FUNCTIONS",
-    "AggregateFunction",
-    "FieldHandling",
-    "Handling",
-    "find",
-]
 
 _ROWS: tuple[AggregateFunction, ...] = (
     *COUNTS, *SUMS, *CONDITIONS, *EXTREMES, *RANKS, *LISTS, *PLACES, *GROUPS, *REFUSED,

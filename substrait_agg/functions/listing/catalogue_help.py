@@ -29,7 +29,8 @@ from substrait_agg.functions.listing.catalogue_tables import (
     overload_texts,
 )
 from substrait_agg.functions.listing.markdown import plain, record
-from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS, ScalarFunction
+from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
+from substrait_agg.functions.scalars.forms import ScalarFunction
 from substrait_agg.functions.scalars.refused import refusal
 from substrait_agg.functions.signatures.declarations import Signature
 

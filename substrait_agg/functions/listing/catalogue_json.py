@@ -17,13 +17,8 @@ from substrait_agg.functions.aggregates.row import (
     refused,
 )
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS
-from substrait_agg.functions.scalars.catalogue import (
-    FAMILIES,
-    SCALARS,
-    WORDS,
-    Overload,
-    ScalarFunction,
-)
+from substrait_agg.functions.scalars.catalogue import SCALARS
+from substrait_agg.functions.scalars.forms import FAMILIES, WORDS, Overload, ScalarFunction
 from substrait_agg.functions.scalars.refused import REFUSED_SCALARS
 from substrait_agg.functions.signatures.declarations import (
     Signature,

@@ -14,14 +14,14 @@ from substrait_agg.functions.aggregates.row import (
 )
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS
 from substrait_agg.functions.listing.catalogue_json import NULLS, SCALAR_RESULTS, phases, takes_rows
-from substrait_agg.functions.scalars.catalogue import (
+from substrait_agg.functions.scalars.catalogue import SCALARS
+from substrait_agg.functions.scalars.forms import (
     FAMILIES,
-    SCALARS,
     WORDS,
     Overload,
     ScalarFunction,
+    parameter_text,
 )
-from substrait_agg.functions.scalars.forms import parameter_text
 from substrait_agg.functions.scalars.refused import REFUSED_PARTS, REFUSED_SCALARS
 from substrait_agg.functions.signatures.declarations import signatures
 

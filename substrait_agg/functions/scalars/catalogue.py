@@ -11,14 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from substrait_agg.functions.scalars.forms import (
-    FAMILIES,
-    WORDS,
     Nulls,
     Overload,
     ScalarFunction,
 )
-
-__all__ = ["FAMILIES", "SCALARS", "SCALAR_NAMES", "WORDS", "Overload", "ScalarFunction"]
 
 _OVERFLOW = {"OVERFLOW": ("ERROR", "SILENT", "SATURATE")}
 _STRICT_OVERFLOW = {"OVERFLOW": ("ERROR",)}

@@ -7,14 +7,15 @@ import base64
 import pyarrow as pa
 
 from substrait_agg.commit.documents.flow_document import flow_text
-from substrait_agg.commit.documents.plan_document import OperatorText, ViewSchema
-from substrait_agg.commit.documents.state_schema import readings, state_schemas
-from substrait_agg.commit.log.checkpoint import (
+from substrait_agg.commit.documents.plan_document import (
     EarlyRetractionSchema,
+    OperatorText,
     PlanDocument,
     ViewColumn,
+    ViewSchema,
     ViewSort,
 )
+from substrait_agg.commit.documents.state_schema import readings, state_schemas
 from substrait_agg.explanation.explain import explain_flow, row_names
 from substrait_agg.explanation.state import state_columns
 from substrait_agg.explanation.text import key_text, measure_text, port_text, step_text

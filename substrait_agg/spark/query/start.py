@@ -64,10 +64,10 @@ from substrait_agg.spark.session.session import (
     prepare,
     require_classic,
 )
-from substrait_agg.spark.sources.open import check_sources, is_static, weight_kind
+from substrait_agg.spark.sources.open import is_static, weight_kind
 from substrait_agg.spark.sources.source_identity import check_locations, input_locations
 from substrait_agg.spark.sources.source_types import source_schemas, with_positions
-from substrait_agg.spark.sources.specs import Table
+from substrait_agg.spark.sources.specs import Table, check_sources
 from substrait_agg.spark.sources.upserts import upserts_in
 
 

@@ -30,7 +30,7 @@ from substrait_agg.spark.sources.parse_faults import (
     row_options,
 )
 from substrait_agg.spark.sources.readers import read_source
-from substrait_agg.spark.sources.specs import SourceSpec, as_spec, check_sources
+from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import (
     checked_order,
     further_columns,
@@ -56,8 +56,6 @@ from substrait_agg.spark.types.source_columns import (
     misfit,
     misfit_text,
 )
-
-__all__ = ["WEIGHT", "SourceFrame", "check_sources", "open_source", "weight_kind"]
 
 OPERATIONS: dict[str, int] = {
     "insert": 1,

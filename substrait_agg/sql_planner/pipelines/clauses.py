@@ -75,13 +75,12 @@ SILENT = ("comment",)
 """Clauses that need no notice."""
 
 REFUSED: dict[str, tuple[str, str]] = {
-    "constraint": (
-        "expectations are not supported: rows that violate them would have to be dropped or fail",
-        "write the condition into the WHERE clause of the query",
-    ),
-    "expect": (
-        "expectations are not supported: rows that violate them would have to be dropped or fail",
-        "write the condition into the WHERE clause of the query",
+    **dict.fromkeys(
+        ("constraint", "expect"),
+        (
+            "expectations are not supported: rows that violate them would have to be dropped or fail",
+            "write the condition into the WHERE clause of the query",
+        ),
     ),
     "flow": (
         "flows are not supported: a view has one query",

@@ -21,23 +21,13 @@ from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.pipelines.clauses import check_clauses, declared_policy
 from substrait_agg.sql_planner.planning import declared_tables, plan_statement
 from substrait_agg.sql_planner.script import Statement, script_text, statements
-from substrait_agg.sql_planner.tokens import Token, refused_at, tokens
+from substrait_agg.sql_planner.tokens import Token, tokens
 
 _STARTS = ("from", "join")
 _WITHIN = (
-    "on",
-    "using",
-    "as",
-    "inner",
-    "left",
-    "right",
-    "full",
-    "outer",
-    "cross",
-    "semi",
-    "anti",
+    "on", "using", "as", "inner", "left", "right", "full", "outer", "cross", "semi", "anti",
     "natural",
-)
+)  # fmt: skip
 _ENDS = (
     "select", "where", "group", "order", "having", "limit", "offset", "union", "except", "intersect",
     "window", "qualify", "with", "fetch",
@@ -282,15 +272,9 @@ def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
         name = ".".join(statement.name)
         if name.lower() in by_name:
             other = by_name[name.lower()].statement
-            raise refused_at(
-                "SQL_VIEW_TWICE",
-                statement.script,
-                statement.start,
-                None,
-                f"the view {name} is created twice, first at {other.file or 'line'}:{other.line}",
-                "rename or remove one of them",
-                statement.file,
-            )
+            first = f"{other.file or 'line'}:{other.line}"
+            message = f"the view {name} is created twice, first at {first}"
+            raise statement.refused("SQL_VIEW_TWICE", message, "rename or remove one of them")
         plain = without_stream(statement)
         by_name[name.lower()] = _View(name, plain, relations_read(plain))
     return by_name
@@ -303,13 +287,6 @@ def _ordered(views: Mapping[str, _View]) -> Iterator[str]:
         yield from TopologicalSorter(below).static_order()
     except CycleError as error:
         circle = list(reversed(error.args[1]))
-        statement = views[circle[0]].statement
-        raise refused_at(
-            "SQL_VIEW_CYCLE",
-            statement.script,
-            statement.start,
-            None,
-            f"views read each other in a circle: {' reads '.join(circle)}",
-            "remove one of these reads; recursive views are not supported",
-            statement.file,
-        ) from error
+        message = f"views read each other in a circle: {' reads '.join(circle)}"
+        help = "remove one of these reads; recursive views are not supported"
+        raise views[circle[0]].statement.refused("SQL_VIEW_CYCLE", message, help) from error

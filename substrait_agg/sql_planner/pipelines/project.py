@@ -139,17 +139,15 @@ class _SpecFile:
 
     def parsed(self, text: str) -> Any:
         """Return the root node."""
+        start = yaml.Mark("", 0, 0, 0, None, None)
         try:
             root = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or yaml.Mark("", 0, 0, 0, None, None)
-            raise self.refused(mark, f"this is not YAML: {error.problem}", "correct it") from error
         except yaml.YAMLError as error:
-            mark = yaml.Mark("", 0, 0, 0, None, None)
-            raise self.refused(mark, f"this is not YAML: {error}", "correct it") from error
+            place = getattr(error, "problem_mark", None) or start
+            reason = getattr(error, "problem", error)
+            raise self.refused(place, f"this is not YAML: {reason}", "correct it") from error
         if root is None:
-            mark = yaml.Mark("", 0, 0, 0, None, None)
-            raise self.refused(mark, "the file is empty", "add name, storage and libraries")
+            raise self.refused(start, "the file is empty", "add name, storage and libraries")
         return root
 
     def mapping(self, node: Any, what: str) -> dict[str, tuple[Any, Any]]:

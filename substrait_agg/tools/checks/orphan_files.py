@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from substrait_agg.commit.documents.file_names import KEPT_REVISION, version_of
-from substrait_agg.commit.log.checkpoint import PLAN, Checkpoint
+from substrait_agg.commit.documents.plan_document import PLAN
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import LOCK
 from substrait_agg.commit.log.reader import ROLLBACK
 from substrait_agg.commit.log.retention import KEPT

@@ -9,8 +9,8 @@ from typing import Literal as OneOf
 
 import pyarrow as pa
 
+from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
-from substrait_agg.commit.log.checkpoint import PlanDocument
 from substrait_agg.errors import UsageError
 from substrait_agg.explanation.tree import NumberColumns, OperatorColumns, TreeColumns
 from substrait_agg.operator.common.names import (

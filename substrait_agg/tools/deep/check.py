@@ -13,8 +13,8 @@ from functools import partial
 import pyarrow as pa
 
 from substrait_agg.commit.documents.flow_document import parse_flow
+from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState
-from substrait_agg.commit.log.checkpoint import PlanDocument
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node

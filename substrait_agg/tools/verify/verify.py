@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.plan_document import PLAN, PlanDocument
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
-from substrait_agg.commit.log.checkpoint import PLAN, Checkpoint, PlanDocument
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.sweep import (
     change_files,
