@@ -37,6 +37,8 @@ def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
             have it at different positions.
     """
     names = {e.extension_function.function_anchor: e.extension_function.name for e in plan.extensions}  # fmt: skip
+    for literal in messages(plan, "substrait.Expression.Literal"):
+        _keep_large_number(literal)
     # Inner expressions come last, so they are corrected first.
     for expression in reversed(list(messages(plan, "substrait.Expression"))):
         if expression.HasField("if_then"):
@@ -53,6 +55,15 @@ def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
         elif name in COMPARISONS:
             _compare_floats(expression.scalar_function)
     _declare_windows(plan)
+
+
+def _keep_large_number(literal: Any) -> None:
+    """Write an unsigned integer that is too large for a signed one as a decimal."""
+    if literal.type_variation_reference == UNSIGNED and literal.HasField("i64") and literal.i64 < 0:
+        value = literal.i64 + 2**64
+        literal.type_variation_reference = 0
+        literal.decimal.value = value.to_bytes(16, "little")
+        literal.decimal.precision, literal.decimal.scale = 20, 0
 
 
 def _read_bound(plan: Any, expression: Any, name: str, names: dict[int, str]) -> bool:

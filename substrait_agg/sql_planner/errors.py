@@ -76,6 +76,16 @@ _RULES = (
         re.compile(rf"Ambiguous reference to unqualified field (?P<name>{_NAME})"),
         "SQL_NOT_PLANNED", "several tables have a column {name}", "write the name of the table in front of it",
     ),
+    _Rule(
+        re.compile(r"join constraint: `(?P<name>using)`"),
+        "SQL_NOT_PLANNED", "an outer join with USING or NATURAL cannot be planned",
+        "write the condition with ON, and coalesce(x.a, y.a) for a column of both sides",
+    ),
+    _Rule(
+        re.compile(r"Cannot convert OuterReferenceColumn.*?name: .?\"(?P<name>\w+)", re.S),
+        "SQL_NOT_PLANNED", "this subquery, which refers to {name} of the outer query, cannot be planned",
+        "write it as a join, with EXISTS, or with an aggregate such as min or max instead of LIMIT",
+    ),
 )  # fmt: skip
 
 

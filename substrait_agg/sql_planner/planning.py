@@ -17,7 +17,8 @@ from substrait_agg.sql_planner.places import SqlOrigin
 from substrait_agg.sql_planner.script import Statement, statements
 from substrait_agg.sql_planner.session import (
     check_casts_of_floats,
-    check_moves_of_dates,
+    check_clauses,
+    check_types,
     declared_schema,
     has_decimal_literals,
     new_session,
@@ -144,6 +145,7 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
     padded = statement.padded(statement.query, statement.query_start)
     query = QueryText.of(padded, statement.script, statement.file)
     _check_deterministic(query)
+    check_clauses(query)
     content = _planned(query, TableNames.of(tables, query.tokens), statement.columns)
     return Plan(statement.file, content, SqlOrigin(query, content))
 
@@ -156,7 +158,7 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
     try:
         frame = _frame(context, query)
         check_marks(frame.logical_plan(), query)
-        check_moves_of_dates(frame.logical_plan(), query)
+        check_types(frame.logical_plan(), query)
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
     except SqlRefused:

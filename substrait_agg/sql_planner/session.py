@@ -1,14 +1,16 @@
-"""Set DataFusion up to plan queries over tables of given schemas."""
+"""Set DataFusion up to plan queries over tables of given schemas, and refuse what it would read otherwise than SQL."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from substrait_agg.errors import SqlRefused
 from substrait_agg.optional_packages import require
 from substrait_agg.plan.plannable import plannable
 from substrait_agg.sql_planner.names import TableNames
@@ -96,17 +98,20 @@ _COMPARED = re.compile(
     r"CAST\([\w.\"]+ AS Decimal128\((?:30, ?15|14, ?7)\)\) (?:=|!=|<|<=|>|>=|IS (?:NOT )?DISTINCT FROM) Decimal128\("
 )
 _NUMBER_WORDS = ("decimal", "numeric", "dec")
+_LARGEST = 2**64 - 1
+"""The largest integer of DataFusion. It reads larger ones like literals with a point."""
 
 
 def has_decimal_literals(query: QueryText, names: TableNames) -> bool:
     """Return whether literals with a point are decimals.
 
-    They are floats only where the tables have floats, and nothing in the query is a decimal.
+    They are floats only where the tables have floats, and nothing in the query is a decimal or a large integer.
     """
     types = {type_ for schema in names.schemas.values() for type_ in schema.types}
     has_decimal = any(map(pa.types.is_decimal, types))
     named = any(token.is_word(*_NUMBER_WORDS) for token in query.tokens)
-    return has_decimal or named or not any(map(pa.types.is_floating, types))
+    large = any(t.text.isdigit() and int(t.text) > _LARGEST for t in query.tokens)
+    return has_decimal or named or large or not any(map(pa.types.is_floating, types))
 
 
 def check_casts_of_floats(logical: Any, optimized: Any, query: QueryText) -> None:
@@ -126,37 +131,104 @@ def check_casts_of_floats(logical: Any, optimized: Any, query: QueryText) -> Non
         raise query.refused_token("SQL_TYPES", first, message, help)
 
 
-# --- dates and intervals ------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
 _INTERVAL = r'IntervalMonthDayNano\("IntervalMonthDayNano \{ months: -?\d+, days: -?\d+, nanoseconds: (-?\d+) \}"\)'
-_MOVED_DATE = re.compile(
-    rf"(?:AS Date32\)|\bto_date\((?:[^()]|\([^()]*\))*\))(?: [+-] {_INTERVAL})+"
-)
+_DATE = r"(?:AS Date32\)|\bto_date\((?:[^()]|\([^()]*\))*\))"
+_MOVED_DATE = re.compile(rf"{_DATE}(?: [+-] {_INTERVAL})+")
 _MOVE = re.compile(_INTERVAL)
+_DAY = 86_400 * 10**9
+_ZONE = re.compile(
+    r'Timestamp\(\w+, (?:Some\()?"(?!(?:UTC|GMT|Z|Etc/UTC|[+-]00(?::?00)?)")([^"]*)"'
+)
+_UNSIGNED = re.compile(r'(?:AS |arrow_cast\(.*?Utf8\(")(UInt\d+)')
 
 
-def check_moves_of_dates(logical: Any, query: QueryText) -> None:
-    """Refuse a date literal plus or minus an interval with a time of day.
+def check_types(logical: Any, query: QueryText) -> None:
+    """Refuse types whose values DataFusion computes in another way than SQL, or cannot write as Substrait.
 
-    DataFusion computes a date, and so loses the time of day. Other dates are checked when the plan is bound.
+    Dates in columns are checked when the plan is bound.
+
+    Args:
+        logical: the logical plan before it was optimized.
+        query: the query.
 
     Raises:
         SqlRefused: SQL_TYPES.
     """
-    moves = (
-        move
-        for chain in _MOVED_DATE.finditer(logical.display_indent())
-        for move in _MOVE.finditer(chain[0])
-    )
-    if any(int(move[1]) for move in moves):
-        place = next((t for t in query.tokens if t.is_word("interval")), query.tokens[0])
-        message = "an interval with a time of day is added to a date, which has none"
-        raise query.refused_token(
-            "SQL_TYPES",
-            place,
-            message,
+    shown = logical.display_indent()
+    chains = _MOVED_DATE.finditer(shown)
+    if any(int(move[1]) % _DAY for chain in chains for move in _MOVE.finditer(chain[0])):
+        raise _refused_type(
+            query, "interval",
+            "an interval with a time of day is added to a date, which has none",
             "write TIMESTAMP '2024-01-31 00:00:00', or cast the date to a timestamp",
-        )
+        )  # fmt: skip
+    zone = _ZONE.search(shown)
+    if zone is not None:
+        raise _refused_type(
+            query, "zone",
+            f"a timestamp in the zone {zone[1]} has no Substrait type: timestamps with a zone are instants, shown in UTC",
+            "convert the zone in the source, or add the difference as an interval",
+        )  # fmt: skip
+    unsigned = _UNSIGNED.search(shown)
+    if unsigned is not None:
+        raise _refused_type(
+            query, "unsigned",
+            f"a cast to {unsigned[1]} has no Substrait type: integers have a sign",
+            "cast to bigint or to decimal(20,0)",
+        )  # fmt: skip
+
+
+def _refused_type(query: QueryText, word: str, message: str, help: str) -> SqlRefused:
+    place = next((t for t in query.tokens if t.is_word(word)), query.tokens[0])
+    return query.refused_token("SQL_TYPES", place, message, help)
+
+
+# --- clauses that DataFusion ignores --------------------------------------------------------------
+
+_NO_COPIES = "DataFusion does not count the copies of a row"
+_COUNT_COPIES = "leave out ALL, or count the copies of both sides with GROUP BY and join the counts"
+_IGNORED: Mapping[tuple[tuple[str, ...], ...], tuple[str, str]] = {
+    (("intersect", "except", "minus"), ("all",)): (_NO_COPIES, _COUNT_COPIES),
+    (("ignore",), ("nulls",)): ("it would be lost", "add FILTER (WHERE ... IS NOT NULL)"),
+    (("tablesample", "sample"), ("bernoulli", "system", "reservoir", "block", "(", "number")): (
+        "a sample of a table changes although the table does not", "write a condition in WHERE",
+    ),
+    (("with",), ("rollup", "cube", "totals")): ("it would be lost", "write GROUP BY ROLLUP (...) or GROUP BY CUBE (...)"),
+    (("connect",), ("by",)): ("it would be lost", "write joins"),
+    (("prewhere",), ("word", "quoted", "number", "string", "(")): ("it would be lost", "write WHERE"),
+    (("partition",), ("(",)): ("it would be lost", "write a condition in WHERE"),
+}  # fmt: skip
+"""Two words, or kinds of tokens, that follow each other -> why they are refused, and what to write instead."""
+_BEFORE_NAMES = (
+    "select", "distinct", "where", "and", "or", "not", "on", "by", "having", "when", "then", "else", "case", "in", "like", "between",
+    "is", "as", "from", "join",
+)  # fmt: skip
+"""Words after which a name follows, also one that is the first word of a clause."""
+
+
+def check_clauses(query: QueryText) -> None:
+    """Refuse clauses that DataFusion reads, and then computes something else.
+
+    Raises:
+        SqlRefused: SQL_NOT_PLANNED.
+    """
+    words = query.tokens
+    for number, (first, second) in enumerate(pairwise(words)):
+        before = words[number - 1] if number else None
+        if first.kind != "word" or before is None or before.is_word(*_BEFORE_NAMES):
+            continue
+        if before.kind == "symbol" and before.text not in (")", "]", "*"):
+            continue
+        kind = "" if second.is_word(*_CLAUSES, *_SIDES, *_CONNECTIVES) else second.kind
+        for (opening, following), (why, help) in _IGNORED.items():
+            if first.is_word(*opening) and not {second.text.lower(), kind}.isdisjoint(following):
+                shown = " ".join(
+                    t.text.upper() for t in (first, second) if t.is_word(*opening, *following)
+                )
+                message = f"{shown} cannot be planned: {why}"
+                raise query.refused("SQL_NOT_PLANNED", first.start, second.end, message, help)
 
 
 # --- operands of IS DISTINCT FROM ---------------------------------------------------------------

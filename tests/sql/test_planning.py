@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -11,6 +13,7 @@ from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.sql_planner.pipelines.clauses import check_script
 from substrait_agg.sql_planner.planning import plan_query, plan_statement
 from substrait_agg.sql_planner.script import statements
+from tests.sql.results import started, weighted
 
 COLUMNS = pa.schema(
     [
@@ -73,6 +76,21 @@ def test_names_of_a_view_name_its_columns() -> None:
         ("SELECT tumble(a, '1 hour') FROM t", "SQL_TYPES", (1, 8), "tumble"),
         ("SELECT a, sum(c) FROM t GROUP BY region", "SQL_NOT_PLANNED", (1, 8), "GROUP BY"),
         ("SELECT a FROM t, other", "SQL_NOT_PLANNED", (1, 8), "several tables"),
+        ("SELECT a FROM t\nEXCEPT ALL SELECT a FROM other", "SQL_NOT_PLANNED", (2, 1), "copies"),
+        ("SELECT a FROM t INTERSECT  ALL (SELECT 1)", "SQL_NOT_PLANNED", (1, 17), "INTERSECT ALL"),
+        ("SELECT first_value(a ORDER BY c) IGNORE NULLS FROM t", "SQL_NOT_PLANNED", (1, 34), "IGNORE NULLS"),
+        ("SELECT first_value(a IGNORE NULLS ORDER BY c) FROM t", "SQL_NOT_PLANNED", (1, 22), "IGNORE NULLS"),
+        ("SELECT a FROM t TABLESAMPLE BERNOULLI (10)", "SQL_NOT_PLANNED", (1, 17), "sample"),
+        ("SELECT a FROM t SAMPLE 0.1", "SQL_NOT_PLANNED", (1, 17), "sample"),
+        ("SELECT a, sum(c) FROM t GROUP BY a WITH ROLLUP", "SQL_NOT_PLANNED", (1, 36), "WITH ROLLUP"),
+        ("SELECT a FROM t PREWHERE c > 1", "SQL_NOT_PLANNED", (1, 17), "PREWHERE"),
+        ("SELECT a FROM t START WITH a = 1 CONNECT BY PRIOR a = c", "SQL_NOT_PLANNED", (1, 34), "CONNECT BY"),
+        ("SELECT a FROM t PARTITION (p)", "SQL_NOT_PLANNED", (1, 17), "PARTITION"),
+        ("SELECT t.a FROM t LEFT JOIN other USING (a)", "SQL_NOT_PLANNED", (1, 35), "USING"),
+        ("SELECT (SELECT x.c FROM other x WHERE x.a = t.a ORDER BY c LIMIT 1) FROM t", "SQL_NOT_PLANNED", (1, 41), "outer query"),
+        ("SELECT ts AT TIME ZONE 'Europe/Paris' FROM t", "SQL_TYPES", (1, 19), "Europe/Paris"),
+        ("SELECT CAST(-a AS bigint unsigned) FROM t", "SQL_TYPES", (1, 26), "UInt64"),
+        ("SELECT arrow_cast(a, 'UInt8') FROM t", "SQL_TYPES", (1, 1), "UInt8"),
         ("SELECT a FROM t WHERE ts > now()", "SQL_NOT_DETERMINISTIC", (1, 28), "now"),
         ("SELECT a FROM t WHERE dt = CURRENT_DATE", "SQL_NOT_DETERMINISTIC", (1, 28), "CURRENT_DATE"),
         ("DROP TABLE t", "SQL_STATEMENTS", (0, 0), "one query"),
@@ -204,3 +222,32 @@ def test_a_date_is_not_moved_by_hours(expression: str, code: str) -> None:
 )  # fmt: skip
 def test_other_moves_of_times_are_planned(expression: str) -> None:
     assert plan_query(f"SELECT {expression} AS v FROM t", DATED).bound().names == ("v",)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT sample, partition, prewhere FROM (SELECT a AS sample, c AS partition, d prewhere FROM t) q",
+        "SELECT a, sum(c) AS sample FROM t AS partition GROUP BY a ORDER BY a",
+        "SELECT a FROM t EXCEPT SELECT must FROM other UNION ALL SELECT a FROM t",
+        "SELECT a AS ignore, count(*) AS nulls FROM t GROUP BY a ORDER BY a NULLS FIRST",
+        "SELECT extract(hour FROM ts AT TIME ZONE 'UTC') AS hour FROM t",
+    ],
+)
+def test_names_and_other_clauses_are_planned(query: str) -> None:
+    assert plan_query(query, TABLES).bound().names
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        ("9223372036854775807", 2**63 - 1), ("-9223372036854775808", -(2**63)),
+        ("9223372036854775808", 2**63), ("18446744073709551615", 2**64 - 1), ("99999999999999999999999", 10**23 - 1),
+    ],
+)  # fmt: skip
+def test_a_large_integer_keeps_its_value(literal: str, value: int, tmp_path: Path) -> None:
+    """It is a decimal, also beside floats."""
+    rows = pa.table({"a": pa.array([1], pa.int64()), "c": [0.5]})
+    run = started(f"SELECT {literal} AS v FROM t", {"t": rows.schema}, tmp_path)
+    run.batch({"t": weighted(rows, 1)})
+    assert list(run.view.elements()) == [(value,)]

@@ -14,6 +14,8 @@ from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import Argument
 
+_DAY_SECONDS = 86_400
+
 Check = Callable[[str, tuple[str, ...]], str]
 """Takes a constant text and the type kinds of all arguments.
 
@@ -92,7 +94,10 @@ def _moves_dates_by_days(
     point, interval = arguments[:2]
     if not isinstance(interval, Constant) or interval.value is None or _kind(point) != "date":
         return True
-    if interval.type.kind not in ("interval_day", "interval_compound") or not interval.value[-1]:
+    if interval.type.kind not in ("interval_day", "interval_compound"):
+        return True
+    digits = interval.type.params[0] if interval.type.params else 6
+    if not interval.value[-1] % (_DAY_SECONDS * 10**digits):
         return True
     reason = "a date plus or minus an interval is a date here, which has no time of day: cast the date to a timestamp"
     place = call.arguments[1].path
