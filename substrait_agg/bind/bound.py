@@ -19,10 +19,6 @@ class Constant:
     type: Type
     value: Any
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Constant", self.type, self.value)
-
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -30,10 +26,6 @@ class Column:
 
     type: Type
     ordinal: int
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Column", self.type, self.ordinal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +38,6 @@ class NestedPart:
     type: Type
     input: Expr
     step: Any
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Nested", self.type, self.input, self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +54,6 @@ class Call:
     enums: tuple[tuple[int, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Call", self.type, self.function, self.arguments, self.enums, self.options)
-
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
@@ -81,10 +65,6 @@ class Conversion:
     type: Type
     input: Expr
     null_on_failure: bool = False
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Conversion", self.type, self.input, self.null_on_failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +78,6 @@ class Conditional:
     clauses: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Conditional", self.type, self.clauses, self.otherwise)
-
 
 @dataclass(frozen=True, slots=True)
 class InList:
@@ -110,10 +86,6 @@ class InList:
     type: Type
     value: Expr
     options: tuple[Expr, ...]
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("InList", self.type, self.value, self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +98,6 @@ class BoundNestedValue:
     type: Type
     parts: tuple[Expr, ...]
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("NestedValue", self.type, self.parts)
-
 
 @dataclass(frozen=True, slots=True)
 class BoundLambda:
@@ -137,10 +105,6 @@ class BoundLambda:
 
     type: Type
     body: Expr
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Lambda", self.type, self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +118,6 @@ class LambdaParameter:
     steps_out: int
     ordinal: int
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("Parameter", self.type, self.steps_out, self.ordinal)
-
 
 @dataclass(frozen=True, slots=True)
 class OuterColumn:
@@ -168,10 +128,6 @@ class OuterColumn:
 
     type: Type
     ordinal: int
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("OuterColumn", self.type, self.ordinal)
 
 
 Expr = (
@@ -199,10 +155,6 @@ class MeasureSort:
     expression: Expr
     descending: bool
     nulls_first: bool
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("MeasureSort", self.expression, self.descending, self.nulls_first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +193,6 @@ class BoundMeasure:
     keep_nulls: bool = False
     implementation: str = ""
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return (
-            "BoundMeasure", self.kind, self.arguments, self.filter, self.type, self.distinct, self.order,
-            self.options, self.constants, self.keep_nulls, self.implementation,
-        )  # fmt: skip
-
     @property
     def argument(self) -> Expr | None:
         """The first argument, or None if rows are counted."""
@@ -283,10 +228,6 @@ class BoundRead:
     types: tuple[Type, ...]
     path: str
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundRead", self.table, self.names, self.types)
-
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
@@ -295,10 +236,6 @@ class BoundRows:
     types: tuple[Type, ...]
     rows: tuple[tuple[Expr, ...], ...]
     path: str
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundRows", self.types, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +246,6 @@ class BoundFilter:
     condition: Expr
     types: tuple[Type, ...]
     path: str
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundFilter", self.input, self.condition, self.types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +260,6 @@ class BoundProject:
     types: tuple[Type, ...]
     path: str
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundProject", self.input, self.expressions, self.types)
-
 
 @dataclass(frozen=True, slots=True)
 class BoundUnion:
@@ -339,10 +268,6 @@ class BoundUnion:
     inputs: tuple[BoundRelation, ...]
     types: tuple[Type, ...]
     path: str
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundUnion", self.inputs, self.types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,10 +282,6 @@ class BoundSetOperation:
     inputs: tuple[BoundRelation, ...]
     types: tuple[Type, ...]
     path: str
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundSetOperation", self.operation, self.inputs, self.types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,10 +305,6 @@ class BoundAggregate:
     path: str
     sets: tuple[tuple[int, ...], ...] = ()
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundAggregate", self.input, self.keys, self.measures, self.types, self.sets)
-
 
 JoinKind = Literal["inner", "left", "full", "semi", "anti", "mark", "single"]
 """The kinds of joins. A right join is a left join of the swapped inputs under a projection."""
@@ -408,10 +325,6 @@ class JoinKey:
     left: Expr
     right: Expr
     null_safe: bool
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("JoinKey", self.left, self.right, self.null_safe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,12 +353,6 @@ class BoundJoin:
     types: tuple[Type, ...]
     path: str
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return (
-            "BoundJoin", self.left, self.right, self.kind, self.keys, self.residual, self.types,
-        )  # fmt: skip
-
     @property
     def expressions(self) -> tuple[Expr, ...]:
         """Every expression that is computed: both sides of the keys, and the residual."""
@@ -473,10 +380,6 @@ class BoundFetch:
     types: tuple[Type, ...]
     path: str
 
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("BoundFetch", self.input, self.sorts, self.offset, self.count, self.types)
-
 
 BoundRelation = (
     BoundRead
@@ -498,10 +401,6 @@ class SortKey:
     ordinal: int
     descending: bool
     nulls_first: bool
-
-    def identity(self) -> tuple[object, ...]:
-        """See `bind.plan.fingerprint.Identified`."""
-        return ("SortKey", self.ordinal, self.descending, self.nulls_first)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from substrait_agg.bind import bound
 from substrait_agg.bind.bound import BoundRelation, Column, Expr, SortKey
+from substrait_agg.plan.types import Type
 
 FORMAT = "bound-1"
 
+_PARTS: Mapping[type[Any], tuple[str, ...]] = {
+    bound.Constant: ("Constant", "type", "value"),
+    bound.Column: ("Column", "type", "ordinal"),
+    bound.NestedPart: ("Nested", "type", "input", "step"),
+    bound.Call: ("Call", "type", "function", "arguments", "enums", "options"),
+    bound.Conversion: ("Conversion", "type", "input", "null_on_failure"),
+    bound.Conditional: ("Conditional", "type", "clauses", "otherwise"),
+    bound.InList: ("InList", "type", "value", "options"),
+    bound.BoundNestedValue: ("NestedValue", "type", "parts"),
+    bound.BoundLambda: ("Lambda", "type", "body"),
+    bound.LambdaParameter: ("Parameter", "type", "steps_out", "ordinal"),
+    bound.OuterColumn: ("OuterColumn", "type", "ordinal"),
+    bound.MeasureSort: ("MeasureSort", "expression", "descending", "nulls_first"),
+    bound.BoundMeasure: (
+        "BoundMeasure", "kind", "arguments", "filter", "type", "distinct", "order",
+        "options", "constants", "keep_nulls", "implementation",
+    ),
+    bound.BoundRead: ("BoundRead", "table", "names", "types"),
+    bound.BoundRows: ("BoundRows", "types", "rows"),
+    bound.BoundFilter: ("BoundFilter", "input", "condition", "types"),
+    bound.BoundProject: ("BoundProject", "input", "expressions", "types"),
+    bound.BoundUnion: ("BoundUnion", "inputs", "types"),
+    bound.BoundSetOperation: ("BoundSetOperation", "operation", "inputs", "types"),
+    bound.BoundAggregate: ("BoundAggregate", "input", "keys", "measures", "types", "sets"),
+    bound.JoinKey: ("JoinKey", "left", "right", "null_safe"),
+    bound.BoundJoin: ("BoundJoin", "left", "right", "kind", "keys", "residual", "types"),
+    bound.BoundFetch: ("BoundFetch", "input", "sorts", "offset", "count", "types"),
+    bound.SortKey: ("SortKey", "ordinal", "descending", "nulls_first"),
+    Type: ("Type", "kind", "nullable", "params", "children", "name"),
+}  # fmt: skip
+"""The tag of each class, and the attributes that decide what is computed, in a fixed order.
 
-class Identified(Protocol):
-    """A class that contributes to fingerprints."""
+Checkpoints are recognised by fingerprints. Tag and order therefore do not change when the class or
+its fields are renamed. Attributes that describe only the source text (path, name) are left out.
+"""
 
-    def identity(self) -> tuple[object, ...]:
-        """Return a tag and the attributes that decide what is computed, in a fixed order.
 
-        Checkpoints are recognised by fingerprints. Tag and order therefore do not change when the
-        class or its fields are renamed. Attributes that describe only the source text (path, name)
-        are left out.
-        """
+def identity(value: Any) -> tuple[object, ...]:
+    """Return the tag of an object and the attributes that decide what is computed."""
+    tag, *names = _PARTS[type(value)]
+    return (tag, *(getattr(value, name) for name in names))
 
 
 def fingerprint(root: BoundRelation, names: tuple[str, ...], sorts: tuple[SortKey, ...]) -> str:
@@ -53,7 +85,7 @@ def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
         if isinstance(value, Column):
             return columns[value.ordinal]
         return digest(_identity(value, columns))
-    if hasattr(value, "identity"):
+    if type(value) in _PARTS:
         return _identity(value, columns)
     if isinstance(value, tuple | list):
         return [canonical(item, columns) for item in value]
@@ -66,5 +98,5 @@ def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
     raise TypeError(f"no canonical form for {type(value).__name__}")
 
 
-def _identity(value: Identified, columns: Sequence[Any] | None) -> list[Any]:
-    return [canonical(item, columns) for item in value.identity()]
+def _identity(value: Any, columns: Sequence[Any] | None) -> list[Any]:
+    return [canonical(item, columns) for item in identity(value)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.flow.graph.graph import MeasureState, UserColumn, ValueTree
 from substrait_agg.flow.graph.nodes import Node, NodeDescription
-from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
+from substrait_agg.functions.aggregates.accumulators import Accumulator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,8 @@ class Distinct(Node):
     The key is the whole row, so it needs no further tree to detect early retractions.
     """
 
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "weighted"
-
-    @property
-    def shows_rows_below(self) -> bool:
-        """See `Node`."""
-        return True
+    output_weight = "weighted"
+    shows_rows_below = True
 
     def describe(self) -> NodeDescription:
         """See `Node`."""

@@ -54,20 +54,14 @@ class Join(RowNode):
     chosen: tuple[int, ...]
     nested_loop: bool = False
 
-    @property
-    def row_wise(self) -> bool:
-        """See `Node`."""
-        return True
+    row_wise = True
+    stored_types = ()
+    timed_by = ()  # a row may match a row of any time
 
     @property
     def key_types(self) -> tuple[Type, ...]:
         """See `Node`."""
         return tuple(key.type for key in self.keys)
-
-    @property
-    def stored_types(self) -> tuple[Type, ...]:
-        """See `Node`."""
-        return ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -78,11 +72,6 @@ class Join(RowNode):
     def emits_together(self) -> bool:
         """See `Node`: a row with a match replaces the row without one, if matches come later."""
         return self.lookup_port is None
-
-    @property
-    def timed_by(self) -> tuple[Expr, ...]:
-        """Return no expression: a row may match a row of any time."""
-        return ()
 
     @property
     def stored_ports(self) -> tuple[bool, ...]:

@@ -356,20 +356,13 @@ class RowNode(Node):
     Its groups store their keys alone, and idle groups cannot be evicted.
     """
 
+    can_forget = False
+    output_weight = "weighted"
+
     @property
     def stored_types(self) -> tuple[Type, ...]:
         """See `Node`."""
         return self.key_types
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
-
-    @property
-    def output_weight(self) -> WeightKind:
-        """See `Node`."""
-        return "weighted"
 
 
 NodeKind = OneOf[

@@ -33,16 +33,13 @@ class SetOperation(Node):
 
     operation: SetOperationKind
 
+    row_wise = True  # partial sums would lose the port
+
     @property
     def accumulators(self) -> tuple[Accumulator, ...]:
         """Return the number of times that a row occurs in each port."""
         ports = range(len(self.inputs))
         return tuple(Accumulator("count", None, 0, COUNT_DIGITS, port=port) for port in ports)
-
-    @property
-    def row_wise(self) -> bool:
-        """See `Node`: partial sums would lose the port."""
-        return True
 
     @property
     def output_weight(self) -> WeightKind:

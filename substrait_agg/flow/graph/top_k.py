@@ -31,6 +31,10 @@ class TopK(RowNode):
     offset: int
     count: int | None
 
+    emits_together = True  # a row enters the range where another one leaves it
+    shows_rows_below = True
+    timed_by = ()  # any row may leave the range at any time
+
     @property
     def trees(self) -> tuple[ValueTree, ...]:
         """Return the tree of rows, and that of rows retracted more often than inserted."""
@@ -58,24 +62,9 @@ class TopK(RowNode):
         values = (self.arguments[argument][0] for argument in self.row)
         return tuple(value for value in values if value is not None)
 
-    @property
-    def shows_rows_below(self) -> bool:
-        """See `Node`."""
-        return True
-
-    @property
-    def emits_together(self) -> bool:
-        """See `Node`: a row enters the range where another one leaves it."""
-        return True
-
     def rows_out(self, groups: int | None) -> int | None:
         """See `Node`."""
         return None if groups is None or self.count is None else groups * self.count
-
-    @property
-    def timed_by(self) -> tuple[Expr, ...]:
-        """Return no expression: any row may leave the range at any time."""
-        return ()
 
     def describe(self) -> NodeDescription:
         """See `Node`."""

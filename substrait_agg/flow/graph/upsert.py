@@ -26,15 +26,10 @@ class Upsert(Node):
     labels: tuple[str, ...] = ()
     time: int | None = None
 
-    @property
-    def row_wise(self) -> bool:
-        """See `Node`."""
-        return True
-
-    @property
-    def can_forget(self) -> bool:
-        """See `Node`."""
-        return False
+    can_forget = False
+    is_source = True
+    row_wise = True
+    timed_by = ()  # the row of a key may change at any time
 
     @property
     def passed_on(self) -> tuple[Expr, ...]:
@@ -44,16 +39,6 @@ class Upsert(Node):
     def with_time(self, column: int | None) -> Upsert:
         """See `Node`."""
         return replace(self, time=column)
-
-    @property
-    def is_source(self) -> bool:
-        """See `Node`."""
-        return True
-
-    @property
-    def timed_by(self) -> tuple[Expr, ...]:
-        """Return no expression: the row of a key may change at any time."""
-        return ()
 
     def describe(self) -> NodeDescription:
         """See `Node`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from substrait_agg.bind.bound import BoundRelation
-from substrait_agg.bind.plan.fingerprint import canonical, digest
+from substrait_agg.bind.plan.fingerprint import canonical, digest, identity
 from substrait_agg.bind.rewrite import inputs_of, with_inputs
 
 
@@ -41,6 +41,6 @@ def _key(relation: BoundRelation, inputs: Sequence[str]) -> str:
         None
         if id(part) in below or (isinstance(part, tuple) and any(id(p) in below for p in part))
         else canonical(part)
-        for part in relation.identity()
+        for part in identity(relation)
     ]
     return digest([own, list(inputs)])
