@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.json_codec import from_line, to_line
 from substrait_agg.commit.runtime import consolidate
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
 from substrait_agg.operator.common.names import WEIGHT
@@ -38,7 +39,7 @@ def exchanged(work: Consolidation, partitions: int) -> Consolidated:
         consolidate.consolidate_partition(work, p, partitions, streams[p])
         for p in range(partitions)
     ]
-    return Consolidated.from_json(Consolidated.combine(parts).to_json())
+    return from_line(Consolidated, to_line(Consolidated.combine(parts)))
 
 
 def check(work: Consolidation, done: Consolidated, folder: Path, *tables: pa.Table) -> None:

@@ -1,4 +1,4 @@
-"""Deliver the version with which a new plan replaced the old one (``--evolve``).
+"""Decide how outputs receive the version with which a new plan began (``--evolve``).
 
 In that version all rows of the view are retracted in the old columns and inserted in the new
 columns. An output that supports changing columns receives both, one after the other. Any other
@@ -8,45 +8,13 @@ output requires equal columns; it receives the consolidated difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
-
-import pyarrow as pa
 
 from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output, reached
-from substrait_agg.changes.outputs.sinks import Sink, Table
+from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg.changes.outputs.spark_target import SparkTarget
-from substrait_agg.commit.runtime.consolidate import consolidate
 from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location
-
-
-class EvolvingView(Protocol):
-    """The methods of `substrait_agg.commit.View` that this module reads."""
-
-    def changes(self, since: int | None = None, until: int | None = None) -> Any:
-        """Return the changes of the versions after `since` up to `until`."""
-
-    def retractions(self, version: int) -> Any:
-        """Return the rows of the view before a new plan began with `version`, as retractions."""
-
-
-def tables_to_deliver(view: EvolvingView, version: int, *, same_columns: bool) -> list[Table]:
-    """Return the tables to deliver for the version with which a new plan began.
-
-    The output must have received the previous version.
-
-    Args:
-        view: the view.
-        version: the version with which the new plan began.
-        same_columns: whether both plans have the same columns; the result is then one consolidated
-            table.
-    """
-    back, new = view.retractions(version), view.changes(until=version)
-    if not same_columns:
-        return [back, new]
-    both = pa.concat_tables([back.replace_schema_metadata(new.schema.metadata), new])
-    return [consolidate(both.combine_chunks()) if both.num_rows else both]
 
 
 def is_same(sink: Sink, evolved: PlanChange) -> bool:

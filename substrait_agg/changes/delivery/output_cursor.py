@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from substrait_agg.changes.delivery.evolved import (
     first_version,
     is_same,
     refusal,
-    tables_to_deliver,
 )
-from substrait_agg.changes.outputs.sinks import Sink
+from substrait_agg.changes.outputs.sinks import Sink, Table
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
+from substrait_agg.commit.runtime.consolidate import consolidate
 from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import CommitConflict, StateRefused, UsageError
 from substrait_agg.metrics.progress import SinkProgress
@@ -52,6 +54,24 @@ class ReadableView(Protocol):
 
     def retractions(self, version: int) -> Any:
         """Return the rows of the view before a new plan began with `version`, as retractions."""
+
+
+def tables_to_deliver(view: ReadableView, version: int, *, same_columns: bool) -> list[Table]:
+    """Return the tables to deliver for the version with which a new plan began.
+
+    The output must have received the previous version.
+
+    Args:
+        view: the view.
+        version: the version with which the new plan began.
+        same_columns: whether both plans have the same columns; the result is then one consolidated
+            table.
+    """
+    back, new = view.retractions(version), view.changes(until=version)
+    if not same_columns:
+        return [back, new]
+    both = pa.concat_tables([back.replace_schema_metadata(new.schema.metadata), new])
+    return [consolidate(both.combine_chunks()) if both.num_rows else both]
 
 
 def _never() -> bool:

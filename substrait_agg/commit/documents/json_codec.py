@@ -5,6 +5,7 @@ Each value of a document must have the type that its field declares.
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -81,6 +82,16 @@ def _mapped(forms: Mapping[Any, Any], value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(forms.get(item, item) for item in value)
     return forms.get(value, value)
+
+
+def to_line(value: Any) -> str:
+    """Return a dataclass as one line of JSON, which `from_line` reads."""
+    return json.dumps(encoded(value))
+
+
+def from_line(kind: type[T], line: str) -> T:
+    """Return the dataclass that `to_line` wrote."""
+    return built(kind, json.loads(line))
 
 
 def built(kind: type[T], body: Any) -> T:

@@ -6,7 +6,6 @@ them. This code runs on executors and does not use Spark.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,6 @@ import pyarrow as pa
 
 from substrait_agg.commit.documents.file_names import run_name
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.evolution.planner import Migration
 from substrait_agg.commit.evolution.rewriter import (
@@ -111,15 +109,6 @@ class MigrationResult:
     state: OperatorState = field(default_factory=OperatorState)
     inserted: tuple[ChangeFile, ...] = ()
     retracted: tuple[ChangeFile, ...] = ()
-
-    def to_json(self) -> str:
-        """Return the result as one line of JSON."""
-        return json.dumps(encoded(self))
-
-    @staticmethod
-    def from_json(text: str) -> MigrationResult:
-        """Read the result from `to_json`."""
-        return built(MigrationResult, json.loads(text))
 
 
 def migrate(plan: MigrationPlan) -> MigrationResult:

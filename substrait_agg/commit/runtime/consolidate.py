@@ -7,10 +7,9 @@ emitted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.json_codec import built
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.commit.runtime.change_writer import ChangeWriter, parquet_writer
 from substrait_agg.commit.runtime.spill import Buckets
@@ -147,15 +145,6 @@ class Consolidated:
     changes: tuple[ChangeFile, ...]
     retracted: int
     inserted: int
-
-    def to_json(self) -> str:
-        """Return the result as one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> Consolidated:
-        """Read the result from `to_json`."""
-        return built(Consolidated, json.loads(text))
 
     @staticmethod
     def combine(parts: Sequence[Consolidated]) -> Consolidated:

@@ -6,7 +6,6 @@ runs on executors and does not use Spark.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.commit.documents.json_codec import built, encoded
-from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Runs
+from substrait_agg.commit.documents.snapshot import OperatorState, Runs
 from substrait_agg.commit.runtime.change_writer import ChangeWriter
 from substrait_agg.commit.runtime.consolidate import Consolidated, consolidate
 from substrait_agg.operator.common.names import GROUP, WEIGHT
@@ -61,29 +59,7 @@ class DifferencePlan:
         return sum(run.rows for state in (self.before, self.after) for run in state[GROUP])
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceResult:
-    """The change files of a task, and the number of rows with a weight below and above zero."""
-
-    changes: tuple[ChangeFile, ...] = ()
-    retracted: int = 0
-    inserted: int = 0
-
-    def to_json(self) -> str:
-        """Return the result as one line of JSON."""
-        return json.dumps(encoded(self))
-
-    @staticmethod
-    def from_json(text: str) -> DifferenceResult:
-        """Read the result from `to_json`."""
-        return built(DifferenceResult, json.loads(text))
-
-    def consolidated(self) -> Consolidated:
-        """Return the result in the form of consolidated changes."""
-        return Consolidated(self.changes, self.retracted, self.inserted)
-
-
-def difference(plan: DifferencePlan) -> DifferenceResult:
+def difference(plan: DifferencePlan) -> Consolidated:
     """Write the changes from the rows of one state to those of another.
 
     Raises:
@@ -107,7 +83,7 @@ def difference(plan: DifferencePlan) -> DifferenceResult:
             retracted, inserted = retracted + retractions, inserted + rows.num_rows - retractions
             writer.write(rows)
         files = writer.close()
-    return DifferenceResult(files, retracted, inserted)
+    return Consolidated(files, retracted, inserted)
 
 
 def _slices(plan: DifferencePlan) -> Iterator[tuple[int, int]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 
-from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.protocol import StatefulOperator
@@ -84,15 +82,6 @@ class TaskResult:
     large_weights: bool = False
     joined: bool = False
     received: int = 0
-
-    def to_json(self) -> str:
-        """Return the result as one line of JSON."""
-        return json.dumps(encoded(self))
-
-    @staticmethod
-    def from_json(text: str) -> TaskResult:
-        """Read the result from `to_json`."""
-        return built(TaskResult, json.loads(text))
 
 
 def task_of(tasks: tuple[TaskPlan, ...], partition: int) -> TaskPlan:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from substrait_agg.commit.documents.json_codec import from_line, to_line
 from substrait_agg.commit.runtime.consolidate import (
     Consolidated,
     Consolidation,
@@ -44,10 +45,10 @@ def consolidate(
 
     def add_up(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
         streams = (bytes(s.as_buffer()) for batch in batches for s in batch.column("rows"))
-        return consolidate_partition(work, partition, partitions, streams).to_json()
+        return to_line(consolidate_partition(work, partition, partitions, streams))
 
     done = run_on_partitions(_exchanged(spark, work, partitions), add_up)
-    return Consolidated.combine([Consolidated.from_json(result) for result in done])
+    return Consolidated.combine([from_line(Consolidated, result) for result in done])
 
 
 def consolidate_here(work: Consolidation) -> Consolidated | None:

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.evolution.task import MigrationPlan
-from substrait_agg.commit.runtime.consolidate import Consolidation
-from substrait_agg.commit.runtime.difference import DifferencePlan, DifferenceResult, difference
+from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
+from substrait_agg.commit.runtime.difference import DifferencePlan, difference
 from substrait_agg.commit.runtime.task import run_task, sort_hashes
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.spark.execution.job import OperatorJob, work_of
@@ -202,7 +202,7 @@ def size_of(frame: DataFrame) -> int:
     return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
 
 
-def difference_here(plan: DifferencePlan) -> DifferenceResult:
+def difference_here(plan: DifferencePlan) -> Consolidated:
     """Compare two states of an operator in this process.
 
     Raises:

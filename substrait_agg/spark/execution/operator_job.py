@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
+from substrait_agg.commit.documents.json_codec import from_line, to_line
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
@@ -308,9 +309,9 @@ def _on_spark(
 
     def work(partition: int, batches: Iterator[pa.RecordBatch]) -> str:
         # Workers import what this function refers to, so it uses nothing of this module.
-        return run_task(task_of(tasks, partition), batches if rows else ()).to_json()
+        return to_line(run_task(task_of(tasks, partition), batches if rows else ()))
 
-    return [TaskResult.from_json(result) for result in run_on_partitions(frame, work, rows=at_once)]
+    return [from_line(TaskResult, r) for r in run_on_partitions(frame, work, rows=at_once)]
 
 
 def _decimal_params(value: Expr | None) -> Params | None:

@@ -14,7 +14,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.runtime.difference import DifferencePlan, DifferenceResult
+from substrait_agg.commit.runtime.difference import DifferencePlan
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
@@ -98,7 +98,7 @@ class Executor(Protocol[Rows]):
             RunFailed: a value does not fit.
         """
 
-    def difference(self, plans: Sequence[DifferencePlan]) -> list[DifferenceResult]:
+    def difference(self, plans: Sequence[DifferencePlan]) -> list[Consolidated]:
         """Compare two states of an operator, one task per hash range.
 
         Raises:

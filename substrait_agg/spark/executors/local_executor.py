@@ -20,7 +20,7 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.runtime.difference import DifferencePlan, DifferenceResult
+from substrait_agg.commit.runtime.difference import DifferencePlan
 from substrait_agg.commit.runtime.task import MURMUR, OTHER
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.files.locations import Location
@@ -129,7 +129,7 @@ class LocalExecutor:
         """
         return [migrate(plan) for plan in plans]
 
-    def difference(self, plans: Sequence[DifferencePlan]) -> list[DifferenceResult]:
+    def difference(self, plans: Sequence[DifferencePlan]) -> list[Consolidated]:
         """Compare two states of an operator.
 
         Raises:

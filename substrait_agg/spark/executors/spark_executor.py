@@ -10,13 +10,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.json_codec import from_line, to_line
 from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
 from substrait_agg.commit.runtime.difference import (
     DifferencePlan,
-    DifferenceResult,
     difference,
 )
 from substrait_agg.errors import RunFailed
@@ -213,11 +213,11 @@ class SparkExecutor:
         # One partition per task, in order.
         numbers = self.session.range(0, len(plans), 1, len(plans))
         results = run_on_partitions(
-            numbers, lambda partition, _: migrate(plans[partition]).to_json()
+            numbers, lambda partition, _: to_line(migrate(plans[partition]))
         )
-        return [MigrationResult.from_json(result) for result in results]
+        return [from_line(MigrationResult, result) for result in results]
 
-    def difference(self, plans: Sequence[DifferencePlan]) -> list[DifferenceResult]:
+    def difference(self, plans: Sequence[DifferencePlan]) -> list[Consolidated]:
         """Compare two states of an operator: on Spark, or on the driver if they are small.
 
         Raises:
@@ -227,9 +227,9 @@ class SparkExecutor:
             return [difference_here(plan) for plan in plans]
         numbers = self.session.range(0, len(plans), 1, len(plans))
         results = run_on_partitions(
-            numbers, lambda partition, _: difference(plans[partition]).to_json()
+            numbers, lambda partition, _: to_line(difference(plans[partition]))
         )
-        return [DifferenceResult.from_json(result) for result in results]
+        return [from_line(Consolidated, result) for result in results]
 
     def write_left_out(
         self,

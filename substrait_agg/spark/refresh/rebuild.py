@@ -100,8 +100,7 @@ class Rebuild(Generic[Rows]):
             )
             for low, high in self._ranges()
         ]  # fmt: skip
-        done = self._executor.difference([plan for plan in plans if plan.rows])
-        return Consolidated.combine([result.consolidated() for result in done])
+        return Consolidated.combine(self._executor.difference([p for p in plans if p.rows]))
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
         return (partition_range(p, self._partitions) for p in range(self._partitions))

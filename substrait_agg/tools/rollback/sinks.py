@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from substrait_agg.changes.delivery.evolved import tables_to_deliver
+from substrait_agg.changes.delivery.output_cursor import tables_to_deliver
 from substrait_agg.changes.outputs.sinks import CHANGE_ENCODERS
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.files import FolderFiles
