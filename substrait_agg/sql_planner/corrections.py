@@ -264,6 +264,9 @@ def corrected(
         function.phase = algebra_pb2.AGGREGATION_PHASE_INITIAL_TO_RESULT
     for type_ in messages(plan, *_VARIED):
         type_.type_variation_reference = 0  # how Arrow stores the values
+    for join in messages(plan, "substrait.JoinRel"):
+        if not join.HasField("expression"):
+            join.expression.literal.boolean = True  # a cross product
     rewrite_not_in(plan, optimized, query)
     correct_expressions(plan, struct_fields(names.schemas))
     _name_result(plan, names, outputs)

@@ -32,10 +32,17 @@ SETTINGS = {
 DECIMAL_LITERALS = "datafusion.sql_parser.parse_float_as_decimal"
 """Setting: whether a literal such as 0.05 is a decimal, as in the standard, or a float."""
 
-REMOVED_RULES = ("single_distinct_aggregation_to_group_by",)
+REMOVED_RULES = (
+    "single_distinct_aggregation_to_group_by",
+    "push_down_filter",
+    "eliminate_cross_join",
+)
 """Rules of the optimizer that are not used.
 
-The first replaces count(DISTINCT x) by two aggregates, which cost more state than one.
+The first replaces count(DISTINCT x) by two aggregates, which cost more state than one. The others change results:
+`push_down_filter` makes ``1 = x AND x = 1`` false, which joins infer, and moves a constant condition below an aggregate
+that has a row without input; `eliminate_cross_join` makes IS NOT DISTINCT FROM an equality. When a plan is bound,
+conditions and cross products become joins with keys anyway (`bind.joins.normal_form`).
 """
 
 
