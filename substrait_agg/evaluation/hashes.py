@@ -24,12 +24,17 @@ from substrait_agg.evaluation.columns import INTEGERS_OF, Numbers, numbers, per_
 Words = npt.NDArray[np.uint32]
 Longs = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
+Hash = npt.NDArray[np.int32]
 
 SEED = 42
 LOW_31_BITS = 0x7FFFFFFF
 _LONG_DIGITS = 18
 """Digits of the decimals that Spark stores as int64; longer ones are bytes."""
 _DECIMAL_BYTES = 16
+_SAMPLE = 1 << 10
+"""Number of rows whose keys are looked at to find out whether keys repeat."""
+_REPEATED = 2
+"""How often keys must repeat at least, in the sample and in all rows, to be hashed once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,58 @@ class _Family:
     of_int: Callable[[Any, Any], Any]
     of_long: Callable[[Any, Any], Any]
     of_bytes: Callable[[_Texts, Any], Any]
+
+
+def key_hashes(columns: Sequence[pa.Array], rows: int) -> tuple[Hash, Hash]:
+    """Return the two hashes by which Spark exchanges rows: Murmur3, and 31 bits of xxhash64.
+
+    Equal keys with texts are hashed once if keys repeat. Rows without keys have the hash 0.
+
+    Args:
+        columns: columns of types that `can_hash` accepts, normalised.
+        rows: number of rows.
+    """
+    if not columns:
+        return np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+    distinct = _distinct_keys(columns, rows) if any(map(_has_bytes, columns)) else None
+    if distinct is None:
+        return murmur3(columns, rows), (xxhash64(columns, rows) & LOW_31_BITS).astype(np.int32)
+    first, codes = distinct
+    indices = pa.array(first)
+    murmur, other = key_hashes([column.take(indices) for column in columns], len(first))
+    return murmur[codes], other[codes]
+
+
+def _has_bytes(column: pa.Array) -> bool:
+    """Return whether values are hashed as byte strings, which takes longer than finding equal ones."""
+    type_ = column.type
+    long_decimal = pa.types.is_decimal(type_) and type_.precision > _LONG_DIGITS
+    return bool(long_decimal or pa.types.is_string(type_) or pa.types.is_binary(type_))
+
+
+def _distinct_keys(columns: Sequence[pa.Array], rows: int) -> tuple[Ints, Ints] | None:
+    """Return the first row of each distinct key, and the ordinal of the key of each row.
+
+    None if keys hardly repeat, as a sample shows.
+    """
+    sample = [column[:_SAMPLE] for column in columns]
+    if rows < 2 * _SAMPLE or _REPEATED * len(_codes(sample)[0]) > _SAMPLE:
+        return None
+    first, codes = _codes(columns)
+    return (first, codes) if _REPEATED * len(first) <= rows else None
+
+
+def _codes(columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
+    codes, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        pairs = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+        # The ordinals of pairs are below the number of rows, so that the next product fits.
+        encoded = pa.array(pairs).dictionary_encode()
+        codes, count = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    first = np.zeros(count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return first, codes
 
 
 def can_hash(type_: pa.DataType) -> bool:

@@ -22,6 +22,10 @@ from substrait_agg.state.keys.rows import Hashes, Indices, Mask
 from substrait_agg.state.run import HASH_MAX, RunReader, rows_at_once
 from substrait_agg.state.weights import Weights
 
+_MANY = 4
+"""Rows of a page for one key that is searched for, up to which the page is searched as a whole."""
+_WORD_BITS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
@@ -211,7 +215,7 @@ class OrderedRun:
         if len(self._pages) == 1:
             if len(occupied):
                 own = keys.take(occupied) if len(occupied) < len(keys) else keys
-                stored = self._pages[0].entries.keys
+                stored = self._pages[0].entries
                 result[occupied] = _bounds_in_page(
                     stored, low[occupied], high[occupied], own, right=right
                 )
@@ -221,7 +225,7 @@ class OrderedRun:
             at = occupied[which]
             start, stop = self._starts[page], self._starts[page + 1]
             inside = _bounds_in_page(
-                self._pages[page].entries.keys,
+                self._pages[page].entries,
                 np.maximum(low[at], start) - start,
                 np.minimum(high[at], stop) - start,
                 keys.take(at) if len(at) < len(keys) else keys,
@@ -259,8 +263,9 @@ class OrderedRun:
 
 
 def _bounds_in_page(
-    stored: EncodedKeys, low: Indices, high: Indices, keys: EncodedKeys, *, right: bool
+    entries: Entries, low: Indices, high: Indices, keys: EncodedKeys, *, right: bool
 ) -> Indices:
+    stored = entries.keys
     if len(keys) == 1:
         return np.array([_bound_of_one(stored, int(low[0]), int(high[0]), keys, right=right)])
     whole = len(stored.words) == 1 and stored.rest is None
@@ -271,7 +276,36 @@ def _bounds_in_page(
             return start + np.searchsorted(word, keys.words[0], "right" if right else "left")
         low = start + np.searchsorted(word, keys.words[0], "left")
         high = start + np.searchsorted(word, keys.words[0], "right")
+    elif whole and _MANY * len(keys) >= len(stored):
+        bounds = _bounds_of_many(entries, low, high, keys.words[0], right=right)
+        if bounds is not None:
+            return bounds
     return bisect(low, high, lambda at, i: before(stored, at, keys, i, or_equal=right))
+
+
+def _bounds_of_many(
+    entries: Entries, low: Indices, high: Indices, words: Hashes, *, right: bool
+) -> Indices | None:
+    """Return the bounds of keys of one word in a page with about as many rows.
+
+    The ordinal of the group and the word of each row are packed in one number, in which the rows
+    are ordered. None if they need more than 64 bits.
+    """
+    stored = entries.keys.words[0]
+    starts = _beginnings(entries.hashes, entries.collision_ids)
+    least, greatest = stored.min(), stored.max()
+    bits = np.uint64(int(greatest - least).bit_length())
+    if int(bits) + len(starts).bit_length() > _WORD_BITS:
+        return None
+    ordinals = np.zeros(len(stored), np.uint64)
+    ordinals[starts[1:]] = 1
+    ordinals = np.cumsum(ordinals, dtype=np.uint64) << bits
+    inside = np.clip(words, least, greatest) - least
+    bounds = np.searchsorted(
+        ordinals | (stored - least), ordinals[low] | inside, "right" if right else "left"
+    )
+    bounds = np.where(words < least, low, np.where(words > greatest, high, bounds))
+    return np.clip(bounds, low, high)
 
 
 def _bound_of_one(

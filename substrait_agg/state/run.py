@@ -2,7 +2,8 @@
 
 The bounds of a page are its first and last hash. Opening a run reads them through the memory map,
 which touches only two places per page. A small run is compressed, because small runs are written
-and merged often. It is read completely, and stays in memory while it is open.
+and merged often. It is read completely, and stays in memory while it is open. The process that has
+written it keeps its pages, because the next batch reads them.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class RunWriter:
         self._rows = 0
         self._open = ExitStack()
         self._writer: pa.RecordBatchFileWriter | None = None
+        self._unpacked: pa.Buffer | None = None
 
     def write(self, table: pa.Table) -> None:
         """Append rows with the columns of the run's schema."""
@@ -116,8 +118,12 @@ class RunWriter:
             self._writer.close()
         self._open.close()
         size, crc = self._storage.checksum(self._name)
-        _remember(self._storage, self._name, crc)
-        return RunFile(self._name, self._rows, size, crc)
+        stamp = _remember(self._storage, self._name, crc)
+        file = RunFile(self._name, self._rows, size, crc)
+        if self._unpacked is not None:
+            pages = pa.ipc.open_file(self._unpacked), self._unpacked.size
+            _keep_reader((self._storage.root, self._name), RunReader(file, *pages), (crc, stamp))
+        return file
 
     def _is_small(self) -> bool:
         few = 0 < self._waiting_rows <= COMPRESSED_ROWS and self._waiting_bytes <= COMPRESSED_BYTES
@@ -128,9 +134,10 @@ class RunWriter:
         whole = pa.BufferOutputStream()
         with pa.ipc.new_file(whole, self._schema) as writer:
             writer.write_table(table)
+        self._unpacked = whole.getvalue()
         sink = self._open.enter_context(self._storage.create(self._name))
         with pa.CompressedOutputStream(sink, "zstd") as packed:
-            packed.write(whole.getvalue())
+            packed.write(self._unpacked)
         self._rows = table.num_rows
 
 
@@ -155,21 +162,22 @@ def open_pages(source: pa.NativeFile) -> tuple[pa.RecordBatchFileReader, int]:
 class RunReader:
     """An open run: memory-mapped pages and their bounds.
 
+    Args:
+        file: the run.
+        reader: its pages.
+        held: bytes of the pages in memory if the file is compressed, else 0.
+
     Attributes:
         held: bytes of the pages in memory if the file is compressed, else 0.
         derived: cached objects that readers derive from the run, by reader type.
     """
 
-    def __init__(self, storage: Storage, file: RunFile) -> None:
-        self.file = file
+    def __init__(self, file: RunFile, reader: pa.RecordBatchFileReader, held: int) -> None:
+        self.file, self.held = file, held
         self.derived: dict[object, object] = {}
-        try:
-            reader, self.held = open_pages(storage.map(file.name))
-            self.pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-            for page in self.pages:
-                page.validate()
-        except (pa.ArrowException, OSError) as error:
-            raise _unread(file, error) from error
+        self.pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        for page in self.pages:
+            page.validate()
         if sum(page.num_rows for page in self.pages) != file.rows:
             raise _damaged(file, "it does not have the number of rows in the snapshot")
         self.schema: pa.Schema = reader.schema
@@ -178,6 +186,18 @@ class RunReader:
         self.hashes: list[Hashes] = [page.column(0).to_numpy() for page in self.pages]
         self.first = np.array([h[0] for h in self.hashes], np.uint64)
         self.last = np.array([h[-1] for h in self.hashes], np.uint64)
+
+    @staticmethod
+    def of(storage: Storage, file: RunFile) -> RunReader:
+        """Open a run in a storage.
+
+        Raises:
+            StateRefused: STATE_DAMAGED or STORE_FAILED.
+        """
+        try:
+            return RunReader(file, *open_pages(storage.map(file.name)))
+        except (pa.ArrowException, OSError) as error:
+            raise _unread(file, error) from error
 
     def pages_between(self, low: int, high: int) -> Iterator[int]:
         """Return the ordinals of the pages with hashes from `low` to `high` (inclusive)."""
@@ -253,7 +273,7 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
         _remember(storage, file.name, file.crc)
     reader, opened_as = _opened.get(key, (None, None))
     if reader is None or opened_as != opened_from:
-        reader = RunReader(storage, file)
+        reader = RunReader.of(storage, file)
         _keep_reader(key, reader, opened_from)
         return _with_range(reader, file)
     with _CACHE_LOCK:
@@ -290,8 +310,8 @@ def _keep_reader(key: tuple[str, str], reader: RunReader, opened_from: _Known) -
             cached -= _opened.popitem(last=False)[1][0].held
 
 
-def _remember(storage: Storage, name: str, crc: int) -> None:
-    """Record that a file is verified; keep the most recently used records."""
+def _remember(storage: Storage, name: str, crc: int) -> tuple[int, ...]:
+    """Record that a file is verified, and return its stamp; keep the most recently used records."""
     key = (storage.root, name)
     stamp = storage.stamp(name)
     with _CACHE_LOCK:
@@ -299,6 +319,7 @@ def _remember(storage: Storage, name: str, crc: int) -> None:
         _verified.move_to_end(key)
         while len(_verified) > _KNOWN_RUNS:
             _verified.popitem(last=False)
+    return stamp
 
 
 def _stamp(storage: Storage, file: RunFile) -> tuple[int, ...]:

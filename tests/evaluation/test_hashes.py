@@ -11,10 +11,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from substrait_agg.evaluation.hashes import can_hash, murmur3, xxhash64
+from substrait_agg.evaluation.hashes import (
+    LOW_31_BITS,
+    can_hash,
+    key_hashes,
+    murmur3,
+    normalised,
+    xxhash64,
+)
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.types.keys import normalised
+from substrait_agg.spark.types import keys as spark_keys
 from substrait_agg.spark.types.schema import to_spark
 from tests.evaluation.random_columns import TYPES, column, table
 from tests.sampling import seeds
@@ -40,7 +47,9 @@ def test_hashes_are_those_of_spark(spark: SparkSession, seed: int) -> None:
     types, rows = keys(rng)
     fields = [StructField(f"c{i}", to_spark(t)) for i, t in enumerate(types)]
     frame = spark.createDataFrame(rows, schema=StructType(fields))
-    frame = frame.select(*(normalised(F.col(f.name), f.dataType).alias(f.name) for f in fields))
+    frame = frame.select(
+        *(spark_keys.normalised(F.col(f.name), f.dataType).alias(f.name) for f in fields)
+    )
     names = frame.columns
     sets = [[name] for name in names] + [rng.sample(names, rng.randint(1, 5)) for _ in range(20)]
     wanted = frame.select(
@@ -62,6 +71,20 @@ def test_a_slice_has_the_hashes_of_its_rows(hash_: object) -> None:
         whole = column(rng, type_, 50, tame=False)
         found = hash_([whole.slice(7, 30)], 30)
         assert np.array_equal(found, hash_([whole], 50)[7:37]), type_
+
+
+@pytest.mark.parametrize("rows", [50, 5_000])
+def test_keys_that_repeat_have_the_hashes_of_their_values(rows: int) -> None:
+    rng = random.Random(rows)
+    for type_ in TYPES:
+        texts = [rng.choice(["", "a", "é" * 40, None]) for _ in range(rows)]
+        values = normalised(column(rng, type_, 40, tame=False))
+        repeated = values.take(pa.array([rng.randrange(40) for _ in range(rows)]))
+        chosen = [pa.array(texts, pa.string()), repeated, pa.array([1, 2] * (rows // 2))]
+        for columns in (chosen, chosen[::-1], [pa.array(map(str, range(rows))), repeated]):
+            murmur, other = key_hashes(columns, rows)
+            assert np.array_equal(murmur, murmur3(columns, rows)), type_
+            assert np.array_equal(other, xxhash64(columns, rows) & LOW_31_BITS), type_
 
 
 def test_no_rows_have_no_hashes() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import RunFailed
-from substrait_agg.state import ordered, ranks
+from substrait_agg.state import ordered, ordered_run, ranks
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.ordered import OrderedTree
@@ -365,3 +365,28 @@ def test_ranks_of_huge_weights_are_right_however_many_are_asked_for() -> None:
         found, (there,) = tree.at_ranks(*groups([(7, 0)]), np.zeros(count, np.int64), asked)
     assert found.all()
     assert there.to_numpy().tolist() == (asked // weight).tolist()
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("largest", [3, 1_000, 2**62])
+@pytest.mark.parametrize("seed", range(6))
+def test_many_keys_of_a_page_have_the_bounds_of_bisection(
+    seed: int, largest: int, right: bool
+) -> None:
+    """Ranges are parts of groups; keys may be outside of the values of the page."""
+    rng = np.random.default_rng(seed)
+    groups = np.sort(rng.integers(0, 30, 400))
+    layout = TreeLayout(INTEGERS)
+    values = pa.array(rng.integers(-largest // 2, largest // 2 + 1, 400))
+    chains = (groups % 3).astype(np.uint16)
+    page = consolidate(layout, (groups // 3).astype(np.uint64), chains, [values], np.ones(400, int))
+    owners = page.hashes.astype(np.int64) * 3 + page.collision_ids
+    low = np.sort(rng.integers(0, len(page), 150))
+    high = np.minimum(low + rng.integers(0, 9, 150), np.searchsorted(owners, owners[low], "right"))
+    keys = encode([pa.array(rng.integers(-largest, largest + 1, 150))], INTEGERS)
+    found = ordered_run._bounds_in_page(page, low, high, keys, right=right)
+    with patch.object(ordered_run, "_MANY", 0):
+        expected = ordered_run._bounds_in_page(page, low, high, keys, right=right)
+    assert np.array_equal(found, expected)
+    one_number = ordered_run._bounds_of_many(page, low, high, keys.words[0], right=right)
+    assert (one_number is None) == (largest == 2**62)

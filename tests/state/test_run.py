@@ -104,6 +104,7 @@ def test_a_run_of_few_rows_is_compressed_and_a_large_one_is_mapped(tmp_path: Pat
     with patch.object(runs, "COMPRESSED_BYTES", rows.nbytes - 1):
         long = write(files, "long", rows)
     assert small.bytes * 3 < large.bytes == long.bytes
+    runs._opened.clear()  # read the files instead of what the writer has kept
     readers = [open_run(files, run) for run in (small, large, long)]
     nbytes = readers[0].pages[0].nbytes
     assert nbytes <= readers[0].held < 2 * nbytes
@@ -115,13 +116,32 @@ def test_a_run_of_few_rows_is_compressed_and_a_large_one_is_mapped(tmp_path: Pat
 def test_what_is_held_of_compressed_runs_is_bounded(tmp_path: Path) -> None:
     """A process that opens many runs closes the least recently used ones, and opens them again."""
     files = FolderFiles(tmp_path)
-    made = [write(files, f"run-{i}", texts([20] * 1_000, i)) for i in range(8)]
-    each = open_run(files, made[0]).held
+    first = write(files, "run-0", texts([20] * 1_000))
+    each = open_run(files, first).held
     with patch.object(runs, "_CACHE_BYTES", 3 * each):
+        made = [first]
+        for i in range(1, 8):
+            made.append(write(files, f"run-{i}", texts([20] * 1_000, i)))
+            assert sum(reader.held for reader, _ in runs._opened.values()) <= 3 * each
         for file in made[1:]:
             open_run(files, file)
             assert sum(reader.held for reader, _ in runs._opened.values()) <= 3 * each
         assert open_run(files, made[0]).pages[0].column("hash")[0].as_py() == 0
+
+
+def test_the_next_batch_has_a_small_run_without_reading_it(tmp_path: Path) -> None:
+    """The process that writes a run keeps its pages, unless the file is changed."""
+    files = FolderFiles(tmp_path)
+    rows = texts([20] * 1_000)
+    made = write(files, "run", rows)
+    with patch.object(runs, "open_pages", side_effect=AssertionError):
+        kept = open_run(files, made)
+    assert pa.Table.from_batches(kept.pages).equals(rows)
+    path = tmp_path / "run"
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(StateRefused):
+        open_run(files, made)
 
 
 def test_a_file_that_unfolds_to_more_than_any_run_is_damaged(tmp_path: Path) -> None:

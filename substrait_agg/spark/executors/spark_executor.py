@@ -20,6 +20,7 @@ from substrait_agg.commit.runtime.difference import (
     difference,
 )
 from substrait_agg.errors import RunFailed
+from substrait_agg.evaluation.hashes import key_hashes
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
@@ -33,7 +34,7 @@ from substrait_agg.spark.execution.strategy import BatchStrategy
 from substrait_agg.spark.execution.task_runner import HANDED_OVER, run_on_partitions
 from substrait_agg.spark.executors.executor import BranchInput
 from substrait_agg.spark.executors.operator_changes import OperatorChanges
-from substrait_agg.spark.inputs.arrow_inputs import hashes_of, with_hashes
+from substrait_agg.spark.inputs.arrow_inputs import with_hashes
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
@@ -96,7 +97,7 @@ class SparkExecutor:
         indices = pa.array(spec.always, pa.int32())
         # The hash of null has no type.
         keys = [*(pa.nulls(len(indices), pa.int32()) for _ in spec.keys[:-1]), indices]
-        hashes = sort_hash(*hashes_of(keys, len(indices)))
+        hashes = sort_hash(*key_hashes(keys, len(indices)))
         return tuple((int(h), index) for h, index in zip(hashes, spec.always, strict=True))
 
     def changes(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,7 +16,7 @@ from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.runtime.task import MURMUR, OTHER
 from substrait_agg.evaluation.expressions import evaluate, supports
-from substrait_agg.evaluation.hashes import LOW_31_BITS, can_hash, murmur3, normalised, xxhash64
+from substrait_agg.evaluation.hashes import can_hash, key_hashes, normalised
 from substrait_agg.evaluation.steps import (
     apply_steps,
     argument_values,
@@ -36,8 +34,6 @@ from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.inputs.linear_steps import FOREVER
 from substrait_agg.spark.types.schema import column_name
-
-Hash = npt.NDArray[np.int32]
 
 
 def can_prepare(types: Sequence[Type], node: Node, branch: Branch, spec: InputSpec) -> bool:
@@ -144,16 +140,6 @@ def with_hashes(tables: Sequence[pa.Table], spec: InputSpec) -> pa.Table:
     keys = [normalised(whole(rows.column(name))) for name in names]
     for name, key in zip(names, keys, strict=True):
         rows = rows.set_column(rows.column_names.index(name), name, key)
-    murmur, other = hashes_of(keys, count)
+    murmur, other = key_hashes(keys, count)
     rows = rows.append_column(MURMUR, pa.array(murmur))
     return rows.append_column(OTHER, pa.array(other))
-
-
-def hashes_of(keys: Sequence[pa.Array], rows: int) -> tuple[Hash, Hash]:
-    """Return the two hashes of keys by which Spark exchanges rows, the second one without a sign.
-
-    Rows without keys have the hash 0.
-    """
-    if not keys:
-        return np.zeros(rows, np.int32), np.zeros(rows, np.int32)
-    return murmur3(keys, rows), (xxhash64(keys, rows) & LOW_31_BITS).astype(np.int32)
