@@ -70,6 +70,25 @@ def test_shifted_additions(values: list[int], shift: int) -> None:
     assert values_of(target) == [v << (16 * shift) for v in values]
 
 
+@given(NUMBERS, NUMBERS, st.integers(1, 6), st.integers(0, 7))
+def test_addition_in_place(left: list[int], right: list[int], keep: int, used: int) -> None:
+    """Sums that fit the digits are exact; the others are reported."""
+    size = min(len(left), len(right))
+    low, high = (sum(end << (32 * d) for d in range(keep)) for end in (-(2**31), 2**31 - 1))
+    old = [low + value % (high - low + 1) for value in left[:size]]
+    added = [value % 2 ** (32 * used) * (-1) ** (value % 2) for value in right[:size]]
+    total = digits_of(old, keep + 1)[:keep].copy()
+    assert values_of(total) == old
+    lost = exact.add_to(total, 3 * digits_of(added, used + 4))
+    wanted = [a + 3 * b for a, b in zip(old, added, strict=True)]
+    assert [bool(n) for n in (np.zeros(size) if lost is None else lost)] == [
+        not low <= value <= high for value in wanted
+    ]
+    if lost is None:
+        assert values_of(total) == wanted
+        assert values_of(exact.carry(exact.widen(total, keep + 1).copy())) == wanted
+
+
 @given(NUMBERS, st.integers(0, 60))
 def test_powers_of_ten(values: list[int], power: int) -> None:
     """Multiplied and divided by a power of ten."""

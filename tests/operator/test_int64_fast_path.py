@@ -14,7 +14,13 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.common.spec import MeasureSpec, OperatorSpec
 from substrait_agg.operator.measures import finalize
-from substrait_agg.operator.measures.finalize import GroupState, number_value, small_quotient
+from substrait_agg.operator.measures.finalize import (
+    GroupState,
+    number_value,
+    small_float_quotient,
+    small_quotient,
+)
+from substrait_agg.operator.numeric.delta import FloatDigits
 from substrait_agg.plan.types import FP32, FP64, I8, I64, Type, decimal
 
 TYPES = (
@@ -67,3 +73,34 @@ def test_the_fast_path_is_taken() -> None:
     measure = _measure("avg", 2, decimal(19, 6))
     digits = exact.widen(exact.from_words(np.array([[2551]], np.int64)), 4)
     assert small_quotient(measure, digits, np.array([7], np.uint64)) == [3644286]
+
+
+def _float_values(rows: list[tuple[int, int]], base: int, *, average: bool) -> list[str]:
+    measure = MeasureSpec("avg" if average else "sum", (0, 1), FP64, "m", 0)
+    sums = Accumulator("float", 0, 64, 0), Accumulator("count", 0, 0, 2)
+    spec = OperatorSpec((), sums, (measure,), "append_only", is_global=False)
+    total = exact.from_words(np.array([[t, -(t < 0)] for t, _ in rows], np.int64))
+    count = exact.from_words(np.array([[n] for _, n in rows], np.int64))
+    state = GroupState(np.concatenate([count[:2], count[:2]]), {0: FloatDigits(base, total)})
+    return list(map(repr, number_value(spec, state, measure, np.ones(len(rows), bool)).to_pylist()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rows=st.lists(st.tuples(TOTALS, COUNTS | st.just(0)), min_size=1, max_size=5),
+    base=st.sampled_from([-33, -31, -28, -5, -1, 0, 1, 28, 31]),
+    average=st.booleans(),
+)
+def test_both_paths_of_floats_agree(rows: list[tuple[int, int]], base: int, average: bool) -> None:
+    """Sums and averages of floats from the least to the greatest exponents, to the last bit."""
+    fast = _float_values(rows, base, average=average)
+    with patch.object(finalize, "small_float_quotient", lambda *_: None):
+        assert fast == _float_values(rows, base, average=average)
+
+
+def test_small_float_totals_take_the_fast_path() -> None:
+    measure = MeasureSpec("avg", (0, 1), FP64, "m", 0)
+    total = FloatDigits(-3, np.array([[0], [0], [0], [7], [0]]))
+    found = small_float_quotient(measure, total, np.array([2], np.uint64))
+    assert found is not None
+    assert found.tolist() == [3.5]

@@ -79,6 +79,39 @@ def carry(digits: Digits) -> Digits:
     return digits
 
 
+def add_to(total: Digits, delta: Digits) -> Mask | None:
+    """Add uncarried digits to carried digits of fixed length, in place.
+
+    Carries end at the first digit above those of `delta` that receives none.
+
+    Returns:
+        A mask of the numbers that do not fit the digits any more; None if all do.
+    """
+    keep, used = len(total), used_digits(delta)
+    if used >= keep:
+        wide = widen(delta, keep + 1).copy()
+        wide[:keep] += total
+        total[:], lost = narrow(carry(wide), keep)
+        return lost if lost.any() else None
+    total[:used] += delta[:used]
+    for d in range(keep - 1):
+        up = (total[d] + _HALF) >> _SHIFT
+        if d >= used - 1 and not up.any():
+            return None
+        total[d] -= up << _SHIFT
+        total[d + 1] += up
+    lost = (total[-1] < -_HALF) | (total[-1] >= _HALF)
+    return lost if lost.any() else None
+
+
+def used_digits(digits: Digits) -> int:
+    """Return the number of digits up to the highest one that is not 0 in all numbers."""
+    used = len(digits)
+    while used and not digits[used - 1].any():
+        used -= 1
+    return used
+
+
 def narrow(digits: Digits, keep: int) -> tuple[Digits, Mask]:
     """Return the lowest `keep` digits of carried digits, and where the number does not fit them."""
     lost = (digits[keep - 1] < -_HALF) | (digits[keep - 1] >= _HALF)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from substrait_agg.operator.numeric.delta import (
 )
 from substrait_agg.state.keys.rows import Hashes, Indices, group_rows, take
 from substrait_agg.state.tree import KeyedTree, LookupResult
+from substrait_agg.state.weights import sum_segments
 
 CollisionIds = npt.NDArray[np.uint16]
 MAX_CHAIN = (1 << 16) - 1
@@ -60,7 +62,7 @@ class RowGroups:
         """Sum values per group."""
         ordered = values.take(self.order)
         if len(self.starts) < len(self.order):
-            ordered = np.add.reduceat(ordered, self.starts)
+            ordered = sum_segments(ordered, self.starts)
         if self.at is None:
             return ordered
         result = np.zeros(self.count, np.int64)
@@ -144,35 +146,50 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
     """Sum delta rows per group, for the accumulators that read rows rather than trees."""
     fixed: dict[int, exact.Digits] = {}
     floats: dict[int, FloatDigits] = {}
+    columns: dict[str, list[str]] = {}
+    for name in rows.column_names:
+        columns.setdefault(name.partition("_")[0], []).append(name)
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree is not None:
             continue
-        summed = _summed(rows, f"a{i}", groups, bins=f"b{i}" if accumulator.floating else "")
+        bins = f"b{i}" if accumulator.floating else ""
+        summed = _summed(rows, columns.get(f"a{i}", ()), groups, bins=bins)
         if accumulator.floating:
             value = float_digits(summed or rows, i, accumulator)
             floats[i] = value if summed else groups.sum_floats(value)
         else:
             number = fixed_digits(summed or rows, i, accumulator)
             fixed[i] = number if summed else groups.sum_rows(number)
-    summed = _summed(rows, "w", groups)
+    summed = _summed(rows, columns["w"], groups)
     weight = coefficients(summed or rows, "w")
     return Sums(weight if summed else groups.sum_rows(weight), fixed, floats)
 
 
-def _summed(rows: pa.Table, prefix: str, groups: RowGroups, *, bins: str = "") -> pa.Table | None:
+def _summed(
+    rows: pa.Table, names: Sequence[str], groups: RowGroups, *, bins: str = ""
+) -> pa.Table | None:
     """Sum coefficients per group, so that fewer numbers are converted to digits.
+
+    Args:
+        rows: the delta rows.
+        names: the columns of the number.
+        groups: the groups of the rows.
+        bins: the column of its bins, if it is a float.
 
     Returns:
         One row per group. None if a sum might not fit 63 bits, if values are in different bins, or
         if decimals are not split into coefficients.
     """
-    names = [name for name in rows.column_names if name.startswith(f"{prefix}_")]
-    if prefix in rows.column_names or (bins and int64_column(rows, bins).any()):
+    whole_decimals = any("_" not in name for name in names)
+    if whole_decimals or (bins and int64_column(rows, bins).any()):
         return None
     longest = groups.longest
     columns = {}
     for name in names:
         column = int64_column(rows, name)
+        if not column.any():
+            columns[name] = np.zeros(groups.count, np.int64)
+            continue
         if not has_room(column, longest):
             return None
         columns[name] = groups.sums(column)

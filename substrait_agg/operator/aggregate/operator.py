@@ -174,11 +174,12 @@ def _initial_group_rows(groups: InitialGroups, spec: OperatorSpec) -> pa.Table:
 def _with_columns(table: pa.Table, spec: OperatorSpec) -> pa.Table:
     """Return the table with every column that a step reads; missing columns add nothing."""
     names = ["w_0"]
+    present = {name.partition("_")[0] for name in table.column_names}
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree is not None:
             continue
         names += [f"b{i}"] if accumulator.floating else []
-        if not any(n == f"a{i}" or n.startswith(f"a{i}_") for n in table.column_names):
+        if f"a{i}" not in present:
             names += (
                 [f"a{i}_0_0", f"a{i}_1_0", f"a{i}_2_0"]
                 if accumulator.kind == "decimal"

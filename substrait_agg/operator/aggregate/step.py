@@ -63,7 +63,7 @@ from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, WEIGHT, 
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of, row_counts
-from substrait_agg.operator.numeric.delta import add_floats
+from substrait_agg.operator.numeric.delta import add_floats, trimmed
 from substrait_agg.state.entries import consolidate_sorted
 from substrait_agg.state.keys.rows import Mask, as_mask
 
@@ -299,18 +299,15 @@ def _tree_deltas(
     return deltas
 
 
-def _sum(delta: exact.Digits, old: exact.Digits) -> exact.Digits:
-    keep = len(old)
-    total = exact.widen(delta, keep + 1).copy()
-    total[:keep] += old
-    digits, lost = exact.narrow(exact.carry(total), keep)
-    if lost.any():
+def _add_to(total: exact.Digits, delta: exact.Digits) -> None:
+    """Add uncarried digits to carried ones, in place."""
+    lost = exact.add_to(total, delta)
+    if lost is not None:
         raise RunFailed(
             "TOTAL_OVERFLOW",
-            f"{int(lost.sum())} groups have a total or a weight of more than {32 * keep} bits",
+            f"{int(lost.sum())} groups have a total or a weight of more than {32 * len(total)} bits",
             help="check the weight column of the source: such large weights are usually a mistake",
         )
-    return digits
 
 
 def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
@@ -319,13 +316,16 @@ def added(spec: OperatorSpec, sums: Sums, old: GroupState) -> GroupState:
     Raises:
         RunFailed: TOTAL_OVERFLOW.
     """
-    parts = [_sum(sums.weight, old.fixed[:COUNT_DIGITS])]
+    fixed = old.fixed.copy()
+    _add_to(fixed[:COUNT_DIGITS], sums.weight)
     for i, accumulator in enumerate(spec.accumulators):
         if not accumulator.floating:
             start = spec.layout.offsets[i]
-            parts.append(_sum(sums.fixed[i], old.fixed[start : start + accumulator.digits]))
-    floats = {i: add_floats(old.floats[i], delta) for i, delta in sums.floats.items()}
-    return GroupState(np.concatenate(parts), floats)
+            _add_to(fixed[start : start + accumulator.digits], sums.fixed[i])
+    floats = {
+        i: add_floats(old.floats[i], trimmed(delta, carries=1)) for i, delta in sums.floats.items()
+    }
+    return GroupState(fixed, floats)
 
 
 def _extremes(

@@ -69,8 +69,7 @@ def number_value(
     count = count_of(spec, state, measure.count)
     present = count > 0
     if measure.kind == "count":
-        digits = exact.from_words(np.maximum(count, 0)[:, None])
-        return _convert(measure, digits, None, np.ones_like(present), rows)
+        return _count_value(measure, np.maximum(count, 0), rows)
     divisor = np.where(present, count, 1).astype(np.uint64) if measure.kind == "avg" else None
     valid = present | (measure.kind == "sum0")
     total = required(measure.total)
@@ -80,6 +79,13 @@ def number_value(
     if measure.kind == "sum0":
         digits = np.where(present, digits, 0)
     return _convert(measure, digits, divisor, valid, rows)
+
+
+def _count_value(measure: MeasureSpec, count: Int64s, rows: Mask) -> pa.Array:
+    valid = np.ones(len(count), np.bool_)
+    if measure.type.kind == "i64":
+        return _array(count, valid, measure)
+    return _convert(measure, exact.from_words(count[:, None]), None, valid, rows)
 
 
 def fixed_of(spec: OperatorSpec, state: GroupState, ordinal: int) -> exact.Digits:
@@ -111,6 +117,9 @@ def _float_value(
     present: Mask,
     valid: Mask,
 ) -> pa.Array:
+    small = small_float_quotient(measure, total, divisor)
+    if small is not None:
+        return _array(np.where(present, small, 0.0), valid, measure)
     finite, (nan, plus, minus) = split_registers(total)
     below, mag = exact.magnitude(finite.digits)
     value = _to_float(measure, _Value(below, mag, finite.base, 0, divisor))
@@ -252,11 +261,14 @@ def _array(values: npt.NDArray[Any], valid: Mask, measure: MeasureSpec) -> pa.Ar
     if measure.type.kind == "decimal":
         words = np.stack([values, values >> np.int64(63)], axis=1).view(np.uint64)
         return _decimals(words, valid, target)
-    return pa.array(values, mask=None if valid.all() else ~valid).cast(target)
+    column = pa.array(values, mask=None if valid.all() else ~valid)
+    return column if column.type == target else column.cast(target)
 
 
 _ROOM = 1 << 62
 _EXACT_FLOAT = 1 << 53
+_PLAIN_EXPONENT = 900
+"""Exponent up to which quotients of integers up to `_EXACT_FLOAT` are neither subnormal nor infinite."""
 
 Divisors = npt.NDArray[np.uint64] | None
 
@@ -278,6 +290,32 @@ def small_quotient(
     if kind == "decimal":
         return _decimal(measure, total, divisor)
     return _float(measure, total, divisor)
+
+
+def small_float_quotient(
+    measure: MeasureSpec, total: FloatDigits, divisor: Divisors
+) -> npt.NDArray[np.float64] | None:
+    """Return the values of a measure from its carried float total, None if the general path is needed.
+
+    An integer below 2^53 in units of a power of two is a float, and so is its divisor. IEEE 754
+    rounds their quotient once. Another power of two does not round it again unless it is subnormal.
+    """
+    if measure.type.kind != "fp64" or total.registers is not None:
+        return None
+    used = np.flatnonzero(total.digits.any(axis=1))
+    first = int(used[0]) if len(used) else 0
+    exponent = DIGIT_BITS * (total.base + first)
+    number = exact.as_int64(total.digits[first:])
+    if number is None or not len(number) or abs(exponent) > _PLAIN_EXPONENT:
+        return None
+    if _largest(number) > _EXACT_FLOAT or (
+        divisor is not None and int(divisor.max()) > _EXACT_FLOAT
+    ):
+        return None
+    quotient = number.astype(np.float64)
+    if divisor is not None:
+        quotient /= divisor.astype(np.float64)
+    return np.asarray(np.ldexp(quotient, exponent)) if exponent else quotient
 
 
 def _largest(values: npt.NDArray[Any]) -> int:

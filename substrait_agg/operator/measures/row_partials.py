@@ -68,7 +68,8 @@ class Weights:
 
     def masked(self, valid: npt.NDArray[np.bool_]) -> Weights:
         """Return the weights where `valid` is set, and 0 elsewhere."""
-        return Weights(np.where(valid, self.values, np.int64(0)), self.small)
+        values = valid.astype(np.int64)
+        return Weights(values if self.ones else values * self.values, self.small)
 
     def counts(self, prefix: str) -> Cells:
         """Return the coefficients ``{prefix}_{j}`` of the weights themselves."""
@@ -176,6 +177,8 @@ def _count(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
 
 def _integer(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     whole = _filled(values.cast(pa.int64()), 0)
+    if len(whole) and int(whole.min()) >= -_LIMB and int(whole.max()) < _LIMB:
+        return weights.times(f"a{ordinal}", (whole,))
     return weights.times(f"a{ordinal}", (whole & _MASK, whole >> _SHIFT))
 
 
@@ -200,10 +203,13 @@ def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     number = _filled(values.cast(pa.float64()), 0.0)
     bins, rest = _binned(number)
     limbs: list[Int64s] = []
-    for _ in range(4):
+    for below in reversed(range(4)):
         limb = rest.astype(np.int64)  # truncates towards zero
         limbs.insert(0, limb)
         rest = (rest - limb) * _LIMB
+        if not rest.any():
+            limbs = [np.zeros_like(limb)] * below + limbs
+            break
     return {f"b{ordinal}": bins, **weights.times(f"a{ordinal}", limbs)}
 
 

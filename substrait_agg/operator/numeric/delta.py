@@ -215,6 +215,20 @@ def add_floats(left: FloatDigits, right: FloatDigits) -> FloatDigits:
     return FloatDigits(base, exact.carry(digits), _add_registers(left.registers, right.registers))
 
 
+def trimmed(value: FloatDigits, *, carries: int = 0) -> FloatDigits:
+    """Return the same numbers without the highest and lowest digits that are 0 in all of them.
+
+    Args:
+        value: the numbers.
+        carries: digits of 0 to keep above the others, for carries if they are not carried.
+    """
+    used = np.flatnonzero(value.digits.any(axis=1))
+    first, end = (int(used[0]), int(used[-1]) + 1 + carries) if len(used) else (0, 1)
+    if first == 0 and end >= len(value.digits):
+        return value
+    return FloatDigits(value.base + first, value.digits[first:end], value.registers)
+
+
 def _add_registers(left: exact.Digits | None, right: exact.Digits | None) -> exact.Digits | None:
     if left is None or right is None:
         total = left if right is None else right
@@ -238,6 +252,7 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
         The position of the lowest nonzero digit (int16), and the list of digits up to the highest
         nonzero one (list of int32).
     """
+    value = trimmed(value)
     nonzero = value.digits != 0
     length, rows = value.digits.shape
     some = nonzero.any(axis=0)
