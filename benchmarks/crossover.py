@@ -33,11 +33,12 @@ from benchmarks.engines import on_spark
 from benchmarks.results import machine
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.checks import RunConditions
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.cost_model import BatchCost, CostHistory, InputSize
 from substrait_agg.refresh.policies import parse_refresh
-from substrait_agg.spark.execution.driver import ROWS_BYTES
+from substrait_agg.spark.execution.driver import DRIVER_BYTES, limit_without_job
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING
 
 HISTORY = (1.0, 0.002, 0.01, 0.05)
@@ -280,7 +281,8 @@ def measure(plan: str, pairs: PairSet, rows: int, repeat: int) -> Iterator[Pair]
         if newest is None:
             raise RuntimeError("nothing is committed")
         history = CostHistory(newest.refresh.costs)
-        chooser = RefreshChooser(flow, parse_refresh("auto"), RunConditions(), ROWS_BYTES)
+        limit = DRIVER_BYTES * limit_without_job(map(operator_of, flow.operators))
+        chooser = RefreshChooser(flow, parse_refresh("auto"), RunConditions(), limit)
         for delta in pairs.deltas:
             live = tables.live
             tables.add(delta)

@@ -42,7 +42,7 @@ def sum_segments(
     if _SHORT * len(starts) < len(values):
         return np.asarray(np.add.reduceat(values, starts))
     ends = np.append(starts[1:], len(values)) - 1
-    return np.diff(np.cumsum(values)[ends], prepend=np.int64(0))
+    return np.asarray(np.diff(np.cumsum(values)[ends], prepend=np.int64(0)))
 
 
 def add_weights(parts: Sequence[Weights]) -> Weights:

@@ -27,6 +27,7 @@ from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
 from substrait_agg.commit.runtime.difference import DifferencePlan, difference
 from substrait_agg.commit.runtime.task import run_task, sort_hashes
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.spark.execution.job import OperatorJob, work_of
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed, texts_of
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING, own_setting
@@ -37,8 +38,8 @@ DRIVER_BYTES = 1 << 18
 """Size limit of a batch on the driver, in bytes as Spark estimates them before reading."""
 WITHOUT_JOB = 16
 """How many times as large a batch may be whose rows the driver has without a Spark job."""
-ROWS_BYTES = DRIVER_BYTES * WITHOUT_JOB
-"""The limit of such a batch, unless ``spark.substraitAgg.driverBytes`` is set."""
+GROUPED_WITHOUT_JOB = 64
+"""The same for an operator of groups: it takes about a microsecond for a row of a few columns."""
 CHECKED_AT_ONCE = 16
 """Groups that can be checked for eviction in the time that it takes to emit one group."""
 COMPARED_AT_ONCE = 6
@@ -76,19 +77,17 @@ class Driver:
         return bool(self._most(spark)) and self._reads(state)
 
     def takes_rows(
-        self, spark: SparkSession, size: int, state: OperatorState, *, needs_job: bool = True
+        self, spark: SparkSession, size: int, state: OperatorState, *, times: int = 1
     ) -> bool:
         """Return whether the driver computes a batch of `size` bytes from its rows.
-
-        The limit is higher for rows that the driver has without a Spark job: it saves a whole one.
 
         Args:
             spark: session of the run.
             size: bytes of the rows.
             state: the files that have to be read completely (`unread`).
-            needs_job: whether a Spark job reads the rows.
+            times: factor of the limit, as `limit_without_job`; 1 if a Spark job reads the rows.
         """
-        most = self._most(spark) * (1 if needs_job else WITHOUT_JOB)
+        most = self._most(spark) * times
         return bool(most) and size <= most and self._reads(state)
 
     def unread(self, job: OperatorJob) -> OperatorState:
@@ -195,6 +194,18 @@ class _Verifier:
 
 
 _VERIFIER = _Verifier()
+
+
+def limit_without_job(operators: Iterable[StatefulOperator]) -> int:
+    """Return how many times as large a batch may be whose rows the driver has without a Spark job.
+
+    Such a batch saves a whole job.
+
+    Args:
+        operators: the operators that read the rows.
+    """
+    grouped = all(operator.groups is not None for operator in operators)
+    return GROUPED_WITHOUT_JOB if grouped else WITHOUT_JOB
 
 
 def size_of(frame: DataFrame) -> int:

@@ -15,7 +15,7 @@ from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.spec import InputSpec
-from substrait_agg.spark.execution.driver import Driver, run_here, size_of
+from substrait_agg.spark.execution.driver import Driver, limit_without_job, run_here, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, acts_alone
 from substrait_agg.spark.execution.partial_aggregation import (
     Summing,
@@ -102,8 +102,9 @@ def takes_rows(
         needs_job: whether a Spark job reads the rows.
     """
     several = job.watermark_pass and len(job.tasks(raw=True)) > 1  # as in `_with_rows`
+    times = 1 if needs_job else limit_without_job([job.operator])
     return not several and driver.takes_rows(
-        spark, size * rows_per_input_row(job.spec), driver.unread(job), needs_job=needs_job
+        spark, size * rows_per_input_row(job.spec), driver.unread(job), times=times
     )
 
 

@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame
 
 from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.checks import RunConditions, Table, check_policies
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.run_options import RunOptions
-from substrait_agg.spark.execution.driver import ROWS_BYTES
+from substrait_agg.spark.execution.driver import DRIVER_BYTES, limit_without_job
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source, table_origins
 from substrait_agg.spark.sources.open import has_files, is_static, sets_aside
@@ -39,7 +40,8 @@ def refresh_chooser(
         dict(_unreadable(flow, sources)),
     )
     check_policies(flow, policies, conditions)
-    chooser = RefreshChooser(flow, policies, conditions, ROWS_BYTES)
+    limit = DRIVER_BYTES * limit_without_job(map(operator_of, flow.operators))
+    chooser = RefreshChooser(flow, policies, conditions, limit)
     return chooser if chooser.active else None
 
 

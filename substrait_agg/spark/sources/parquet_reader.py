@@ -29,6 +29,8 @@ from substrait_agg.spark.types.schema import column_name, to_spark
 UNREADABLE = (OSError, pa.ArrowException, KeyError, ValueError)
 """Exceptions for files that Spark has to read, or to complain about."""
 
+VALUE_BYTES = 8
+"""Bytes of a value in memory, at least."""
 _PLAIN_OPTIONS = frozenset(
     {"latestfirst", "maxfileage", "maxfilespertrigger", "maxbytespertrigger", "recursivefilelookup",
      "pathglobfilter", "filenameonly", "mergeschema"}
@@ -79,7 +81,8 @@ class PlannedFiles:
     """Files of a batch that a `ParquetReader` has opened.
 
     Attributes:
-        bytes: bytes of the columns that are read, decompressed.
+        bytes: bytes of the columns that are read, decompressed; at least `VALUE_BYTES` per value,
+            because a file stores repeated values once.
     """
 
     rows: int
@@ -126,7 +129,8 @@ class ParquetReader:
                 paths.append(_local_path(uri))
                 with pq.ParquetFile(paths[-1]) as file:
                     rows += file.metadata.num_rows
-                    size += sum(_bytes(file, c.name) for c in self._found(file))
+                    values = VALUE_BYTES * file.metadata.num_rows
+                    size += sum(max(values, _bytes(file, c.name)) for c in self._found(file))
         except UNREADABLE:
             return None
         return PlannedFiles(rows, size, self, tuple(paths))
