@@ -165,15 +165,15 @@ class RunReader:
     Args:
         file: the run.
         reader: its pages.
-        held: bytes of the pages in memory if the file is compressed, else 0.
+        kept_bytes: bytes of the pages in memory if the file is compressed, else 0.
 
     Attributes:
         held: bytes of the pages in memory if the file is compressed, else 0.
         derived: cached objects that readers derive from the run, by reader type.
     """
 
-    def __init__(self, file: RunFile, reader: pa.RecordBatchFileReader, held: int) -> None:
-        self.file, self.held = file, held
+    def __init__(self, file: RunFile, reader: pa.RecordBatchFileReader, kept_bytes: int) -> None:
+        self.file, self.held = file, kept_bytes
         self.derived: dict[object, object] = {}
         self.pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
         for page in self.pages:
