@@ -31,10 +31,10 @@ class RandomDriver(Driver):
     """Of the batches that the driver may take."""
 
     def takes_rows(
-        self, spark: SparkSession, size: int, state: OperatorState, *, needs_job: bool = True
+        self, spark: SparkSession, size: int, state: OperatorState, *, times: int = 1
     ) -> bool:
         """Take some of the batches that the limits allow."""
-        allowed = super().takes_rows(spark, size, state, needs_job=needs_job)
+        allowed = super().takes_rows(spark, size, state, times=times)
         return self.turns.random() < self.share and allowed
 
     def takes_sums(self, spark: SparkSession, state: OperatorState) -> bool:

@@ -14,7 +14,7 @@ from substrait_agg.commit.runtime.task_plan import TaskResult
 from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.execution.driver import Driver
+from substrait_agg.spark.execution.driver import GROUPED_WITHOUT_JOB, WITHOUT_JOB, Driver
 from substrait_agg.spark.execution.operator_job import takes_rows
 from substrait_agg.spark.execution.strategy import (
     ALIKE,
@@ -135,18 +135,22 @@ def test_the_length_of_rows_is_that_of_all_that_came() -> None:
 
 def test_rows_of_grouping_sets_count_once_for_each_set() -> None:
     """A file that is small may become many rows: the driver leaves them to Spark."""
-    asked: list[int] = []
+    asked: list[tuple[int, int]] = []
 
     class WatchedDriver(Driver):
-        def takes_rows(self, *arguments: Any, needs_job: bool = True) -> bool:
-            asked.append(arguments[1])
+        def takes_rows(self, *arguments: Any, times: int = 1) -> bool:
+            asked.append((arguments[1], times))
             return True
 
     every: tuple[tuple[tuple[int, ...], ...], ...] = ((), ((0,), (1,), ()))
     for sets in every:
-        job: Any = SimpleNamespace(
-            spec=spec(sets=sets), watermark_pass=False, state=OperatorState()
-        )
-        session: Any = None
-        assert takes_rows(session, job, 100, WatchedDriver(), needs_job=False)
-    assert asked == [100, 300]
+        for groups in (None, spec()):
+            operator = SimpleNamespace(groups=groups)
+            job: Any = SimpleNamespace(
+                spec=spec(sets=sets), operator=operator, watermark_pass=False, state=OperatorState()
+            )
+            session: Any = None
+            for needs_job in (True, False):
+                assert takes_rows(session, job, 100, WatchedDriver(), needs_job=needs_job)
+    once = [(100, 1), (100, WITHOUT_JOB), (100, 1), (100, GROUPED_WITHOUT_JOB)]
+    assert asked == [*once, *((300, times) for _, times in once)]

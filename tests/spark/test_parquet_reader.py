@@ -148,3 +148,19 @@ def test_sources_that_spark_has_to_read(text: str) -> None:
     schema = st.StructType([st.StructField("a", st.LongType())])
     origin = TableOrigin(("t",), ("a",), (Type("i64"),))
     assert parquet_reader(as_spec(text), schema, origin, OPERATIONS) is None
+
+
+def test_values_that_a_file_stores_once_count_as_in_memory(tmp_path: Path) -> None:
+    """The limit of the driver must hold for files of few bytes with many rows."""
+    from pyspark.sql import types as st
+
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": pa.array([7] * 100_000)}), path)
+    schema = st.StructType([st.StructField("a", st.LongType())])
+    origin = TableOrigin(("t",), ("a",), (Type("i64"),))
+    reader = parquet_reader(as_spec(f"parquet:{tmp_path}"), schema, origin, OPERATIONS)
+    assert reader is not None
+    planned = reader.open([f"file://{path}"])
+    assert planned is not None
+    assert path.stat().st_size < 10_000
+    assert planned.bytes == 800_000
