@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from substrait_agg.commit.documents.snapshot import OperatorState
+from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.evaluation.expressions import evaluate
-from substrait_agg.evaluation.steps import apply_steps, whole
+from substrait_agg.evaluation.steps import apply_steps, whole, with_sets
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node, Port
 from substrait_agg.operator.common.names import PORT, POSITION, WEIGHT
+from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.state.keys.canonical import canonical
@@ -28,8 +30,6 @@ from substrait_agg.state.run import HASH_MAX
 Row = tuple[Any, ...]
 Changes = Mapping[str, pa.Table]
 """Per table its changed rows: its columns by name, and ``__weight``."""
-
-GLOBAL = ((0, 0),)
 
 
 class LocalFlow:
@@ -78,7 +78,7 @@ class LocalFlow:
             columns=tuple((node.columns[o], f"c{i}") for i, o in enumerate(chosen)),
             final=final,
             unaggregated=True,
-            initial_groups=GLOBAL if spec.is_global and self.version == 0 else (),
+            initial_groups=() if self.version else _initial_groups(spec),
         )
         rows = self._input(node, changes, made)
         done = run_task(plan, [] if rows is None else rows.to_batches())
@@ -140,12 +140,8 @@ def _prepared(node: Node, port: Port, number: int, before: int, rows: pa.Table) 
     count = rows.num_rows
     columns = [whole(rows.column(i)) for i in range(rows.num_columns - 1)]
     weights = whole(rows.column(WEIGHT))
-    keys = [canonical(evaluate(key, columns, count)) for key in port.keys]
-    hashes = row_hashes(keys, np.zeros(count, np.uint64)) if keys else np.zeros(count, np.uint64)
     made: dict[str, Any] = {
-        "__m": (hashes >> np.uint64(33)).astype(np.int32),
-        "__x": (hashes & np.uint64(0x7FFFFFFF)).astype(np.int32),
-        **{f"k{i}": key for i, key in enumerate(keys)},
+        f"k{i}": canonical(evaluate(key, columns, count)) for i, key in enumerate(port.keys)
     }
     for i, (value, condition) in enumerate(port.arguments, before):
         column = (
@@ -160,7 +156,30 @@ def _prepared(node: Node, port: Port, number: int, before: int, rows: pa.Table) 
     made[POSITION] = pa.array(np.arange(count))
     if len(node.inputs) > 1:
         made[PORT] = pa.array(np.full(count, number, np.int8))
-    return pa.table(made)
+    return _hashed(with_sets(pa.table(made), node))
+
+
+def _hashed(rows: pa.Table) -> pa.Table:
+    """Return prepared rows with the two hashes of their keys in front."""
+    keys = [whole(rows.column(name)) for name in rows.column_names if name.startswith("k")]
+    hashes = _hashes(keys, rows.num_rows)
+    for name, part in (("__x", hashes & np.uint64(0x7FFFFFFF)), ("__m", hashes >> np.uint64(33))):
+        rows = rows.add_column(0, name, pa.array(part.astype(np.int32)))
+    return rows
+
+
+def _hashes(keys: Sequence[pa.Array], count: int) -> Any:
+    return row_hashes(keys, np.zeros(count, np.uint64)) if keys else np.zeros(count, np.uint64)
+
+
+def _initial_groups(spec: InputSpec) -> tuple[tuple[int, int], ...]:
+    """Return the sort hash and the set of every group that always exists."""
+    if spec.is_global or not spec.always:
+        return ((0, 0),) if spec.is_global else ()
+    nulls = [pa.nulls(len(spec.always), type_) for type_ in spec.keys[:-1]]
+    hashes = _hashes([*nulls, pa.array(spec.always, pa.int32())], len(spec.always))
+    parts = (hashes >> np.uint64(33)).astype(np.int32), (hashes & np.uint64(0x7FFFFFFF)).astype(np.int32)  # fmt: skip
+    return tuple((int(h), n) for h, n in zip(sort_hash(*parts), spec.always, strict=True))
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
