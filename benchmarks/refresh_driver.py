@@ -41,7 +41,7 @@ from substrait_agg.spark.inputs.stream_batch import StreamBatch, TableRows, Tabl
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.start import checked_run
-from substrait_agg.spark.sources.open import OPERATIONS, SourceFrame
+from substrait_agg.spark.sources.open import SourceFrame
 from substrait_agg.spark.sources.parquet_reader import parquet_reader
 from substrait_agg.spark.sources.specs import as_spec
 
@@ -102,7 +102,7 @@ class DriverRun:
 
     def _source(self, spec: str, origin: TableOrigin) -> SourceFrame:
         first = self._data.changes(origin.table[-1]) / f"{0:05d}.parquet"
-        reader = parquet_reader(as_spec(spec), _spark_types(first), origin, OPERATIONS)
+        reader = parquet_reader(as_spec(spec), _spark_types(first), origin)
         none: Any = None
         return SourceFrame(none, "changelog", True, reader)
 

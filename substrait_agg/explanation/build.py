@@ -367,13 +367,7 @@ NAMED, NAMED_LENGTH = 4, 40
 
 
 def groups_of(node: Node, inputs: Names, below: Sequence[GroupCount]) -> GroupCount:
-    """Return how many groups can exist at one time.
-
-    Args:
-        node: the operator.
-        inputs: names of its input columns.
-        below: the results for the operators before it.
-    """
+    """Return how many groups can exist at one time."""
     if node.port_columns is not None:
         return GroupCount(0, None, "one row per pair of rows that match")
     if not node.key_types:

@@ -31,10 +31,7 @@ class SetOperationSpec(MultisetSpec):
 
     operation: SetOperationKind
 
-    @property
-    def row_wise(self) -> bool:
-        """See `InputSpec`: partial sums would lose the port."""
-        return True
+    row_wise = True  # partial sums would lose the port
 
     @property
     def row_counts(self) -> tuple[int, ...]:

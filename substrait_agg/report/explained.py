@@ -34,17 +34,7 @@ def explained(
     policies: RefreshPolicies | None = None,
     batches: Collection[PastBatch] = (),
 ) -> str:
-    """Return the explanation of a plan in a format.
-
-    Args:
-        plan: the bound plan, or several views.
-        format: ``text``, ``json``, ``mermaid`` or ``html``.
-        early: as in `explain_plan`.
-        name: name of the plan's file for the title of the HTML page, or empty.
-        static: the tables that are read once.
-        policies: as in `explain_plan`.
-        batches: as in `explain_plan`.
-    """
+    """Return the explanation of a plan in a format."""
     tree = explain_plan(plan, early, static, policies, batches)
     if format == "html":
         return plan_html(tree, "" if name == STDIN else PurePath(name).name)

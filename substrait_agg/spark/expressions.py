@@ -41,10 +41,6 @@ Columns = Sequence[SparkColumn]
 def to_column(expr: Expr, columns: Columns) -> SparkColumn:
     """Return an expression over the input row `columns`, in the Spark type of its own type.
 
-    Args:
-        expr: a bound expression.
-        columns: the columns that the ordinals in `expr` refer to.
-
     Raises:
         UsageError: ``TYPE_NOT_SUPPORTED``, ``FUNCTION_NOT_SUPPORTED``, ``ARGUMENT_NOT_CONSTANT``.
     """

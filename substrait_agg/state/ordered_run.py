@@ -82,14 +82,12 @@ class OrderedRun:
     """A run of an ordered tree, read on demand.
 
     Args:
-        pages: at least one, none of them empty.
-        low: least hash whose rows are live here.
-        high: greatest such hash.
+        pages: at least one, none of them empty. All their hashes are live.
     """
 
-    def __init__(self, pages: Sequence[RunPage], low: int = 0, high: int = HASH_MAX) -> None:
+    def __init__(self, pages: Sequence[RunPage]) -> None:
         self._pages = pages
-        self._low, self._high = np.uint64(low), np.uint64(high)
+        self._low, self._high = np.uint64(0), np.uint64(HASH_MAX)
         self._first = np.array([page.entries.hashes[0] for page in pages], np.uint64)
         self._last = np.array([page.entries.hashes[-1] for page in pages], np.uint64)
         self._starts = np.cumsum([0, *(len(page.entries) for page in pages)])

@@ -48,8 +48,8 @@ from substrait_agg.spark.query.static_tables import (
 )
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar
 from substrait_agg.spark.refresh.whole_input import FileSizes, RowsByOperator, WholeInput
-from substrait_agg.spark.sources.open import OPERATIONS, is_static
-from substrait_agg.spark.sources.specs import SourceSpec, as_spec
+from substrait_agg.spark.sources.open import is_static
+from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import PREIMAGES
 from tests.crash.scenario import deliver
 from tests.local.evaluation import evaluate

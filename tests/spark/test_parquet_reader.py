@@ -18,10 +18,10 @@ from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import SPARK_ERRORS
-from substrait_agg.spark.sources.open import OPERATIONS, _shaped
+from substrait_agg.spark.sources.open import _shaped
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, parquet_reader
 from substrait_agg.spark.sources.readers import read_source
-from substrait_agg.spark.sources.specs import SourceSpec, as_spec
+from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from tests.sampling import seeds
 
 KINDS: dict[str, tuple[Type, list[tuple[pa.DataType, list[Any]]]]] = {
@@ -84,7 +84,7 @@ def by_spark(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) -> Any:
 
     stream = read_source(spark, spec, columns_to_read(spec, origin), "t")
     rows = spark.read.schema(stream.schema).parquet(spec.location)
-    reader = parquet_reader(spec, stream.schema, origin, OPERATIONS)
+    reader = parquet_reader(spec, stream.schema, origin)
     try:
         return _shaped(rows, spec, origin, "t").toArrow(), reader
     except SPARK_ERRORS:
@@ -135,7 +135,7 @@ def test_files_that_spark_has_to_read(uri: str) -> None:
 
     schema = st.StructType([st.StructField("a", st.LongType())])
     origin = TableOrigin(("t",), ("a",), (Type("i64"),))
-    reader = parquet_reader(as_spec("parquet:/data"), schema, origin, OPERATIONS)
+    reader = parquet_reader(as_spec("parquet:/data"), schema, origin)
     assert reader is not None
     assert reader.open([uri]) is None
 
@@ -147,7 +147,7 @@ def test_sources_that_spark_has_to_read(text: str) -> None:
 
     schema = st.StructType([st.StructField("a", st.LongType())])
     origin = TableOrigin(("t",), ("a",), (Type("i64"),))
-    assert parquet_reader(as_spec(text), schema, origin, OPERATIONS) is None
+    assert parquet_reader(as_spec(text), schema, origin) is None
 
 
 def test_values_that_a_file_stores_once_count_as_in_memory(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_values_that_a_file_stores_once_count_as_in_memory(tmp_path: Path) -> No
     pq.write_table(pa.table({"a": pa.array([7] * 100_000)}), path)
     schema = st.StructType([st.StructField("a", st.LongType())])
     origin = TableOrigin(("t",), ("a",), (Type("i64"),))
-    reader = parquet_reader(as_spec(f"parquet:{tmp_path}"), schema, origin, OPERATIONS)
+    reader = parquet_reader(as_spec(f"parquet:{tmp_path}"), schema, origin)
     assert reader is not None
     planned = reader.open([f"file://{path}"])
     assert planned is not None

@@ -56,16 +56,12 @@ def bind_expression(
 
 
 def bind_condition(
-    expression: model.Expression,
-    schema: Schema | None,
-    context: BindContext,
-    code: str,
-    **params: str,
+    expression: model.Expression, schema: Schema | None, context: BindContext
 ) -> Expr:
-    """Bind a condition. Report any type but boolean under `code`."""
+    """Bind a condition. Report any type but boolean."""
     bound = bind_expression(expression, schema, context)
     if bound.type.kind not in ("bool", "unknown"):
-        context.report(code, expression.path, type=bound.type, **params)
+        context.report("FILTER_NOT_BOOLEAN", expression.path, type=bound.type)
         return unknown()
     return bound
 
@@ -178,10 +174,7 @@ def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr
 
 
 def _if_then(node: model.IfThen, schema: Schema | None, context: BindContext) -> Expr:
-    conditions = tuple(
-        bind_condition(condition, schema, context, "FILTER_NOT_BOOLEAN")
-        for condition, _ in node.clauses
-    )
+    conditions = tuple(bind_condition(condition, schema, context) for condition, _ in node.clauses)
     values = tuple(bind_expression(value, schema, context) for _, value in node.clauses)
     last = None if node.otherwise is None else bind_expression(node.otherwise, schema, context)
     nodes = (*(value for _, value in node.clauses), node.otherwise)

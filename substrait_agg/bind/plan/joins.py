@@ -89,7 +89,7 @@ def _condition(node: model.JoinRel, schemas: Schemas, context: BindContext) -> E
         return None
     left, right = schemas
     schema = None if left is None or right is None else (*left, *right)
-    bound = bind_condition(node.condition, schema, context, "FILTER_NOT_BOOLEAN")
+    bound = bind_condition(node.condition, schema, context)
     constant = constant_in(bound)
     if constant is not None and not constant.value:
         value = "null" if constant.value is None else "false"

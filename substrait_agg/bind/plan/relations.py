@@ -156,7 +156,7 @@ def _check_best_effort(node: model.ReadRel, source: Bound, context: BindContext)
     if node.best_effort_filter is None:
         return
     separate = BindContext(Problems(context.problems.mode), context.profile)
-    bind_condition(node.best_effort_filter, schema_of(source), separate, "FILTER_NOT_BOOLEAN")
+    bind_condition(node.best_effort_filter, schema_of(source), separate)
     for problem in separate.problems.items:
         if problem.code in _INVALID_ANYWHERE:
             context.problems.copy(problem)
@@ -219,7 +219,7 @@ def _filtered(
     source = ordered.relation
     subqueries: list[BoundSubquery] = []
     context.subqueries = subqueries
-    bound = bind_condition(condition, schema_of(source), context, "FILTER_NOT_BOOLEAN")
+    bound = bind_condition(condition, schema_of(source), context)
     context.subqueries = None
     constant = constant_in(bound)
     if constant is not None:

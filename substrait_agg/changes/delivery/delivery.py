@@ -92,11 +92,7 @@ class Delivery:
             cursor.finish(view)
 
     def progress(self, newest: int) -> tuple[SinkProgress, ...]:
-        """Return the progress of every sink.
-
-        Args:
-            newest: the newest committed version.
-        """
+        """Return the progress of every sink."""
         return tuple(cursor.progress(newest) for cursor in self.cursors)
 
     def close(self) -> None:

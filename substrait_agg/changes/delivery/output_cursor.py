@@ -125,11 +125,7 @@ class OutputCursor:
         return 0.0 if self.error is None else max(0.0, self._retry_at - time.monotonic())
 
     def progress(self, newest: int) -> SinkProgress:
-        """Return the progress of the output.
-
-        Args:
-            newest: the newest committed version.
-        """
+        """Return the progress of the output."""
         lag = max(0, newest - self.version)
         return SinkProgress(
             self.name, self.version, lag, self._delivered, self._failures, round(self._seconds, 6)

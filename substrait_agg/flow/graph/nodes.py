@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 from typing import Literal as OneOf
-from typing import Protocol
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Expr, SortKey
 from substrait_agg.bind.rewrite import call_durations
@@ -27,13 +27,8 @@ from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.plan.types import Type
 
 
-class _MayBePartial(Protocol):
-    @property
-    def partial(self) -> bool: ...
-
-
 def row_wise(
-    trees: Sequence[_MayBePartial], computed: Sequence[object], accumulators: Sequence[Accumulator]
+    trees: Sequence[Any], computed: Sequence[object], accumulators: Sequence[Accumulator]
 ) -> bool:
     """Return whether the state of an operator needs more than partial sums and extremes."""
     products = any(a.kind == "product" for a in accumulators)
@@ -118,6 +113,11 @@ class Node:
     forget: Forget = ""
     timed: bool = False
     passes_late: bool = False
+
+    is_source = False
+    """Whether its changes represent the rows of a table."""
+    shows_rows_below = False
+    """Whether its rows are unchanged rows of the operators below. A view shows their groups then."""
 
     # --- input ---------------------------------------------------------------------------------
 
@@ -280,19 +280,6 @@ class Node:
         Each of its rows is looked up in the static rows. None if there is no such port.
         """
         return None
-
-    @property
-    def is_source(self) -> bool:
-        """Return whether its changes represent the rows of a table."""
-        return False
-
-    @property
-    def shows_rows_below(self) -> bool:
-        """Return whether its rows are unchanged rows of the operators below.
-
-        Then a view over it shows the groups of those operators.
-        """
-        return False
 
     @property
     def emits_together(self) -> bool:

@@ -356,6 +356,9 @@ class OperatorSpec:
     slice_bytes: int = SLICE_BYTES
     layout: Layout = field(init=False)
 
+    groups_are_rows = False
+    """Whether groups are rows with their weights. Changes then have weights other than 1 and -1."""
+
     def __post_init__(self) -> None:
         ends = [self.trees[t].layout.components for t, _ in self.extremes]
         layout = Layout.of(
@@ -393,14 +396,6 @@ class OperatorSpec:
         return row_wise(self.trees, self.computed, self.accumulators)
 
     @property
-    def groups_are_rows(self) -> bool:
-        """Return whether the groups are rows with their weights.
-
-        The changes then have weights other than 1 and -1.
-        """
-        return False
-
-    @property
     def row_counts(self) -> tuple[int | None, ...]:
         """Return the accumulators that count equal input rows; below zero, rows came too early.
 
@@ -425,10 +420,7 @@ class OperatorSpec:
 class MultisetSpec(OperatorSpec):
     """The specification of an operator whose groups are rows with their weights."""
 
-    @property
-    def groups_are_rows(self) -> bool:
-        """See `OperatorSpec`."""
-        return True
+    groups_are_rows = True
 
 
 def group_spec(node: Aggregate) -> OperatorSpec:

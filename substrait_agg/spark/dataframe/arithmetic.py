@@ -35,12 +35,7 @@ Digits = tuple[int, int]
 
 
 def arithmetic(name: str, **options: str) -> Maker:
-    """Return a translation of an operator of two numbers of one type.
-
-    Args:
-        name: the function of Substrait.
-        options: the options of the function for integers.
-    """
+    """Return a translation of an operator of two numbers of one type."""
 
     def make(scope: Scope, tree: SparkTree) -> Typed:
         """Return a call for two decimals, or for two values of one type."""

@@ -20,7 +20,6 @@ from substrait_agg.spark.offsets.planned_files import LoggedFile, logged_files
 from substrait_agg.spark.refresh.files_so_far import changed_file
 from substrait_agg.spark.refresh.whole_input import local_path
 from substrait_agg.spark.sources.files import local_files
-from substrait_agg.spark.sources.open import OPERATIONS
 from substrait_agg.spark.sources.parquet_reader import UNREADABLE, ParquetReader, parquet_reader
 from substrait_agg.spark.sources.source_identity import input_locations
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
@@ -122,4 +121,4 @@ def _reader(spec: SourceSpec, origin: TableOrigin) -> ParquetReader | None:
         st.StructField(name, st.LongType() if type_.kind in _INTEGERS else to_spark(type_))
         for name, type_ in typed.items()
     ]
-    return parquet_reader(spec, st.StructType(fields), origin, OPERATIONS)
+    return parquet_reader(spec, st.StructType(fields), origin)

@@ -30,7 +30,7 @@ from substrait_agg.spark.sources.parse_faults import (
     row_options,
 )
 from substrait_agg.spark.sources.readers import read_source
-from substrait_agg.spark.sources.specs import SourceSpec, as_spec
+from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import (
     checked_order,
     further_columns,
@@ -56,24 +56,6 @@ from substrait_agg.spark.types.source_columns import (
     misfit,
     misfit_text,
 )
-
-OPERATIONS: dict[str, int] = {
-    "insert": 1,
-    "update_postimage": 1,
-    "update_preimage": -1,
-    "delete": -1,
-    "+I": 1,
-    "+U": 1,
-    "-U": -1,
-    "-D": -1,
-    "c": 1,
-    "r": 1,
-    # A flat `u` row has the new values; the old values must come as a `d` row.
-    "u": 1,
-    "d": -1,
-}
-"""Value of an operation column -> the weight of its row."""
-
 
 _ADDED = frozenset({CORRUPT, FILE, POSITION, BAD})
 """Columns that readers add to those of the source."""
@@ -164,7 +146,7 @@ def open_source(
             frame = change_rows(frame, origin, spec)
             spec = replace(spec, change="weight", change_column=WEIGHT)
     shaped = _shaped(frame, spec, origin, table)
-    reader = parquet_reader(spec, frame.schema, origin, OPERATIONS)
+    reader = parquet_reader(spec, frame.schema, origin)
 
     def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
         # As Spark's stream of files does: folders below the location may have values in their names.

@@ -23,7 +23,7 @@ from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.sources.specs import SourceSpec
+from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec
 from substrait_agg.spark.types.schema import column_name, to_spark
 
 UNREADABLE = (OSError, pa.ArrowException, KeyError, ValueError)
@@ -191,7 +191,7 @@ def count_rows(uris: Sequence[str]) -> int:
 
 
 def parquet_reader(
-    spec: SourceSpec, schema: st.StructType, origin: TableOrigin, signs: Mapping[str, int]
+    spec: SourceSpec, schema: st.StructType, origin: TableOrigin
 ) -> ParquetReader | None:
     """Return a reader of the files of a source; None if Spark has to read them all.
 
@@ -199,7 +199,6 @@ def parquet_reader(
         spec: the source.
         schema: what Spark reads from the files.
         origin: the columns of the plan, in whose order the reader gives them.
-        signs: operation -> weight.
     """
     plain = all(key.lower() in _PLAIN_OPTIONS for key, _ in spec.options)
     if spec.format != "parquet" or spec.bad_rows != "fail" or not plain:
@@ -213,7 +212,7 @@ def parquet_reader(
     readable = tuple(column for column in columns if column is not None)
     if len(readable) < len(columns) or (kind is not None and change is None):
         return None
-    return ParquetReader(readable, change, signs if spec.change == "op" else None)
+    return ParquetReader(readable, change, OPERATIONS if spec.change == "op" else None)
 
 
 def _column(name: str, type_: Type, schema: st.StructType) -> _Column | None:

@@ -65,6 +65,23 @@ ENCODINGS: dict[str, tuple[str, ...]] = {
 
 _FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
 
+OPERATIONS: dict[str, int] = {
+    "insert": 1,
+    "update_postimage": 1,
+    "update_preimage": -1,
+    "delete": -1,
+    "+I": 1,
+    "+U": 1,
+    "-U": -1,
+    "-D": -1,
+    "c": 1,
+    "r": 1,
+    # A flat `u` row has the new values; the old values must come as a `d` row.
+    "u": 1,
+    "d": -1,
+}
+"""Value of an operation column -> the weight of its row."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
