@@ -10,10 +10,7 @@ LOGGER = logging.getLogger("substrait_agg")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning with the same parts as an error of `substrait_agg.errors`.
-
-    It is logged, not raised.
-    """
+    """A warning with the parts of an error of `substrait_agg.errors`, logged and not raised."""
 
     code: str
     message: str

@@ -30,10 +30,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class NestedPart:
-    """A part of a nested value.
-
-    `step` is a struct field ordinal, a list offset, or a map key (`Constant`).
-    """
+    """A part of a nested value: a field ordinal, a list offset, or a map key (`Constant`)."""
 
     type: Type
     input: Expr
@@ -69,10 +66,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """An if-then: pairs of condition and value, and a default.
-
-    Switch is bound to this with equality.
-    """
+    """An if-then: pairs of condition and value, and a default. A switch is bound to equalities."""
 
     type: Type
     clauses: tuple[tuple[Expr, Expr], ...]
@@ -109,10 +103,7 @@ class BoundLambda:
 
 @dataclass(frozen=True, slots=True)
 class LambdaParameter:
-    """A parameter of an enclosing lambda.
-
-    `steps_out` counts lambdas outwards (0: the innermost).
-    """
+    """A parameter of an enclosing lambda; `steps_out` counts lambdas outwards, from 0."""
 
     type: Type
     steps_out: int
@@ -218,10 +209,7 @@ class BoundMeasure:
 
 @dataclass(frozen=True, slots=True)
 class BoundRead:
-    """A table with the columns `names` of `types`.
-
-    Filters and projections are relations above it.
-    """
+    """A table with the columns `names` of `types`. Relations above it filter and project."""
 
     table: tuple[str, ...]
     names: tuple[str, ...]
@@ -250,10 +238,7 @@ class BoundFilter:
 
 @dataclass(frozen=True, slots=True)
 class BoundProject:
-    """A relation with exactly the columns `expressions`.
-
-    Emit and pass-through columns are resolved.
-    """
+    """A relation with exactly the columns `expressions`; emit and pass-through are resolved."""
 
     input: BoundRelation
     expressions: tuple[Expr, ...]

@@ -38,10 +38,7 @@ CHARACTERS = 64
 
 
 class PlanLimitExceeded(Exception):
-    """The error of a plan that exceeds a limit.
-
-    `code` and `params` describe the problem to report.
-    """
+    """The error of a plan that exceeds a limit, with the code and parameters of the problem."""
 
     def __init__(self, code: str, path: str, **params: object) -> None:
         super().__init__(code)

@@ -57,10 +57,7 @@ class DirectProject:
     appends_from: int | None = 0
 
     def meanings(self, version: Version | None) -> tuple[bool, ...]:
-        """Return the possible values of `Reading.project_replaces`.
-
-        Both are possible if the plan states no version.
-        """
+        """Return the possible values of `project_replaces`: both, if the plan states no version."""
         replaces, appends = self.replaces_until is not None, self.appends_from is not None
         release = release_of(version)
         if release is not None:

@@ -64,10 +64,7 @@ def subexpressions(*expressions: Expr) -> Iterator[Expr]:
 
 
 def larger_than(expression: Expr, limit: int) -> bool:
-    """Return whether an expression has more than `limit` parts when written out.
-
-    The function takes at most `limit` steps.
-    """
+    """Return whether a written-out expression has over `limit` parts, in at most `limit` steps."""
     return any(True for _ in islice(subexpressions(expression), limit, None))
 
 
@@ -207,8 +204,5 @@ def index_columns(root: BoundRelation) -> frozenset[int]:
 
 
 def call_durations(values: Sequence[Expr]) -> tuple[int, ...]:
-    """Return the durations of a bound window call in microseconds.
-
-    They follow the time among its arguments.
-    """
+    """Return the durations of a bound window call, which follow the time, in microseconds."""
     return durations_of(tuple(v.value for v in values[1:] if isinstance(v, Constant)))

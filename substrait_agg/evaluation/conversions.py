@@ -106,10 +106,7 @@ def _to_float(column: pa.Array, conversion: Conversion) -> pa.Array:
 
 
 def _float_to_integer(column: pa.Array, conversion: Conversion) -> pa.Array:
-    """Truncate floats.
-
-    As in Spark, 2^63 becomes the greatest i64: the bound is compared as a float.
-    """
+    """Truncate floats. As in Spark, 2^63 becomes the greatest i64: bounds compare as floats."""
     low, high = _range(conversion.type.kind)
     values = numbers(column).astype(np.float64)
     with np.errstate(invalid="ignore"):

@@ -54,10 +54,7 @@ WEIGHTS = {"append_only": "inserts only", "changelog": "weights 1 and -1", "weig
 
 
 def build(flow: Flow) -> ExplainedPlan:
-    """Return the explanation of a dataflow.
-
-    The function recurses as deep as expressions are nested.
-    """
+    """Return the explanation of a dataflow, recursing as deep as expressions are nested."""
     names = names_of(flow)
     operators: list[ExplainedOperator] = []
     last = shown_operators(flow)

@@ -63,10 +63,7 @@ def shown(text: str) -> str:
 
 
 def written(expression: Expr, names: Sequence[str]) -> str:
-    """Write an expression over columns with these names.
-
-    A name that is itself a compound expression is put in parentheses.
-    """
+    """Write an expression over columns with these names, compound names in parentheses."""
     if isinstance(expression, Column) and expression.ordinal < len(names):
         return names[expression.ordinal]
     return show(expression, _Operands(names))

@@ -337,10 +337,7 @@ def _key_bytes(type_: Type) -> int:
 
 
 def state_columns(flow: Flow) -> tuple[OperatorColumns, ...]:
-    """Return the state columns of every operator of a flow.
-
-    The function recurses as deep as expressions are nested.
-    """
+    """Return the state columns of every operator, recursing as deep as expressions are nested."""
     return deep_call(_columns_of_flow, flow)
 
 

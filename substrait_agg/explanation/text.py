@@ -27,10 +27,7 @@ from substrait_agg.functions.aggregates.accumulators import TREE_COUNTERS
 
 
 def plan_json(plan: ExplainedPlan) -> str:
-    """Write the explanation as a JSON document that ends with a line break.
-
-    docs/formats.md describes its keys.
-    """
+    """Write the explanation as JSON (docs/formats.md) that ends with a line break."""
     document = asdict(plan)
     if len(plan.views) == 1 and not plan.views[0].name:
         (view,) = document.pop("views")
@@ -190,10 +187,7 @@ def _state(state: ExplainedState, groups: GroupCount) -> Iterator[str]:
 
 
 def accumulators(state: ExplainedState) -> list[ExplainedAccumulator]:
-    """Return the accumulators to list.
-
-    Counters of trees are listed only if a measure reads them.
-    """
+    """Return the accumulators to list: counters of trees only where a measure reads them."""
     return [a for a in state.accumulators if a.measures or a.kind not in TREE_COUNTERS]
 
 

@@ -88,10 +88,7 @@ class FileSystem:
         object_store.publish(path, content)
 
     def put(self, path: Remote, content: bytes) -> None:
-        """Write a file to a store atomically, replacing an existing one.
-
-        The counterpart of `replace`.
-        """
+        """Write a file to a store atomically, replacing one, as `replace` does in a folder."""
         object_store.put(path, content)
 
     def remove(self, path: Location) -> None:

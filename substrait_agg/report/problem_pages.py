@@ -39,10 +39,7 @@ PREPARED: dict[str, str] = {
 
 
 def example(code: str) -> str | None:
-    """Return the smallest plan that causes the problem `code`, as protobuf-JSON.
-
-    None without a file.
-    """
+    """Return the smallest plan that causes `code`, as protobuf-JSON; None without a file."""
     file = files(__package__) / FOLDER / f"{code}.json"
     return file.read_text(encoding="utf-8") if file.is_file() else None
 

@@ -100,10 +100,7 @@ def _anchor(plan: Any, name: str, names: dict[int, str]) -> int:
 
 
 def _compare_base(plan: Any, case: Any, names: dict[int, str]) -> None:
-    """Write ``CASE base WHEN value`` as comparisons.
-
-    DataFusion writes the base as a first condition without a result.
-    """
+    """Write ``CASE base WHEN value`` as comparisons; its base is a condition without result."""
     first = case.ifs[0]
     if first.HasField("then"):
         return

@@ -141,10 +141,7 @@ def _statement(part: Sequence[Token], script: str, file: str) -> Statement:
 
 
 def _create_head(part: Sequence[Token]) -> tuple[StatementKind, tuple[str, ...], int] | None:
-    """Return the kind, the modifiers and the position after CREATE ... TABLE or VIEW.
-
-    None if the statement creates neither.
-    """
+    """Return kind, modifiers and the position after CREATE ... TABLE or VIEW; None for others."""
     if not part[0].is_word("create"):
         return None
     place = 1

@@ -31,10 +31,7 @@ class Storage(Protocol):
         """Return the size in bytes and the CRC-32 of a file."""
 
     def is_whole(self, name: str, size: int, crc: int) -> bool:
-        """Return whether a file has this size in bytes and this CRC-32.
-
-        A file of another size is not read.
-        """
+        """Return whether a file has this size and CRC-32; one of another size is not read."""
 
     def stamp(self, name: str) -> tuple[int, ...]:
         """Return values that change when a file is modified, truncated or replaced.

@@ -168,10 +168,7 @@ class KeyedTree:
         return hit[same], at[same], hit[~same]
 
     def merge(self, writer: RunWriter, *, bottom: bool, low: int = 0, high: int = HASH_MAX) -> None:
-        """Write the newest row of every key with a hash from `low` to `high`.
-
-        With `bottom`, leave out dead keys.
-        """
+        """Write the newest row of every key in the hash range, with `bottom` without dead keys."""
         for rows in self.scan(low, high, dead=not bottom):
             writer.write(rows)
 

@@ -22,10 +22,7 @@ _SPECIALS = ("NaN", "Infinity", "-Infinity")
 
 
 def weights(rows: pa.Table) -> list[int]:
-    """Return the total weight of each group.
-
-    The rows are those of a group tree with a column ``fixed``.
-    """
+    """Return the total weight of each group, from rows of a group tree with ``fixed``."""
     return _integers(_fixed(rows)[:COUNT_DIGITS])
 
 

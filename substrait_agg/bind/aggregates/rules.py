@@ -313,10 +313,7 @@ def _both(condition: Expr | None, other: Expr) -> Expr:
 
 
 def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext) -> Type:
-    """Return the type of the column.
-
-    Report a declared type that is impossible and return `UNKNOWN`.
-    """
+    """Return the type of the column; report an impossible declared type and return `UNKNOWN`."""
     row, measure = candidate.row, candidate.measure
     if row is None:
         return UNKNOWN

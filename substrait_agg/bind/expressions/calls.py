@@ -178,10 +178,7 @@ def _resolve(
 def _with_times(
     row: ScalarFunction, call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
 ) -> tuple[Argument, ...] | None:
-    """Read text arguments of a comparison as dates and times.
-
-    Report invalid texts and return None.
-    """
+    """Read text arguments of a comparison as dates and times; report invalid ones, return None."""
     values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
     compares = any(o.unify and o.params[0] == "any" for o in row.overloads)
     if not compares or len(values) < len(arguments):
@@ -348,10 +345,7 @@ def _nullable(row: ScalarFunction, arguments: tuple[Argument, ...]) -> bool:
 
 
 def _possibly_null(argument: Expr) -> bool:
-    """Return whether an argument can be null.
-
-    A constant with a value is not null, even if its type is nullable.
-    """
+    """Return whether an argument can be null; a constant with a value cannot, whatever its type."""
     return argument.type.nullable and (not isinstance(argument, Constant) or is_null(argument))
 
 

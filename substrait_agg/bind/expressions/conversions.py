@@ -51,10 +51,7 @@ def can_cast(source: Type, target: Type) -> bool:
 
 
 def convert(expression: Expr, target: Type) -> Expr:
-    """Convert `expression` to the type `target`; constants exactly.
-
-    The nullability of the expression does not change.
-    """
+    """Convert `expression` to the type `target`, constants exactly; its nullability stays."""
     type_ = target.as_nullable(expression.type.nullable)
     if is_unknown(expression) or expression.type.same_kind(target):
         return expression

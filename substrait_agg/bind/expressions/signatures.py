@@ -85,10 +85,7 @@ def words_declared(signature: Signature) -> tuple[str, ...]:
 
 
 def takes(word: str, kind: str) -> bool:
-    """Return whether an argument of a type kind matches a word.
-
-    An unknown word matches every kind.
-    """
+    """Return whether a type kind matches a word; an unknown word matches every kind."""
     return kind == "unknown" or word not in KINDS or kind in KINDS[word]
 
 

@@ -119,10 +119,7 @@ def _choice(trials: list[_Trial]) -> _Choice:
 
 
 def _copy(problems: Problems) -> Problems:
-    """Copy the problems to try a reading.
-
-    The fit does not depend on the mode, so the copy is lenient.
-    """
+    """Copy the problems to try a reading, in lenient mode: the fit does not depend on the mode."""
     return Problems("lenient", list(problems.items))
 
 

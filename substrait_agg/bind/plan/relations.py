@@ -107,10 +107,7 @@ def _pick(
     path: str,
     context: BindContext,
 ) -> tuple[Expr, ...]:
-    """Return the expressions at the ordinals.
-
-    Report an invalid ordinal and use an expression of unknown type.
-    """
+    """Return the expressions at the ordinals; report an invalid one and use one of unknown type."""
     selected: list[Expr] = []
     count = len(expressions)
     for place, ordinal in enumerate(ordinals):

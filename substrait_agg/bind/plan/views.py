@@ -31,10 +31,7 @@ class BoundView:
 
 @dataclass(frozen=True, slots=True)
 class BoundViews:
-    """The views of a run, each after those that it reads.
-
-    A read of a table with the name of a view reads that view.
-    """
+    """The views of a run, each after those that it reads as tables with their names."""
 
     views: tuple[BoundView, ...]
 

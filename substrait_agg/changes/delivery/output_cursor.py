@@ -105,10 +105,7 @@ class OutputCursor:
 
     @property
     def version(self) -> int:
-        """Return the last version delivered, or shown if the sink follows the view.
-
-        -1 before the first.
-        """
+        """Return the last version delivered, or shown if the sink follows the view; -1 for none."""
         if self._follows:
             return self._shown
         return -1 if self._position is None else self._position

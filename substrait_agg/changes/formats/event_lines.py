@@ -96,10 +96,7 @@ def _feed_rows(events: Events) -> tuple[Any, Any]:
 
 
 def _event_pieces(changes: Table, events: Events) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows before and after as JSON, null where absent.
-
-    Each pair of arrays covers at most `PIECE` events.
-    """
+    """Yield the rows before and after as JSON, null where absent, at most `PIECE` events a pair."""
     names = unique_names(changes.column_names[:-2])
     for start in range(0, len(events), PIECE):
         sides = (events.before[start : start + PIECE], events.after[start : start + PIECE])

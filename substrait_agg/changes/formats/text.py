@@ -182,10 +182,7 @@ def _maps(values: Column) -> Column:
 
 
 def _bracketed(texts: Column, lengths: Column, values: Column) -> Column:
-    """Return one JSON list per row, joined from the texts of its elements.
-
-    Null where `values` is null.
-    """
+    """Return one JSON list per row from the texts of its elements, null where `values` is null."""
     ends = pc.cumulative_sum(lengths.cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")
@@ -207,10 +204,7 @@ def _quoted(texts: Column) -> Column:
 
 
 def _escaped(texts: Column) -> Column:
-    """Return strings as JSON strings.
-
-    Only strings with special characters are escaped one by one.
-    """
+    """Return strings as JSON strings; only those with special characters are escaped one by one."""
     special = pc.fill_null(pc.match_substring_regex(texts, r'["\\\x00-\x1f]'), False)
     quoted = _quoted(texts)
     if not pc.any(special).as_py():

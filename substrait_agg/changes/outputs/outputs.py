@@ -96,10 +96,7 @@ def _live_text(spec: OutputSpec, place: SinkContext) -> Sink:
 
 
 def can_draw(stream: TextIO) -> bool:
-    """Return whether live outputs can be redrawn in place.
-
-    The stream must be a terminal with cursor control and UTF-8.
-    """
+    """Return whether live outputs can be redrawn: a terminal with cursor control and UTF-8."""
     able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
     return able and encoding == "utf8" and stream.isatty()

@@ -109,10 +109,7 @@ class LateParquet(VersionFiles):
 
 
 class ViewParquet(Sink):
-    """Writes one file, ``view.parquet``.
-
-    It is replaced as a whole, so readers always see one version.
-    """
+    """Writes ``view.parquet``, which is replaced as a whole, so readers see one version."""
 
     takes_view = True
     shows_every_version = True

@@ -253,10 +253,7 @@ class FolderFiles:
 
     @staticmethod
     def _is_there(target: Location, content: bytes, error: OSError) -> bool | None:
-        """Return whether a file has our content (True) or other content (False).
-
-        None: it is missing.
-        """
+        """Return whether a file has our content (True) or another (False); None: it is missing."""
         try:
             return filesystem().read(target) == content
         except FileNotFoundError:
@@ -293,10 +290,7 @@ class FolderFiles:
         return filesystem().size(self.path(name))
 
     def delete(self, name: str) -> None:
-        """Remove a file if it exists.
-
-        A folder of this name stays, because this class did not create it.
-        """
+        """Remove a file if it exists. A folder of this name stays: this class did not create it."""
         with suppress(IsADirectoryError):
             filesystem().remove(self.path(name))
 

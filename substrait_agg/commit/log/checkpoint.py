@@ -46,10 +46,7 @@ SET_TRIES = 5
 
 
 class Checkpoint(CheckpointReader):
-    """A checkpoint folder with the operations that write to it.
-
-    Arguments and errors are those of `CheckpointReader`.
-    """
+    """A checkpoint folder with the operations that write to it; see `CheckpointReader`."""
 
     def create(
         self,

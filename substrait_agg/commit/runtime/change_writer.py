@@ -19,10 +19,7 @@ ROWS_AT_ONCE, BYTES_AT_ONCE = 1 << 16, 1 << 24
 
 
 def parquet_writer(sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
-    """Return a writer for change files.
-
-    Light compression takes less time than flushing more bytes to disk.
-    """
+    """Return a writer for change files. Light compression is faster than flushing more bytes."""
     return pq.ParquetWriter(
         sink, schema, compression="snappy", use_dictionary=False, write_statistics=False
     )

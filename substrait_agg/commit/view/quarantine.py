@@ -94,10 +94,7 @@ def _entries_below_zero(
 def _keys_of(
     storage: Storage, guarded: EarlyRetractionSchema, state: OperatorState, entries: pa.Table
 ) -> list[pa.Array]:
-    """Return the key columns of the groups of entries.
-
-    The entries are in order of hash and collision id.
-    """
+    """Return the key columns of the groups of entries in order of hash and collision id."""
     hashes, chains = (entries.column(name).to_numpy() for name in ("hash", "chain"))
     tree = tree_of(storage, state[GROUP])
     group_hashes = np.unique(hashes)

@@ -287,10 +287,7 @@ class Node:
         return False
 
     def rows_out(self, groups: int | None) -> int | None:
-        """Return the maximum number of rows of its output, given that of its groups.
-
-        None means unknown.
-        """
+        """Return the maximum number of output rows, given that of its groups; None is unknown."""
         return groups
 
     # --- event time ----------------------------------------------------------------------------

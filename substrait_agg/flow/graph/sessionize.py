@@ -60,10 +60,7 @@ class Sessionize(RowNode):
         return None if end else EventKey(None, time_steps)
 
     def event_column(self, event: EventKey) -> tuple[int, EventKey]:
-        """See `Node`.
-
-        A session ends at the latest at its current end, and any new row may be in it.
-        """
+        """See `Node`: a session ends at the latest at its current end; any new row may be in it."""
         column = len(self.keys)
         return column, EventKey(column, (*event.time_steps, TimeStep(1, 0, 1)), end=True)
 

@@ -52,10 +52,7 @@ def add_forgetting(flow: Flow, request: FlowRequest) -> Flow:
 
 
 def _can_evict(node: Node, sources: Collection[int]) -> bool:
-    """Return whether an operator evicts groups.
-
-    Operators above it follow through its changes.
-    """
+    """Return whether an operator evicts groups; operators above follow through its changes."""
     reads_operator = any(
         isinstance(b.origin, OperatorOrigin) and b.origin.operator not in sources
         for b in node.branches

@@ -77,10 +77,7 @@ TREE_COUNTERS = ("live", "entries", MET)
 
 
 def tree_counters(tree: int) -> tuple[Accumulator, Accumulator]:
-    """Return the two accumulators that every group has per tree.
-
-    They count the live entries and all entries.
-    """
+    """Return the two accumulators of every tree: the numbers of live entries and of all entries."""
     live = Accumulator("live", None, 0, COUNT_DIGITS, tree=tree)
     return live, Accumulator("entries", None, 0, COUNT_DIGITS, tree=tree)
 

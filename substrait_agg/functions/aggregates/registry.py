@@ -82,10 +82,7 @@ _MEASURES: dict[tuple[str, str], UserMeasure] = {}
 
 
 def plain_urn(urn: str) -> str:
-    """Return a URN in the form of decoded plans.
-
-    ``extension:acme:stats`` becomes ``acme:stats``.
-    """
+    """Return a URN as in decoded plans: ``acme:stats`` for ``extension:acme:stats``."""
     return urn.strip().removeprefix("extension:")
 
 

@@ -170,10 +170,7 @@ class AggregateFunction:
 
     @property
     def state(self) -> str:
-        """The class of the state of a plain measure.
-
-        One of ``additive``, ``shared tree``, ``own tree`` and ``none``.
-        """
+        """The state of a plain measure: ``additive``, ``shared tree``, ``own tree`` or ``none``."""
         if self.kind is None:
             return "none"
         return "shared tree" if self.always_distinct else KINDS[self.kind].state

@@ -283,10 +283,7 @@ def _overloads(overloads: Iterable[Overload]) -> Iterator[tuple[str, str]]:
 
 
 def option_texts(row: ScalarFunction) -> tuple[str, ...]:
-    """Return the options as texts.
-
-    An option of some overloads only is followed by their first arguments.
-    """
+    """Return the options as texts, with first arguments where only some overloads have one."""
     return tuple(
         f"{code(name)}: {' or '.join(values)}{of}" for (name, values), of in _choices(row).items()
     )

@@ -115,10 +115,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def record(pairs: Iterable[tuple[str, str]], width: int) -> str:
-    """Format names and values below each other.
-
-    Values wrap in their own column. Empty values are left out.
-    """
+    """Format names and values below each other, wrapped in their columns, without empty values."""
     shown = [(name, value) for name, value in pairs if value]
     margin = min(max((len(name) for name, _ in shown), default=0), width // 3) + len(GAP)
     lines: list[str] = []

@@ -228,10 +228,7 @@ def divide_by_power_of_ten(mag: Magnitude, power: int) -> tuple[Magnitude, Mask]
 
 
 def half_of(mag: Magnitude) -> Magnitude:
-    """Return ``floor((mag + 1) / 2)``.
-
-    For a doubled quotient, this is the quotient rounded half away from zero.
-    """
+    """Return ``floor((mag + 1) / 2)``: a doubled quotient rounded half away from zero."""
     result = mag.copy()
     result[0] += np.uint64(1)
     for d in range(len(result) - 1):
@@ -283,10 +280,7 @@ def low_words(mag: Magnitude, below: Mask, words: int) -> npt.NDArray[np.uint64]
 
 
 def as_int64(digits: Digits) -> npt.NDArray[np.int64] | None:
-    """Return carried digits as int64.
-
-    Return None unless all values lie well inside the range of int64.
-    """
+    """Return carried digits as int64, or None unless all are well inside its range."""
     if len(digits) > 2 and digits[2:].any():
         return None
     if len(digits) == 1:
@@ -378,10 +372,7 @@ def to_float(
 
 
 def rounds_up(rounding: str, odd: Mask, half: Mask, lost: Mask, below: Mask) -> Mask:
-    """Return where the truncated magnitude grows by one unit.
-
-    The arguments are those of `ROUNDINGS`.
-    """
+    """Return where the magnitude grows by one unit; the arguments are those of `ROUNDINGS`."""
     return np.asarray(ROUNDINGS[rounding](odd, half, lost, below))
 
 

@@ -33,10 +33,7 @@ def is_numeric(type_: Type) -> bool:
 
 
 def as_decimal(type_: Type) -> Type:
-    """Return the decimal type that can represent every value of an integer type.
-
-    Decimals are returned unchanged.
-    """
+    """Return the decimal type for every value of an integer type; a decimal is unchanged."""
     digits = DECIMAL_DIGITS.get(type_.kind)
     return decimal(digits, 0, type_.nullable) if digits else type_
 
@@ -177,10 +174,7 @@ def _first_text(types: tuple[Type, ...], _rules: Derivation) -> Type:
 
 
 def _joined(types: tuple[Type, ...], rules: Derivation) -> Type:
-    """Derive the type from the arguments after the separator.
-
-    A separator that is not a varchar makes the result a string.
-    """
+    """Derive the type from the arguments after the separator: string, if that is no varchar."""
     return _text(types[1:], rules) if types[0].kind == "varchar" else STRING
 
 

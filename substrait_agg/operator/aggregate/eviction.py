@@ -133,10 +133,7 @@ def clear_state(state: GroupState, cleared: Mask) -> GroupState:
 def evict_entries(
     delta: TreeDelta, groups: BatchGroups, collision_ids: CollisionIds, evicted: Mask
 ) -> Entries | None:
-    """Return entries that cancel all entries of some groups, including this slice.
-
-    None without any.
-    """
+    """Return entries that cancel all entries of some groups, with this slice; None without any."""
     if not evicted.any():
         return None
     entries = delta.tree.entries(groups.hashes[evicted], collision_ids[evicted])

@@ -281,10 +281,7 @@ def ordered_by_collision_id(groups: BatchGroups, collision_ids: CollisionIds) ->
 def group_ordinals(
     groups: Hashes, collision_ids: CollisionIds, hashes: Hashes, wanted_ids: CollisionIds
 ) -> Indices:
-    """Return the group ordinal for each hash and collision id.
-
-    The groups are in order of hash and collision id.
-    """
+    """Return the group of each hash and collision id, among groups in order of both."""
     at = np.searchsorted(groups, hashes, "left")
     wrong = np.flatnonzero(collision_ids[at] != wanted_ids)
     while len(wrong):

@@ -121,10 +121,7 @@ def step(
 def _group_rows(
     spec: OperatorSpec, applied: AppliedBatch, shown: Int64s, values: Sequence[pa.Array]
 ) -> pa.Table:
-    """Return the rows of the group tree.
-
-    A group that appears and disappears within the batch has no row.
-    """
+    """Return the rows of the group tree, without groups that came and went within the batch."""
     evicted = applied.evicted.any
     shown_after = np.where(evicted, 0, shown)
     now = clear_state(applied.after, evicted)
@@ -275,10 +272,7 @@ def apply_batch(
 def _tree_deltas(
     spec: OperatorSpec, rows_in: AcceptedRows, trees: GroupTrees, version: int
 ) -> list[TreeDelta]:
-    """Return the changes of every tree.
-
-    A tree of arrivals comes after the tree that it follows.
-    """
+    """Return the changes of every tree; one of arrivals comes after the tree it follows."""
     deltas: list[TreeDelta] = []
     moved: dict[tuple[int, bool], Arrivals] = {}
     for i, tree in enumerate(spec.trees):

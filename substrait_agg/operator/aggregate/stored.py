@@ -107,10 +107,7 @@ def stored_rows(
     ends: Sequence[GroupExtremes],
     time: Int64s | None = None,
 ) -> pa.Table:
-    """Return the rows of the group tree for the current groups.
-
-    A group without any state is dead.
-    """
+    """Return the rows of the group tree for current groups; one without state is dead."""
     dead = (state.fixed == 0).all(axis=0) & (shown == 0)
     floats: list[pa.Array] = []
     for ordinal in sorted(state.floats):

@@ -181,10 +181,7 @@ def _entries(groups: MeasuredGroups, measure: MeasureSpec) -> tuple[Int64s, Int6
 
 
 def _surrogate(groups: MeasuredGroups, _measure: MeasureSpec, ordinal: int) -> pa.Array:
-    """Return surrogate keys.
-
-    A group keeps its key while it is shown. A group that reappears gets a new key.
-    """
+    """Return surrogate keys: kept while a group is shown, new when it reappears."""
     fresh = np.flatnonzero(groups.shown & ~groups.existed)
     before = groups.before[ordinal]
     return overlaid(before, fresh, pa.array(groups.surrogates(len(fresh))).cast(before.type))

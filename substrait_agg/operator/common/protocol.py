@@ -114,10 +114,7 @@ class StatefulOperator(Protocol):
 
     @property
     def ports(self) -> int:
-        """Return the number of input ports.
-
-        With several ports, the column ``__port`` of a row contains its port.
-        """
+        """Return the number of input ports; with several, ``__port`` of a row has its port."""
         return 1
 
     def state_schema(self, *, final: bool = True) -> Layouts:

@@ -267,10 +267,7 @@ class Ttl:
     keep: bool = False
 
     def idle(self, instant: int) -> int:
-        """Return the newest event time of groups to evict at an instant.
-
-        It moves in steps of one eighth of `after`.
-        """
+        """Return the newest event time of groups to evict, in steps of one eighth of `after`."""
         step = max(self.after // 8, 1)
         return instant - instant % step - self.after
 

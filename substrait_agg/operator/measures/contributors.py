@@ -214,10 +214,7 @@ def _cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _within(values: pa.Array, type_: Type) -> bool:
-    """Return whether all values are in the range of an unsigned type.
-
-    Arrow stores them in a wider type.
-    """
+    """Return whether all values are in the range of an unsigned type, stored in a wider one."""
     ends = pc.min_max(values)
     least, greatest = ends["min"].as_py(), ends["max"].as_py()
     return least is None or (least >= 0 and greatest <= limits(type_)[1])

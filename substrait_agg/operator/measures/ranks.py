@@ -63,10 +63,7 @@ class _Points:
 
 
 def median(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """Return the middle value, or the mean of the two middle values.
-
-    ROUNDING applies to the mean.
-    """
+    """Return the middle value, or the mean of two middle values rounded by ROUNDING."""
     contributors = Contributors.of(segments, measure)
     totals = contributors.totals
     rank, part = (totals - 1) >> 1, (totals & 1) ^ 1
@@ -89,10 +86,7 @@ def percentile_cont(segments: Segments, measure: MeasureSpec) -> pa.Array:
 
 
 def percentile_disc(segments: Segments, measure: MeasureSpec) -> pa.Array:
-    """Return the first value such that at least `constants[0]` of all values are up to it.
-
-    The constant is a fraction from 0 to 1.
-    """
+    """Return the first value that at least the fraction `constants[0]` of all values are up to."""
     contributors = Contributors.of(segments, measure)
     totals = _counted(contributors)
     whole, rest = _multiplied(totals, _fraction(measure))

@@ -133,10 +133,7 @@ def fixed_digits(table: pa.Table, ordinal: int, accumulator: Accumulator) -> exa
 
 
 def decimal_overflow(table: pa.Table, spec: OperatorSpec) -> bool:
-    """Return whether a decimal sum exceeds Spark's 38 digits.
-
-    The batch must then be summed in parts.
-    """
+    """Return whether a decimal sum exceeds Spark's 38 digits, to be summed again in parts."""
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.kind != "decimal" or f"a{i}" not in table.column_names:
             continue
@@ -202,10 +199,7 @@ def consolidate(
 
 
 def add_floats(left: FloatDigits, right: FloatDigits) -> FloatDigits:
-    """Return the carried sum of two columns of float digits.
-
-    The result has one more digit for the carry.
-    """
+    """Return the carried sum of two columns of float digits, with one more digit for the carry."""
     base = min(left.base, right.base)
     top = max(left.base + len(left.digits), right.base + len(right.digits))
     digits = exact.zeros(top - base + 1, left.digits.shape[1])

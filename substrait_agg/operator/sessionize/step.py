@@ -322,10 +322,7 @@ def _keys_of(
     hashes: npt.NDArray[np.uint64],
     collision_ids: npt.NDArray[np.uint16],
 ) -> list[pa.Array]:
-    """Return the keys of groups, given in order of hash and collision id.
-
-    Only the group tree has them.
-    """
+    """Return the keys of groups in order of hash and collision id, from the group tree."""
     names = [f"k{i}" for i in range(len(spec.keys))]
     stored = state.open_keyed(GROUP).rows_of(np.unique(hashes), ("hash", "dead", *names, "chain"))
     groups = newest(stored, len(spec.keys))
@@ -395,10 +392,7 @@ def sessions(owners: Indices, times: Int64s, weights: Int64s, gap: int) -> Bound
 
 
 def _is_new(values: npt.NDArray[np.int64]) -> Mask:
-    """Return a mask of the values that differ from the value before.
-
-    The first one is always set.
-    """
+    """Return a mask of values that differ from the one before; the first is always set."""
     changed = np.ones(len(values), np.bool_)
     changed[1:] = values[1:] != values[:-1]
     return changed
@@ -450,10 +444,7 @@ class TimeTree:
     collision_ids: npt.NDArray[np.uint16]
 
     def read(self, spans: Spans) -> GatheredEntries | None:
-        """Return the entries in the spans, those that cancel included.
-
-        None if the tree is empty.
-        """
+        """Return the entries in the spans, also those that cancel; None if the tree is empty."""
         low = self._keys(spans.low)
         # The upper bound is exclusive, so it is the next microsecond.
         high = self._keys(spans.high + 1)

@@ -99,10 +99,7 @@ def _gathered(inline: list[list[MessageNode]], context: DecodeContext) -> Groupi
 
 
 def measure(node: MessageNode, context: DecodeContext) -> MeasureCall:
-    """Return a measure with all its fields.
-
-    Its path is that of the ``AggregateFunction`` message.
-    """
+    """Return a measure with all its fields and the path of its ``AggregateFunction``."""
     condition = optional(node, "filter", context)
     body = node.message("measure")
     if body is None:

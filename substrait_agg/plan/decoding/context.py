@@ -36,10 +36,7 @@ class DecodeProblems:
         self._found[key] = params
 
     def forget(self, path: str) -> None:
-        """Drop the problems below `path`, whose content is a copy of another place.
-
-        Problems in `SAID_ONCE` are kept.
-        """
+        """Drop the problems below `path`, a copy of another place, except those in `SAID_ONCE`."""
         below = [k for k in self._found if k[1].startswith(path) and k[0] not in SAID_ONCE]
         for key in below:
             del self._found[key]

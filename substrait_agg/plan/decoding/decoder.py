@@ -194,10 +194,7 @@ _EXTENSION = "extensions.AdvancedExtension"
 def report_leftovers(
     order: list[MessageNode], handled: Collection[str], context: DecodeContext
 ) -> None:
-    """Report the unread fields of every message that was read.
-
-    Skip the content of refused messages.
-    """
+    """Report the unread fields of every message that was read, but not of refused messages."""
     for node in order:
         if not node.opened and node.shape.name not in handled:
             continue

@@ -49,10 +49,7 @@ class _Extensions:
 
 @dataclass(frozen=True, slots=True)
 class _DeclaringExtension:
-    """The extension of a declaration.
-
-    `undeclared` if the declaration refers to a missing extension.
-    """
+    """The extension of a declaration, `undeclared` if it refers to a missing one."""
 
     name: str | None
     undeclared: bool = False

@@ -40,10 +40,7 @@ _DATAFUSION_TIMESTAMP_DIGITS = {0: 0, 1: 3, 2: 6, 3: 9}
 
 
 def read_type(node: MessageNode, context: DecodeContext) -> Type:
-    """Return the type of a ``Type`` message.
-
-    Unsupported kinds become ``user_defined`` with their name.
-    """
+    """Return the type of a ``Type`` message; unsupported ones are ``user_defined`` with a name."""
     kind = node.which("kind")
     if kind == "user_defined_type_reference":
         context.removed(node, kind, "0.97")

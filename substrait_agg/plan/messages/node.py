@@ -185,10 +185,7 @@ class MessageNode:
         return node
 
     def put(self, item: Field, value: Any) -> None:
-        """Set a field, or append to a repeated one.
-
-        A default value without presence counts as no value.
-        """
+        """Set a field, or append to a repeated one; a default without presence is no value."""
         if item.repeated:
             self.values.setdefault(item.name, []).append(value)
         elif item.presence or item.kind == MESSAGE or value != _DEFAULTS[item.kind]:

@@ -50,10 +50,7 @@ def _place(path: str) -> tuple[int, ...]:
 
 @cache
 def _positions(shape: str) -> dict[str, tuple[int, Field]]:
-    """Return the fields of a message by name, with their position in its declaration.
-
-    Empty if `shape` is not a message.
-    """
+    """Return the fields of a message by name with their positions; empty for other shapes."""
     message = schema().messages.get(shape)
     fields = message.by_number.values() if message is not None else ()
     return {item.name: (at, item) for at, item in enumerate(fields)}

@@ -66,10 +66,7 @@ def quoted(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def clipped(text: str, limit: int) -> str:
-    """Return a text of about `limit` characters.
-
-    A cut text says how many characters are missing.
-    """
+    """Return a text of about `limit` characters; a cut one says how many are missing."""
     if len(text) <= limit + 20:
         return text
     return f"{text[:limit]}… {len(text) - limit:,} more characters"

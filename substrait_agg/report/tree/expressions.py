@@ -39,10 +39,7 @@ class Speech:
         return clipped(_Saying(self, self.columns.visible_columns(node)).any(node), MAX_LENGTH)
 
     def column_name(self, node: MessageNode) -> str:
-        """Return a name for the column of an expression or measure.
-
-        Empty if it would be too long.
-        """
+        """Return a column name for an expression or measure; empty if it would be too long."""
         text = self.say(node)
         return text if len(text) <= MAX_NAME else ""
 

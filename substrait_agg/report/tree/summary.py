@@ -146,10 +146,7 @@ class _Writer:
     # --- short forms: True where the message has one -----------------------------------------
 
     def column(self, node: MessageNode) -> bool:
-        """Write a reference to a column of the input, such as ``field 4``.
-
-        Return whether it is one.
-        """
+        """Write a reference to an input column, as ``field 4``; return whether it is one."""
         number = column_number(node)
         if number is not None:
             self.words.add(f"field {number}")
@@ -189,10 +186,7 @@ class _Writer:
 
 
 def column_number(reference: MessageNode) -> int | None:
-    """Return the ordinal of the input column that a ``FieldReference`` message names.
-
-    None if it refers to anything else.
-    """
+    """Return the ordinal of the input column that a ``FieldReference`` names; None for others."""
     direct = reference.values.get("direct_reference")
     step = direct.values.get("struct_field") if direct is not None else None
     if step is None or step.has("child") or reference.has("outer_reference"):

@@ -50,10 +50,7 @@ def _outside(args: Arguments, bad: Column, otherwise: Column, what: str) -> Colu
 def _partial(
     name: str, function: Callable[[Column], Column], bad: Callable[[Column], Column]
 ) -> Builder:
-    """Return a builder of a function that is undefined where `bad` is true.
-
-    `bad` is not applied to NaN.
-    """
+    """Return a builder of a function that is undefined where `bad` is true; NaN is not tested."""
 
     def build(args: Arguments) -> Column:
         x = double(args[0])
@@ -122,10 +119,7 @@ def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.
 
 
 def _logb(args: Arguments) -> Column:
-    """Return the logarithm of the first argument to the base of the second.
-
-    A whole result is exact.
-    """
+    """Return the logarithm of the first argument to the base of the second, exact if whole."""
     x, base = double(args[0]), double(args[1])
     quotient = F.ln(x) / F.ln(base)
     whole = F.rint(quotient)

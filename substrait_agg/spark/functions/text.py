@@ -121,10 +121,7 @@ def _first_upper(args: Arguments, column: Column) -> Column:
 
 
 def _initcap(args: Arguments) -> Column:
-    """Capitalise words, which are runs of letters and digits.
-
-    Spark's own function separates words at blanks only.
-    """
+    """Capitalise words, runs of letters and digits; Spark's function splits at blanks only."""
     # Each piece ends with a separator: "it's a" gives "it'", "s " and "a".
     pieces = F.split(_lower(args, args[0]), r"(?<=[^\p{L}\p{M}\p{N}])")
     return F.array_join(F.transform(pieces, lambda p: _first_upper(args, p)), "")

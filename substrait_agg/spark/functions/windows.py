@@ -60,10 +60,7 @@ def _end(start: Column, size: int, type_: Type) -> Column:
 
 
 def hopping(call: Call, arguments: Sequence[Column]) -> Column:
-    """Return all windows of a `hop` that contain a row, as an array.
-
-    If the time is null, the array contains one null.
-    """
+    """Return all windows of a `hop` with a row, as an array; of one null if the time is null."""
     time, type_ = arguments[0], call.arguments[0].type
     size, slide, offset = (*call_durations(call.arguments), 0)[:3]
     count = windows_per_row(size, slide)

@@ -83,10 +83,7 @@ def _below(node: Node, limit: KeyBound, columns: Sequence[Column]) -> Column:
 
 
 def _still(node: Node, limit: KeyBound) -> Callable[[Column], Column]:
-    """Return a test whether a hopping window is open.
-
-    The null window of rows without a time is always open.
-    """
+    """Return a test whether a hopping window is open; the null window of no time always is."""
     type_ = node.types[limit.key].children[1]
     return lambda window: F.coalesce(micros(window["f1"], type_) >= limit.value, F.lit(True))
 

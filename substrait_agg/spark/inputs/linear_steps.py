@@ -32,10 +32,7 @@ FOREVER = 1 << 62
 
 
 def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
-    """Return the frame after the steps.
-
-    The frame has the columns ``c0``, ``c1``, ... and may have those of `TRAVELLING`.
-    """
+    """Return the frame (``c0``, ``c1``, ..., and any of `TRAVELLING`) after the steps."""
     for step in steps:
         columns = columns_of(frame)
         if isinstance(step, FilterStep):
@@ -152,10 +149,7 @@ def is_hop(expression: Expr) -> bool:
 
 
 def hop_windows(key: Expr, columns: Sequence[Column]) -> Column:
-    """Return the windows of a row as an array.
-
-    Filters apply to the array, before each window becomes a row.
-    """
+    """Return the windows of a row as an array, which filters apply to before it is exploded."""
     if not isinstance(key, Call):
         raise TypeError(key)
     time = to_column(key.arguments[0], columns)

@@ -40,10 +40,7 @@ def recorded_logs(folder: Path, batch: int) -> tuple[LogFile, ...]:
 
 
 def _entries(log: Path, end: int) -> Iterator[str]:
-    """Yield the entries of a file source's log that Spark reads for the files up to `end`.
-
-    The newest entry comes first.
-    """
+    """Yield the entries of a file source's log that Spark reads up to `end`, newest first."""
     names = set(filesystem().names(log))
     for number in range(end, -1, -1):
         name = str(number)

@@ -282,10 +282,7 @@ def _setting_aside(
     faults: Sequence[Fault],
     row: Column,
 ) -> DataFrame:
-    """Return the rows of a source with the column `BAD`.
-
-    A bad row has null in every other column and weight 0.
-    """
+    """Return the rows of a source with the column `BAD`; bad rows are null with weight 0."""
     bad_columns = [F.col(BAD)] if BAD in plain.columns else []
     marked = plain.withColumn(BAD, F.coalesce(*bad_columns, record(faults, row)))
     good = F.col(BAD).isNull()

@@ -22,10 +22,7 @@ GIVEN = "a DataFrame"
 def input_locations(
     sources: Mapping[Table, str | SourceSpec | DataFrame],
 ) -> tuple[InputPlace, ...]:
-    """Return format and location of every table's source, ordered by table name.
-
-    The result contains no options and no passwords.
-    """
+    """Return format and location of every source by table name, without options and passwords."""
     places = (InputPlace(".".join(table), _place(source)) for table, source in sources.items())
     return tuple(sorted(places, key=lambda place: place.table))
 

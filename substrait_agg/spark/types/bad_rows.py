@@ -77,10 +77,7 @@ def is_good() -> Column:
 
 
 def row_as_json(columns: Sequence[tuple[str, Column, st.DataType]]) -> Column:
-    """Return columns as a JSON object that includes nulls.
-
-    `columns` contains name, value and type of each column.
-    """
+    """Return columns, given by name, value and type, as a JSON object that includes nulls."""
     parts = (
         (value.cast("string") if isinstance(type_, st.TimeType) else value).alias(name)
         for name, value, type_ in columns

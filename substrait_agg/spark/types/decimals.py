@@ -229,10 +229,7 @@ def quotient_type(p: Params, q: Params) -> Params:
 
 
 def divide(left: Column, right: Column, p: Params, q: Params, target: Params) -> Column:
-    """Return left / right, rounded once to `target`.
-
-    Fail if `right` is zero, or if the result does not fit.
-    """
+    """Return left / right, rounded once to `target`; fail for zero and if it does not fit."""
     exact = _long_quotient(left, right, p, q, target)
     whole_digits = min(p[0] - p[1] + q[1], target[0] - target[1])
     for digits in range(q[0], MAX + 1):

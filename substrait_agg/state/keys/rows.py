@@ -47,10 +47,7 @@ def equal(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def rows_equal(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) -> Mask:
-    """Return a mask of the rows that are equal in all columns.
-
-    All of them if there are no columns.
-    """
+    """Return a mask of the rows that are equal in all columns, also where there are none."""
     result = np.ones(length, np.bool_)
     for left_column, right_column in zip(left, right, strict=True):
         result &= equal(left_column, right_column)
