@@ -52,11 +52,7 @@ class Observers:
             self._announcer.committed(progress)
 
     def end(self, error: BaseException | None = None) -> None:
-        """Report the end of the run; later calls do nothing.
-
-        Args:
-            error: the exception that ended the run, if any.
-        """
+        """Report the end of the run and the exception that ended it; later calls do nothing."""
         file, self._file = self._file, None
         announcer, self._announcer = self._announcer, None
         progress = Progress() if self._progress is None else self._progress()

@@ -17,11 +17,7 @@ PHASES: dict[str, str] = {
 
 
 class StartTimer:
-    """Measures the phases of a start, one after another.
-
-    Args:
-        clock: returns seconds from a monotonic clock.
-    """
+    """Measures the phases of a start, one after another, with a monotonic clock in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

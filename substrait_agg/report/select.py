@@ -16,11 +16,7 @@ from substrait_agg.report.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The codes of the problems that are shown and count.
-
-    Attributes:
-        codes: the selected codes; None for all codes, including unknown ones.
-    """
+    """The codes of the problems that are shown and count; None for all, also unknown ones."""
 
     codes: frozenset[str] | None = None
 

@@ -59,11 +59,7 @@ def _nested(expr: NestedPart, columns: Columns) -> SparkColumn:
 
 @dataclass(frozen=True, slots=True)
 class _InLambda(Sequence[SparkColumn]):
-    """The columns of a row, with the parameters of the lambdas that enclose an expression.
-
-    Attributes:
-        parameters: the parameters of each enclosing lambda, the innermost last.
-    """
+    """The columns of a row, with the parameters of the enclosing lambdas, the innermost last."""
 
     columns: Columns
     parameters: tuple[tuple[SparkColumn, ...], ...]

@@ -79,11 +79,7 @@ class RowsByPage:
 
 
 class OrderedRun:
-    """A run of an ordered tree, read on demand.
-
-    Args:
-        pages: at least one, none of them empty. All their hashes are live.
-    """
+    """A run of an ordered tree, read on demand from nonempty pages, with all hashes live."""
 
     def __init__(self, pages: Sequence[RunPage]) -> None:
         self._pages = pages

@@ -210,11 +210,7 @@ def _sentence(text: str) -> str:
 
 
 def misfit(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> int | None:
-    """Return the position of the first argument that does not match the signature.
-
-    Returns:
-        The position, `NUMBER` if the number of arguments differs, or None if all match.
-    """
+    """Return the first argument that does not match, `NUMBER` for a wrong number, None for none."""
     if declared.standard is not None:
         words = _repeated(declared.words, declared.standard.variadic, len(arguments))
         return _first_misfit(words, tuple(enumerate(arguments)))

@@ -278,11 +278,7 @@ class MultiJoin:
         return _Chain(inputs[at], {at}, {self.starts[at] + i: i for i in range(width)})
 
     def _linked(self, chains: list[_Chain], conditions: Exprs) -> tuple[list[_Chain], Exprs]:
-        """Join chains that equalities among the conditions connect.
-
-        Returns:
-            The chains, and the conditions that are not keys.
-        """
+        """Join chains that equalities connect; return them and the conditions that are not keys."""
         rest = list(conditions)
         linked = True
         while linked and len(chains) > 1:

@@ -164,11 +164,7 @@ class _Rewriter:
 
 
 def _moved(conditions: Exprs, outputs: Exprs) -> tuple[Exprs, Exprs]:
-    """Move conditions below a projection.
-
-    Returns:
-        The conditions below, and those that stay above because they would be large or could fail.
-    """
+    """Move conditions below a projection; return them, and those that are large or could fail."""
     below: list[Expr] = []
     above: list[Expr] = []
     for condition in conditions:

@@ -135,11 +135,7 @@ Window = tuple[int, int | None]
 
 
 def bind_fetch(node: model.FetchRel, ordered: Ordered, context: BindContext) -> Ordered:
-    """Bind a fetch.
-
-    Returns:
-        The rows of the fetch, in the same order. A fetch that keeps all rows is left out.
-    """
+    """Bind a fetch; return its rows in the same order. A fetch that keeps all rows is left out."""
     _check_message(node, context)
     before = len(context.problems.errors)
     offset = _amount(node.offset, "offset", 0, ordered, context)

@@ -150,11 +150,7 @@ class FolderFiles:
         return self.stamp(name)[1] == size and self.checksum(name) == (size, crc)
 
     def forget(self, name: str) -> bool:
-        """Delete the local copy of a file in a store, so that it is fetched again.
-
-        Returns:
-            Whether there was a copy.
-        """
+        """Delete the local copy of a file, to fetch it again; return whether there was one."""
         return filesystem().forget(self.path(name))
 
     def checksum(self, name: str) -> tuple[int, int]:

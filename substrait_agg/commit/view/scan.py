@@ -69,11 +69,7 @@ class ViewScan:
         )
 
     def split(self, parts: int | None = None) -> list[ViewScan]:
-        """Return parts that cover equal ranges of hashes.
-
-        Args:
-            parts: their number; None chooses one by the number of rows and of cores.
-        """
+        """Return `parts` equal ranges of hashes; None chooses the number by rows and by cores."""
         count_wanted = _default_parts(self.rows) if parts is None else parts
         # The runs of a state partition have a range of a power of two.
         count = 1 << (min(max(1, count_wanted), MOST_PARTS) - 1).bit_length()

@@ -269,11 +269,7 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
 
 
 def unpack_fixed(values: pa.Array) -> exact.Digits:
-    """Return the digits of the total weight and of all accumulators of fixed size.
-
-    Args:
-        values: the stored form, 4 bytes per digit.
-    """
+    """Return the digits of the total weight and fixed accumulators, stored with 4 bytes each."""
     digits = values.type.byte_width // 4
     raw = np.frombuffer(values.buffers()[1], np.int32, count=digits * (len(values) + values.offset))
     return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)

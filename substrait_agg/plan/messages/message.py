@@ -21,11 +21,7 @@ def parse_message(content: bytes, report: Report) -> MessageNode:
 
 
 def read_message(content: bytes | str) -> MessageNode | None:
-    """Return the ``Plan`` message in protobuf or protobuf-JSON, without the parts that cannot be read.
-
-    Returns:
-        The root of the message, or None if nothing can be read.
-    """
+    """Return what can be read of a ``Plan`` message, protobuf or JSON; None if nothing can."""
     encoded = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
         return parse_message(encoded, _ignore)

@@ -54,11 +54,7 @@ class _Item:
 
 
 class TreePage:
-    """Builds the tree of one plan.
-
-    Attributes:
-        left: remaining size in bytes.
-    """
+    """Builds the tree of one plan; `left` is the remaining size in bytes."""
 
     def __init__(self, root: MessageNode, name: str, room: int) -> None:
         self.left = room

@@ -42,11 +42,7 @@ def inputs_of(body: MessageNode) -> list[MessageNode]:
 
 
 class Columns:
-    """The names of columns of one plan, computed per relation on first use.
-
-    Attributes:
-        name_of: returns the name for an expression or measure.
-    """
+    """The names of columns of one plan, computed per relation on first use by `name_of`."""
 
     def __init__(self, name_of: Callable[[MessageNode], str]) -> None:
         self.name_of = name_of

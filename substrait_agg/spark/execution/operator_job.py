@@ -155,12 +155,7 @@ def _with_rows(
     *,
     rows_fit: bool,
 ) -> tuple[Tasks, list[TaskResult], BatchStrategy]:
-    """Run tasks over rows.
-
-    Returns:
-        All tasks of the batch, the results of those that received rows, and the batch strategy
-        used.
-    """
+    """Run tasks over rows; return all tasks, the results of those with rows, and the strategy."""
     # The changes of a second pass are joined with those of the first, range by range, so the ranges
     # must be the same.
     if not (job.watermark_pass and len(tasks) > 1):

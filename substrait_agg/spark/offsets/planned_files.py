@@ -85,11 +85,7 @@ def planned_sources(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """A file in Spark's log of a source.
-
-    Attributes:
-        modified: its modification time when Spark found it, in milliseconds since 1970.
-    """
+    """A file in Spark's log of a source, with its modification time in milliseconds since 1970."""
 
     uri: str
     modified: int

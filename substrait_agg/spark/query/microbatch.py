@@ -292,11 +292,7 @@ class MicroBatches(Generic[Rows]):
         after: EventState,
         now: int,
     ) -> list[JobResult]:
-        """Run the second pass without rows: the watermark passes over all operators.
-
-        Returns:
-            The combined results of both passes; `results` if no operator needs the second pass.
-        """
+        """Run the second pass without rows if an operator needs it; return the combined results."""
         whole, self._whole = self._whole and after.watermark is not None, False
         rules = [
             after.settling(

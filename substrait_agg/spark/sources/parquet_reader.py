@@ -118,11 +118,7 @@ class ParquetReader:
     signs: Mapping[str, int] | None
 
     def open(self, uris: Sequence[str]) -> PlannedFiles | None:
-        """Look at the files of a batch; None if Spark has to read them.
-
-        Args:
-            uris: the files, as Spark's log names them.
-        """
+        """Look at the files as Spark's log names them; None if Spark has to read them."""
         paths, rows, size = [], 0, 0
         try:
             for uri in uris:

@@ -265,11 +265,7 @@ def _long_quotient(left: Column, right: Column, p: Params, q: Params, target: Pa
 
 
 def _long_division(digits: Column, divisor: Column) -> Column:
-    """Divide two strings of digits by long division.
-
-    Returns:
-        A struct of `rest`, the remainder, and `text`, the digits of the quotient.
-    """
+    """Divide two strings of digits; return a struct of `rest` and of `text`, the quotient."""
     whole = "decimal(38,0)"
     unscaled = divisor.cast(whole)
     error = F.raise_error(

@@ -155,11 +155,7 @@ def _sequence(elements: pa.Array, bounds: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def map_entries(array: pa.Array) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int64], pa.Array]:
-    """Concatenate the entries of all maps.
-
-    Returns:
-        Keys, items, the offsets of each map, and the order of the entries by map and key.
-    """
+    """Return the entries of all maps: keys, items, offsets, and their order by map and key."""
     keys, bounds = elements_of(array, array.keys)
     items, _ = elements_of(array, array.items)
     return keys, items, bounds, _entry_order(_entries(keys, items), bounds)
