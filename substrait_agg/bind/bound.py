@@ -191,10 +191,7 @@ class BoundMeasure:
 
     @property
     def overflow(self) -> str:
-        """What happens to an exact result that does not fit `type`.
-
-        One of ``ERROR``, ``SATURATE`` and ``SILENT``.
-        """
+        """What happens to a result that does not fit: ``ERROR``, ``SATURATE`` or ``SILENT``."""
         return dict(self.options).get("OVERFLOW", "ERROR")
 
     @property
@@ -390,10 +387,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class BoundPlan:
-    """A plan that can run.
-
-    `names` are the names of its columns (unique or not), `sorts` is the order of the view.
-    """
+    """A plan that can run, with its column names (unique or not) and the order of the view."""
 
     root: BoundRelation
     names: tuple[str, ...]

@@ -154,10 +154,7 @@ def expressions_of(relation: BoundRelation) -> Iterator[Expr]:
 
 
 def relations_in(root: BoundRelation) -> Iterator[BoundRelation]:
-    """Yield a relation and all relations below it, in the order of the plan.
-
-    A shared relation comes once per reader.
-    """
+    """Yield a relation and all below it, in plan order; a shared one comes once per reader."""
     waiting = [root]
     while waiting:
         relation = waiting.pop()

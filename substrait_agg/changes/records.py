@@ -58,10 +58,7 @@ class Record:
         return self.path.with_suffix(f".{epoch}.json") if epoch else self.path
 
     def _epochs(self) -> list[int]:
-        """Return the epochs of the runs that wrote a record, ascending.
-
-        0 is a record without an epoch.
-        """
+        """Return the epochs of runs that wrote a record, ascending; 0 is a record without one."""
         pattern = re.compile(re.escape(self.path.stem) + r"(?:\.(\d+))?\.json")
         matches = map(pattern.fullmatch, filesystem().names(self.path.parent, folders=True))
         return sorted(int(match.group(1) or 0) for match in matches if match)

@@ -170,10 +170,7 @@ def _origin(branch: ExplainedInput) -> tuple[str, ...]:
 
 
 def _on_spark(operator: ExplainedOperator) -> Iterator[str]:
-    """Yield the Spark steps on the rows of all inputs.
-
-    Scan, filter and project have nodes of their own.
-    """
+    """Yield the Spark steps on the rows of all inputs, besides scan, filter and project."""
     yield operator.weights
     for step in operator.steps:
         if step.place == "spark" and step.name != "scan":

@@ -69,10 +69,7 @@ Location = Path | Remote
 
 
 class LocationInvalid(ValueError):
-    """A text is not the URL of a checkpoint. The message is safe to show.
-
-    The text itself may not be.
-    """
+    """A text is not the URL of a checkpoint. The message is safe to show, unlike the text."""
 
 
 def location_of(place: str | Path | Remote) -> Location:

@@ -157,10 +157,7 @@ def _check_folder(path: Path) -> None:
 
 
 class _Replaced:
-    """Replaces a file of Prometheus text.
-
-    A reader sees the old content or the new, never a part.
-    """
+    """Replaces a file of Prometheus text; readers see the old or the new content, never a part."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

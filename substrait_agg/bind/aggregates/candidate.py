@@ -145,10 +145,7 @@ def _resolve(
 
 
 def _by_order(row: AggregateFunction | None, order: MeasureOrder) -> AggregateFunction | None:
-    """Return the function for a measure with these sorts.
-
-    Without an order, first means first to arrive.
-    """
+    """Return the function for these sorts; without an order, first means first to arrive."""
     if row is None:
         return None
     other = row.ordered_form if order.keys else row.unordered_form

@@ -94,10 +94,7 @@ def report_repeated(
 
 
 def with_repeated_keys(node: model.AggregateRel, context: BindContext) -> model.AggregateRel:
-    """Give every occurrence of an expression in an old-form grouping set a separate key.
-
-    Report repetitions.
-    """
+    """Give every repeated expression in an old-form grouping set a separate key, and report it."""
     keys: dict[tuple[int, int], int] = {}
     sets = []
     for position, refs in enumerate(node.groupings):

@@ -227,10 +227,7 @@ def _of_elements(arguments: tuple[Argument, ...]) -> bool:
 
 
 def _as_element(value: Expr, of: Expr) -> tuple[Expr, ...] | None:
-    """Convert a value to the element type of a list, and return both.
-
-    Return None if it does not convert.
-    """
+    """Convert a value to the element type of a list; return both, or None if that is impossible."""
     element = of.type.children[0]
     if not is_null(value):
         common = common_type((value.type, element))
@@ -441,10 +438,7 @@ Params = tuple[str, ...]
 
 
 def expanded(overload: Overload, count: int) -> Params | None:
-    """Return the parameter of each of `count` arguments.
-
-    Return None if the overload takes another number.
-    """
+    """Return the parameters of `count` arguments, or None if the overload takes another number."""
     params = overload.params
     if overload.variadic and count > len(params):
         return params + params[-1:] * (count - len(params))

@@ -53,10 +53,7 @@ def _first_supported(
     honoured: Mapping[str, tuple[str, ...]],
     context: BindContext,
 ) -> str | None:
-    """Return the first supported preference in upper case.
-
-    Report an option without one and return None.
-    """
+    """Return the first supported preference in upper case; report an option that has none."""
     values, place = honoured.get(option.name.upper()), f"{option.path}.preference"
     if values is None:
         alternatives = ", ".join(sorted(honoured)) or "none"

@@ -61,10 +61,7 @@ class _Rewriter:
         self._joins: dict[int, bool] = {}
 
     def place(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
-        """Return the normal form of a relation whose rows meet the conditions.
-
-        The conditions cannot fail.
-        """
+        """Return the normal form of a relation whose rows meet conditions that cannot fail."""
         if not conditions:
             if id(relation) not in self._made:
                 self._made[id(relation)] = self._placed(relation, ())

@@ -88,10 +88,7 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The result of binding with one reading.
-
-    The number of errors, and the fingerprint of the plan if there are none.
-    """
+    """The result of binding with one reading: number of errors, and the fingerprint without any."""
 
     reading: PlanReading
     errors: int

@@ -57,10 +57,7 @@ def identity(value: Any) -> tuple[object, ...]:
 
 
 def fingerprint(root: BoundRelation, names: tuple[str, ...], sorts: tuple[SortKey, ...]) -> str:
-    """Hash the plan, its column names and its order.
-
-    Return the SHA-256 of a canonical form, in hex.
-    """
+    """Return the SHA-256, in hex, of a canonical form of plan, column names and order."""
     return digest([FORMAT, canonical(root), list(names), canonical(sorts)])
 
 

@@ -243,10 +243,7 @@ class OutputWorkers:
                 _LEFT.setdefault(self._folder, []).append(worker.thread)
 
     def undelivered(self) -> list[RunFailed]:
-        """Return an error for every output that failed or was not waited for.
-
-        Call it after `end`.
-        """
+        """Return an error per output that failed or was not waited for; call it after `end`."""
         return [
             self._undelivered(cursor, busy=worker.thread.is_alive())
             for worker in self._workers

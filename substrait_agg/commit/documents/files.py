@@ -291,10 +291,7 @@ class FolderFiles:
             filesystem().remove(self.path(name))
 
     def lock(self, name: str, patience: float) -> AbstractContextManager[bool]:
-        """Lock a file for a block.
-
-        The block receives whether the lock was acquired within `patience` seconds.
-        """
+        """Lock a file for a block, which receives whether that took at most `patience` seconds."""
         return filesystem().locked(self.path(name), patience)
 
 

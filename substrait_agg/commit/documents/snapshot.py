@@ -293,10 +293,7 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
 
 
 def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:
-    """Open the document of a version in any supported format.
-
-    Arguments and errors are those of `parse_snapshot`.
-    """
+    """Open the document of a version in any supported format; otherwise as `parse_snapshot`."""
     return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=SLOTS_FORMAT)
 
 

@@ -126,10 +126,7 @@ def _not_locked(folder: Location, reason: str) -> StateRefused:
 
 
 def is_in_use(folder: Location) -> bool:
-    """Return whether a run or a tool holds the lock.
-
-    This writes nothing and does not block others.
-    """
+    """Return whether a run or a tool holds the lock, without writing or blocking others."""
     lock = folder / LOCK
     try:
         file = download_cache.lock_file(lock) if isinstance(lock, Remote) else lock

@@ -154,10 +154,7 @@ class CheckpointReader:
         return not set(FOLDERS).isdisjoint(filesystem().names(self.folder, folders=True))
 
     def _owner(self) -> str | None:
-        """Return the id, or None if it cannot be read.
-
-        The readers of the plan document report that.
-        """
+        """Return the id, or None if it cannot be read: readers of the plan document report that."""
         try:
             return self.identity
         except StateRefused:

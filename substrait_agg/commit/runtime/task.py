@@ -218,10 +218,7 @@ class _Task:
         return replace(done, counters=dict(self._counters))
 
     def _joined(self, own: tuple[ChangeFile, ...]) -> tuple[tuple[ChangeFile, ...], bool]:
-        """Combine the change files of both passes.
-
-        Return the files, and whether both passes have any.
-        """
+        """Combine the change files of both passes; return them and whether both passes have any."""
         plan = self._plan
         if not own or not plan.earlier:
             return own, False

@@ -291,10 +291,7 @@ def _is_partial(tree: ValueTree, shared: StateLayout) -> bool:
 def _stored_accumulators(
     accumulators: tuple[Accumulator, ...], alone: set[int]
 ) -> Iterator[tuple[int, Accumulator]]:
-    """Yield the accumulators with their old ordinals.
-
-    A tree with only extremes keeps one of its two counters.
-    """
+    """Yield the accumulators with their old ordinals; a tree of extremes keeps one of its two."""
     for ordinal, accumulator in enumerate(accumulators):
         if accumulator.tree not in alone:
             yield ordinal, accumulator

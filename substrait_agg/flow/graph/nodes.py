@@ -427,10 +427,7 @@ class Flow:
 
 
 def hides_keys(node: Node, output: Collection[int]) -> bool:
-    """Return whether a view with these columns of an operator omits a key.
-
-    Then rows of different groups can be equal.
-    """
+    """Return whether a view omits a key, so that rows of different groups can be equal."""
     keys = {o for o, name in enumerate(node.columns) if name.startswith("k")}
     return not keys <= set(output)
 

@@ -100,10 +100,7 @@ class _Lowering:
         return tuple(branch.then(step) for branch in self.raw_branches(view.root))
 
     def raw_branches(self, relation: BoundRelation) -> tuple[RawBranch, ...]:
-        """Return the linear paths into a relation.
-
-        Filters and projects over a union go into each of its branches.
-        """
+        """Return the linear paths into a relation; steps over a union go into each branch."""
         match relation:
             case BoundRead() if view_name(relation) in self.views:
                 return self.of_view(relation, self.views[view_name(relation)])

@@ -193,10 +193,7 @@ def _argument(argument: Mapping[str, Any]) -> SignatureArgument:
 
 
 def _short(argument: SignatureArgument) -> str:
-    """Return the argument's word in a compound name.
-
-    Examples: ``i64``, ``dec``, ``any``, and ``req`` for an enumeration.
-    """
+    """Return the argument's word in a compound name: ``i64``, ``dec``, ``any``, ``req`` (enum)."""
     if argument.words:
         return "req"
     base = argument.type.partition("<")[0].rstrip("?").lower()

@@ -157,10 +157,7 @@ class StatefulOperator(Protocol):
         """
 
     def rows_at_once(self, state: StateReader) -> int:
-        """Return how many delta rows to process at once.
-
-        Each delta row may require the stored row of its group in memory.
-        """
+        """Return how many delta rows to process at once; each may need its group's stored row."""
         return state.open_keyed(GROUP).rows_at_once(self.spec.slice_rows)
 
     def expected(

@@ -161,10 +161,7 @@ def watermark_of(
     before: int | None,
     now: int,
 ) -> int | None:
-    """Return the watermark of a run: the least watermark of its sources that are not idle.
-
-    It never decreases.
-    """
+    """Return a run's watermark: the least of its sources that are not idle; it never decreases."""
     watermarks: list[int | None] = []
     for rule, source in zip(rules, sources, strict=True):
         if rule.by and source.partitions:

@@ -75,10 +75,7 @@ class DecodeContext:
 
     @property
     def datafusion(self) -> bool:
-        """Return whether DataFusion wrote the plan.
-
-        Its type variations have a meaning of their own.
-        """
+        """Return whether DataFusion wrote the plan, with type variations of its own."""
         return self.producer.startswith("datafusion")
 
     def report(self, code: str, path: str, **params: object) -> None:
