@@ -6,10 +6,12 @@ Each task returns one JSON text to the driver: its result or its error.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -86,6 +88,7 @@ def _put(conf: RuntimeConfig, settings: Mapping[str, str | None]) -> None:
 def _worker(work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> BatchFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _keep_memory()
+        _exempt_modules()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
         yield pa.RecordBatch.from_pydict({"result": [_answer(lambda: work(partition, batches))]})
@@ -116,8 +119,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHO
 def _keep_memory() -> None:
     """Make this worker process keep freed memory: every batch needs as much again.
 
-    Otherwise glibc returns every large array to the system, and page faults take a third of a
-    task's time.
+    Otherwise glibc returns every large array to the system, as Arrow's own allocator does after
+    every task, and page faults take a third of a task's time.
     """
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
@@ -125,3 +128,18 @@ def _keep_memory() -> None:
         return  # another C library
     mallopt(_MMAP_THRESHOLD, 32 << 20)
     mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+_tasks = count()
+"""Counts the tasks of this worker process."""
+
+
+def _exempt_modules() -> None:
+    """Exempt what this worker process has loaded from garbage collection, once.
+
+    PySpark collects garbage after every task, and would visit the objects of all modules each
+    time. When the second task begins, it has just done so.
+    """
+    if next(_tasks) == 1:
+        gc.freeze()
