@@ -50,7 +50,7 @@ def write_joined(
     rows = 0
     with ExitStack() as stack:
         sink = stack.enter_context(files.create(name))
-        writer = stack.enter_context(parquet_writer(sink, later.schema))
+        writer = stack.enter_context(parquet_writer(sink, later))
         for piece in pieces(files, first):
             same = as_mask(pc.is_in(row_bytes(piece), value_set=later_rows))
             parts.append(piece.filter(pa.array(same)))
