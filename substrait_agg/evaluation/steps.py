@@ -67,13 +67,23 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
     return chunks.combine_chunks() if isinstance(chunks, pa.ChunkedArray) else chunks
 
 
-def argument_values(argument: Argument, columns: Sequence[pa.Array], rows: int) -> pa.Array:
-    """Return the values of an argument; null where its filter is not true."""
-    value, condition = argument
-    result = pa.repeat(pa.scalar(True), rows) if value is None else evaluate(value, columns, rows)
-    if condition is None:
-        return result
-    return null_unless(pc.fill_null(evaluate(condition, columns, rows), False), result)
+def argument_values(
+    arguments: Sequence[Argument], columns: Sequence[pa.Array], rows: int
+) -> list[pa.Array]:
+    """Return the values of arguments, null where their filter is not true.
+
+    A filter of several arguments is evaluated once.
+    """
+    every, filters, results = pa.repeat(pa.scalar(True), rows), dict[str, pa.Array](), []
+    for value, condition in arguments:
+        result = every if value is None else evaluate(value, columns, rows)
+        if condition is not None:
+            text = repr(condition)  # 0.0 and -0.0 are equal, but not the same filter
+            if text not in filters:
+                filters[text] = pc.fill_null(evaluate(condition, columns, rows), False)
+            result = null_unless(filters[text], result)
+        results.append(result)
+    return results
 
 
 def with_sets(rows: pa.Table, node: Node) -> pa.Table:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
 from substrait_agg.state.keys.keys import EncodedKeys, before
-from substrait_agg.state.keys.rows import Hashes, Indices, Mask
+from substrait_agg.state.keys.rows import Hashes, Indices, Mask, beginnings
 from substrait_agg.state.run import HASH_MAX, RunReader, rows_at_once
 from substrait_agg.state.weights import Weights
 
@@ -146,7 +146,7 @@ class OrderedRun:
         The range of a missing group is empty. A group that is requested several times in succession
         is looked up once.
         """
-        starts = _beginnings(hashes, chains)
+        starts = beginnings(hashes, chains)
         if len(starts) == len(hashes):
             return self._groups(hashes, chains)
         low, high = self._groups(hashes[starts], chains[starts])
@@ -286,7 +286,7 @@ def _bounds_of_many(
     are ordered. None if they need more than 64 bits.
     """
     stored = entries.keys.words[0]
-    starts = _beginnings(entries.hashes, entries.collision_ids)
+    starts = beginnings(entries.hashes, entries.collision_ids)
     least, greatest = stored.min(), stored.max()
     bits = np.uint64(int(greatest - least).bit_length())
     if int(bits) + len(starts).bit_length() > _WORD_BITS:
@@ -356,10 +356,3 @@ def pieces(
     step = max(1, rows_at_once(readers, rows) // page_rows)
     cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
     yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
-
-
-def _beginnings(hashes: Hashes, chains: CollisionIds) -> Indices:
-    """Return where a group differs from the one before."""
-    new = np.ones(len(hashes), np.bool_)
-    new[1:] = (hashes[1:] != hashes[:-1]) | (chains[1:] != chains[:-1])
-    return np.flatnonzero(new)

@@ -20,7 +20,7 @@ from substrait_agg.operator.numeric.delta import (
     has_room,
     int64_column,
 )
-from substrait_agg.state.keys.rows import Hashes, Indices, group_rows, take
+from substrait_agg.state.keys.rows import Hashes, Indices, beginnings, group_rows, take
 from substrait_agg.state.tree import KeyedTree, LookupResult
 from substrait_agg.state.weights import sum_segments
 
@@ -281,7 +281,15 @@ def ordered_by_collision_id(groups: BatchGroups, collision_ids: CollisionIds) ->
 def group_ordinals(
     groups: Hashes, collision_ids: CollisionIds, hashes: Hashes, wanted_ids: CollisionIds
 ) -> Indices:
-    """Return the group of each hash and collision id, among groups in order of both."""
+    """Return the group of each hash and collision id, among groups in order of both.
+
+    A group that is requested several times in
+    succession is looked up once.
+    """
+    starts = beginnings(hashes, wanted_ids)
+    if len(starts) < len(hashes):
+        found = group_ordinals(groups, collision_ids, hashes[starts], wanted_ids[starts])
+        return np.repeat(found, np.diff(starts, append=len(hashes)))
     at = np.searchsorted(groups, hashes, "left")
     wrong = np.flatnonzero(collision_ids[at] != wanted_ids)
     while len(wrong):

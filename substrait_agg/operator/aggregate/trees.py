@@ -17,7 +17,12 @@ from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.row_partials import Weights, split_accumulator
 from substrait_agg.operator.measures.user_aggregates import with_computed
-from substrait_agg.operator.numeric.delta import FloatDigits, fixed_digits, float_digits
+from substrait_agg.operator.numeric.delta import (
+    FloatDigits,
+    fixed_digits,
+    float_digits,
+    int64_column,
+)
 from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import compare, encode
@@ -88,7 +93,7 @@ def slice_entries(
     """Return the rows of a slice as entries of a tree; arguments and errors as `tree_delta`."""
     rows = contributing(spec, slice_)
     columns = [whole(slice_, f"x{a}").take(pa.array(rows)) for a in spec.arguments]
-    weights = pc.fill_null(whole(slice_, WEIGHT), 0).to_numpy(zero_copy_only=False)[rows]
+    weights = int64_column(slice_, WEIGHT)[rows]
     of = of_row[rows]
     if spec.elements:
         parents = pc.list_parent_indices(columns[0]).to_numpy()

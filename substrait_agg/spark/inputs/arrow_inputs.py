@@ -105,8 +105,8 @@ def prepared_rows(rows: pa.Table, node: Node, branch: Branch) -> pa.Table:
     columns = [whole(rows.column(n)) for n in rows.column_names if n not in (WEIGHT, TIME)]
     first = sum(len(other.arguments) for other in node.inputs[: branch.port])
     prepared = {f"k{i}": evaluate(key, columns, count) for i, key in enumerate(port.keys)}
-    for i, argument in enumerate(port.arguments, first):
-        prepared[f"x{i}"] = argument_values(argument, columns, count)
+    for i, values in enumerate(argument_values(port.arguments, columns, count), first):
+        prepared[f"x{i}"] = values
     if node.weight != "append_only":
         prepared[WEIGHT] = whole(rows.column(WEIGHT))
     if node.timed:

@@ -60,6 +60,13 @@ def take(columns: Sequence[pa.Array], indices: npt.NDArray[Any]) -> list[pa.Arra
     return [column.take(places) for column in columns]
 
 
+def beginnings(hashes: Hashes, collision_ids: npt.NDArray[np.uint16]) -> Indices:
+    """Return the rows whose group differs from that of the row before."""
+    new = np.ones(len(hashes), np.bool_)
+    new[1:] = (hashes[1:] != hashes[:-1]) | (collision_ids[1:] != collision_ids[:-1])
+    return np.flatnonzero(new)
+
+
 def group_rows(hashes: Hashes, keys: Sequence[pa.Array]) -> tuple[Indices, Mask]:
     """Order rows by hash so that rows of one key are adjacent, in their original order.
 

@@ -90,8 +90,8 @@ def _prepared(port: Port, rows: pa.Table) -> pa.Table:
     prepared = {
         f"k{i}": canonical(evaluate(key, columns, count)) for i, key in enumerate(port.keys)
     }
-    for i, argument in enumerate(port.arguments):
-        prepared[f"x{i}"] = canonical(argument_values(argument, columns, count))
+    for i, values in enumerate(argument_values(port.arguments, columns, count)):
+        prepared[f"x{i}"] = canonical(values)
     return pa.table({**prepared, WEIGHT: whole(rows.column(WEIGHT))})
 
 
