@@ -20,6 +20,7 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.errors import RunFailed
+from substrait_agg.evaluation import steps
 from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.evaluation.steps import apply_steps, supports_steps
 from substrait_agg.flow.graph.graph import FilterStep, ProjectStep, Step
@@ -168,3 +169,26 @@ def test_steps_keep_the_carried_columns_of_their_rows() -> None:
 def test_steps_without_columns_keep_the_number_of_rows() -> None:
     assert apply_steps(rows().select(["c0", "c1"]), [ProjectStep(())]).num_rows == 4
     assert apply_steps(rows(), [ProjectStep(())], carried=("__weight",)).num_rows == 4
+
+
+def test_a_filter_of_several_arguments_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters with 0.0 and -0.0 are two filters, although their constants are equal."""
+    evaluated: list[Expr] = []
+
+    def counted(expr: Expr, columns: list[pa.Array], rows: int) -> pa.Array:
+        evaluated.append(expr)
+        return evaluate(expr, columns, rows)
+
+    monkeypatch.setattr(steps, "evaluate", counted)
+    positive = call(BOOL, "gt", A, ZERO)
+    zeros = [
+        call(BOOL, "is_not_distinct_from", Constant(FP64, zero), Constant(FP64, 0.0))
+        for zero in (0.0, -0.0)
+    ]
+    assert zeros[0] == zeros[1]
+    arguments = ((A, positive), (B, positive), (None, zeros[0]), (None, zeros[1]), (B, None))
+    columns = [pa.array([1, -1, None]), pa.array([4, 5, 6])]
+    found = steps.argument_values(arguments, columns, 3)
+    assert [column.to_pylist() for column in found[:2]] == [[1, None, None], [4, None, None]]
+    assert found[4].equals(columns[1])
+    assert [evaluated.count(expr) for expr in (positive, A, zeros[0])] == [1, 1, 2]
