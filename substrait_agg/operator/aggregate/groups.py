@@ -283,13 +283,12 @@ def group_ordinals(
 ) -> Indices:
     """Return the group of each hash and collision id, among groups in order of both.
 
-    A group that is requested several times in
-    succession is looked up once.
+    A group that is requested several times in succession is looked up once.
     """
     starts = beginnings(hashes, wanted_ids)
     if len(starts) < len(hashes):
-        found = group_ordinals(groups, collision_ids, hashes[starts], wanted_ids[starts])
-        return np.repeat(found, np.diff(starts, append=len(hashes)))
+        ordinals = group_ordinals(groups, collision_ids, hashes[starts], wanted_ids[starts])
+        return np.repeat(ordinals, np.diff(starts, append=len(hashes)))
     at = np.searchsorted(groups, hashes, "left")
     wrong = np.flatnonzero(collision_ids[at] != wanted_ids)
     while len(wrong):
