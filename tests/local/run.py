@@ -460,4 +460,6 @@ def _rows_of(origin: RowsOrigin) -> pa.Table:
     one = pa.table({"x": [True]})
     schema = pa.schema([(f"c{i}", to_arrow(t)) for i, t in enumerate(origin.types)])
     rows = [pa.table([evaluate(e, one) for e in row], schema=schema) for row in origin.rows]
-    return pa.concat_tables(rows) if rows else schema.empty_table()
+    table = pa.concat_tables(rows) if rows and len(schema) else schema.empty_table()
+    weights = pa.array(np.ones(len(origin.rows), np.int64))
+    return pa.table({**dict(zip(table.column_names, table.columns, strict=True)), WEIGHT: weights})

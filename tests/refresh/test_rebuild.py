@@ -36,6 +36,7 @@ QUERIES = {
     "(SELECT 1 FROM trades t WHERE t.account_id = a.account_id)",
     "greatest": "SELECT symbol, sum(quantity) s FROM trades GROUP BY symbol ORDER BY s DESC, symbol LIMIT 2",
     "difference": "SELECT account_id FROM accounts EXCEPT SELECT account_id FROM trades",
+    "repeated": "SELECT symbol, count(*) n, count(*) m, max(price) a, max(price) z FROM trades GROUP BY symbol",
     "written": "SELECT v.word, sum(t.quantity) s FROM (VALUES ('AAA', 'first'), ('BBB', 'second')) v(symbol, word) "
     "JOIN trades t ON t.symbol = v.symbol GROUP BY v.word",
 }  # fmt: skip

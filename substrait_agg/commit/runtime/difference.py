@@ -100,7 +100,7 @@ def _shown(
     """Yield the rows that a state shows, with their weights times `sign`."""
     if not runs:
         return
-    names = [source for source, _ in plan.columns]
+    names = list(dict.fromkeys(source for source, _ in plan.columns))
     for part in tree_of(storage, runs).scan(low, high):
         weights = part.column("shown").to_numpy()
         some = np.flatnonzero(weights > 0)
