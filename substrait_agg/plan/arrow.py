@@ -63,16 +63,8 @@ def _time(type_: Type) -> pa.DataType:
     return pa.time64("ns")
 
 
-def _timestamp(type_: Type) -> pa.DataType:
-    return pa.timestamp("us" if _digits(type_, 9) <= 6 else "ns")
-
-
 def _timestamp_tz(type_: Type) -> pa.DataType:
     return pa.timestamp("us" if _digits(type_, 9) <= 6 else "ns", "UTC")
-
-
-def _duration(type_: Type) -> pa.DataType:
-    return pa.duration("us" if _digits(type_, 9) <= 6 else "ns")
 
 
 def _decimal(type_: Type) -> pa.DataType:
@@ -101,9 +93,9 @@ def _map(type_: Type) -> pa.DataType:
 _BUILT: dict[str, Callable[[Type], pa.DataType]] = {
     "decimal": _decimal,
     "precision_time": _time,
-    "precision_timestamp": _timestamp,
+    "precision_timestamp": lambda type_: pa.timestamp("us" if _digits(type_, 9) <= 6 else "ns"),
     "precision_timestamp_tz": _timestamp_tz,
-    "interval_day": _duration,
+    "interval_day": lambda type_: pa.duration("us" if _digits(type_, 9) <= 6 else "ns"),
     "struct": _struct,
     "list": _list,
     "map": _map,

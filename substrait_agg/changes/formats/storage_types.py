@@ -14,13 +14,9 @@ Column = Any
 """A `pyarrow.Array`."""
 
 
-def _uuids(values: Column) -> Column:
-    return pa.ExtensionArray.from_storage(pa.uuid(), values.cast(pa.binary(16)))
-
-
 SHOWN: dict[bytes, Callable[[Column], Column]] = {
     b"u64": lambda values: values.cast(pa.uint64()),
-    b"uuid": _uuids,
+    b"uuid": lambda values: pa.ExtensionArray.from_storage(pa.uuid(), values.cast(pa.binary(16))),
     b"precision_time": lambda values: values.cast(pa.time64("us")),
 }
 """Kind, as marked by `plan.arrow.field` -> conversion to the type that is written."""

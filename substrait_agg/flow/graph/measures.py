@@ -211,10 +211,6 @@ def _union(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     return MeasureState((), tree, (0,))
 
 
-def _nothing(_measure: BoundMeasure, _sharing: StateLayoutBuilder) -> MeasureState:
-    return MeasureState()
-
-
 _DECOMPOSE: Mapping[Input, Decompose] = complete(
     {
         "count": _count,
@@ -233,7 +229,7 @@ _DECOMPOSE: Mapping[Input, Decompose] = complete(
         "latest": _arrived("last"),
         "elements": _union,
         "user": _user,
-        "none": _nothing,
+        "none": lambda _measure, _sharing: MeasureState(),
     },
     Input,
 )

@@ -63,10 +63,6 @@ def _sum(types: tuple[Type, ...], _urn: str | None, rules: Derivation) -> Type:
     return decimal(min(wide, MAX_PRECISION), scale)
 
 
-def _sum0(types: tuple[Type, ...], urn: str | None, rules: Derivation) -> Type:
-    return _sum(types, urn, rules).as_nullable(False)
-
-
 def _avg(types: tuple[Type, ...], _urn: str | None, rules: Derivation) -> Type:
     argument = types[0]
     if argument.kind != "decimal":
@@ -90,28 +86,12 @@ def _first(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Typ
     return types[0].as_nullable()
 
 
-def _mirror(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
-    return types[0]
-
-
-def _text(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
-    return Type("string", types[0].nullable)
-
-
-def _list(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
-    return Type("list", True, children=(types[0],))
-
-
 def _collected(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
     return Type("list", False, children=(types[0].as_nullable(False),))
 
 
 def _quantiles(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
     return Type("list", True, children=(types[0].as_nullable(False),))
-
-
-def _union(types: tuple[Type, ...], _urn: str | None, _rules: Derivation) -> Type:
-    return types[0].as_nullable(False)
 
 
 def _ordinal(_types: tuple[Type, ...], _urn: str | None, rules: Derivation) -> Type:
@@ -126,18 +106,18 @@ RESULTS: dict[str, ResultType] = {
     "count": _count,
     "approximate count": _approximate_count,
     "sum": _sum,
-    "sum0": _sum0,
+    "sum0": lambda types, urn, rules: _sum(types, urn, rules).as_nullable(False),
     "avg": _avg,
     "float": _float,
     "continuous": _continuous,
     "first": _first,
-    "mirror": _mirror,
-    "text": _text,
+    "mirror": lambda types, _urn, _rules: types[0],
+    "text": lambda types, _urn, _rules: Type("string", types[0].nullable),
     "bool": _always(Type("bool")),
-    "list": _list,
+    "list": lambda types, _urn, _rules: Type("list", True, children=(types[0],)),
     "collected": _collected,
     "quantiles": _quantiles,
-    "union": _union,
+    "union": lambda types, _urn, _rules: types[0].as_nullable(False),
     "ordinal": _ordinal,
     "key": _always(Type("i64", nullable=False)),
 }

@@ -178,26 +178,6 @@ def _joined(types: tuple[Type, ...], rules: Derivation) -> Type:
     return _text(types[1:], rules) if types[0].kind == "varchar" else STRING
 
 
-def _list_of_first(types: tuple[Type, ...], _rules: Derivation) -> Type:
-    return Type("list", children=(types[0].as_nullable(False),))
-
-
-def _list_of_results(types: tuple[Type, ...], _rules: Derivation) -> Type:
-    return Type("list", children=(types[1].children[0],))
-
-
-def _longest(types: tuple[Type, ...], _rules: Derivation) -> Type:
-    return decimal(max(t.params[0] for t in types), 0)
-
-
-def _widest(_types: tuple[Type, ...], _rules: Derivation) -> Type:
-    return decimal(MAX_PRECISION, 0)
-
-
-def _unified(types: tuple[Type, ...], _rules: Derivation) -> Type:
-    return common_type(types) or types[0]
-
-
 def _always(kind: str) -> ResultRule:
     return lambda _types, _rules: Type(kind)
 
@@ -231,15 +211,15 @@ RESULT_RULES: dict[str, ResultRule] = {
     "length": _by_rules("i64", "i32"),
     "first": _argument(0),
     "second": _argument(1),
-    "unified": _unified,
+    "unified": lambda types, _rules: common_type(types) or types[0],
     "text": _text,
     "first_text": _first_text,
     "joined_text": _joined,
-    "list_of_first": _list_of_first,
-    "list_of_results": _list_of_results,
+    "list_of_first": lambda types, _rules: Type("list", children=(types[0].as_nullable(False),)),
+    "list_of_results": lambda types, _rules: Type("list", children=(types[1].children[0],)),
     "window": _window,
-    "decimal_widest": _widest,
-    "decimal_longest": _longest,
+    "decimal_widest": lambda _types, _rules: decimal(MAX_PRECISION, 0),
+    "decimal_longest": lambda types, _rules: decimal(max(t.params[0] for t in types), 0),
     "decimal_add": _add,
     "decimal_multiply": _multiply,
     "decimal_divide": _divide,

@@ -162,10 +162,6 @@ def _join(node: MessageNode, context: DecodeContext) -> Relation:
     return _joined(node, "join", kind, condition, context)
 
 
-def _cross(node: MessageNode, context: DecodeContext) -> Relation:
-    return _joined(node, "cross", "inner", None, context)
-
-
 def _nested_loop_join(node: MessageNode, context: DecodeContext) -> Relation:
     kind = word(node, "type", _PHYSICAL_JOIN_TYPES, context)
     condition = optional(node, "expression", context)
@@ -435,7 +431,7 @@ _READERS: dict[str, Callable[[MessageNode, DecodeContext], Relation]] = {
     "set": _set,
     "aggregate": _aggregate,
     "join": _join,
-    "cross": _cross,
+    "cross": lambda node, context: _joined(node, "cross", "inner", None, context),
     "hash_join": partial(_keyed_join, "hash_join"),
     "merge_join": partial(_keyed_join, "merge_join"),
     "nested_loop_join": _nested_loop_join,

@@ -152,14 +152,6 @@ def _relation(node: MessageNode, speech: Speech) -> str:
     return "relation of no kind" if body is None else title(body, speech)
 
 
-def _schema(node: MessageNode, speech: Speech) -> str:
-    return count(len(node.values.get("names", ())), "column name")
-
-
-def _struct_type(node: MessageNode, speech: Speech) -> str:
-    return count(len(node.values.get("types", ())), "field type")
-
-
 def _option(node: MessageNode, speech: Speech) -> str:
     preferences = " or ".join(
         clipped(p, MAX_NAME) for p in node.values.get("preference", ())[:_SHOWN]
@@ -216,8 +208,8 @@ _TITLES: Mapping[str, _Title] = {
         _said,
     ),
     "Type": lambda node, _: type_text(node),
-    "NamedStruct": _schema,
-    "Type.Struct": _struct_type,
+    "NamedStruct": lambda node, speech: count(len(node.values.get("names", ())), "column name"),
+    "Type.Struct": lambda node, speech: count(len(node.values.get("types", ())), "field type"),
     "FunctionOption": _option,
     "extensions.SimpleExtensionDeclaration.ExtensionFunction": _function,
     "extensions.SimpleExtensionDeclaration.ExtensionType": _type_declaration,

@@ -305,10 +305,6 @@ def _union(tree: SparkTree, context: PlanContext) -> Relation:
     return Relation({"set": body}, columns)
 
 
-def _below(tree: SparkTree, context: PlanContext) -> Relation:
-    return _relation(tree.children[0], context)
-
-
 _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Aggregate": _aggregate,
     "Deduplicate": _distinct,
@@ -318,7 +314,7 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "GlobalLimit": _limit,
     "Join": _join,
     "Project": _project,
-    "ResolvedHint": _below,
+    "ResolvedHint": lambda tree, context: _relation(tree.children[0], context),
     "Sort": _sort,
     "SubqueryAlias": _alias,
     "Union": _union,

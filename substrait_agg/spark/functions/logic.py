@@ -59,17 +59,9 @@ def _extreme(name: str, *, skip_nulls: bool) -> Builder:
     return build
 
 
-def _is_infinite(args: Arguments) -> Column:
-    return F.abs(double(args[0])) == constant_double("Infinity")
-
-
 def _is_finite(args: Arguments) -> Column:
     # In Spark, NaN is greater than infinity.
     return F.abs(double(args[0])) < constant_double("Infinity")
-
-
-def _is_nan(args: Arguments) -> Column:
-    return F.when(args[0].isNotNull(), F.isnan(args[0]))
 
 
 LOGIC: dict[str, Builder] = {
@@ -90,9 +82,9 @@ LOGIC: dict[str, Builder] = {
     "is_not_false": _truth(expected=False, negated=True),
     "is_unknown": _truth(expected=None, negated=False),
     "is_not_unknown": _truth(expected=None, negated=True),
-    "is_nan": _is_nan,
+    "is_nan": lambda args: F.when(args[0].isNotNull(), F.isnan(args[0])),
     "is_finite": _is_finite,
-    "is_infinite": _is_infinite,
+    "is_infinite": lambda args: F.abs(double(args[0])) == constant_double("Infinity"),
     "nullif": lambda args: F.when(F.coalesce(args[0] != args[1], F.lit(True)), args[0]),
     "coalesce": plain(F.coalesce),
     "least": _extreme("least", skip_nulls=False),

@@ -97,10 +97,6 @@ def _nth(occurrence: Column) -> Column:
     return (F.greatest(wide, F.lit(0)) - 1).cast("int")
 
 
-def _count(args: Arguments) -> Column:
-    return F.regexp_count(_rest(args, 2), pattern(args))
-
-
 def _segments(text: Column, expression: Column, inside: Column) -> Column:
     """Return an array that alternates between the text outside of matches and each replaced match.
 
@@ -175,7 +171,7 @@ def _one_replaced(args: Arguments, text: Column, occurrence: Column) -> Column:
 REGEX: dict[str, Builder] = {
     "regexp_match_substring": _match_substring,
     "regexp_match_substring_all": lambda args: _all_matches(args, args[3].cast("int")),
-    "regexp_count_substring": _count,
+    "regexp_count_substring": lambda args: F.regexp_count(_rest(args, 2), pattern(args)),
     "regexp_strpos": _strpos,
     "regexp_replace": _replace,
     "regexp_replace_first": lambda args: _one_replaced(args, args[0], F.lit(1)),

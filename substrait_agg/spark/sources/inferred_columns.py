@@ -128,10 +128,6 @@ def _of_files(spec: SourceSpec, table: str) -> pa.Schema | None:
         ) from error
 
 
-def _parquet(file: str, _spec: SourceSpec, _table: str) -> pa.Schema:
-    return pq.read_schema(file)
-
-
 def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
     if spec.by_position:
         raise _unknown(table, f"the files of {table} have no header, so the columns have no names")
@@ -195,7 +191,7 @@ def _of_texts(column: pa.ChunkedArray, field: pa.Field) -> pa.Field:
 
 
 _READERS: Mapping[str, Callable[[str, SourceSpec, str], pa.Schema]] = {
-    "parquet": _parquet,
+    "parquet": lambda file, _spec, _table: pq.read_schema(file),
     "csv": _csv,
     "json": _json,
 }

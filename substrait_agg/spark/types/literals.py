@@ -49,20 +49,12 @@ def _float(value: float, _type: Type) -> Column:
     return F.lit(value) if math.isfinite(value) else F.lit("Infinity" if value > 0 else "-Infinity")
 
 
-def _decimal(value: int, type_: Type) -> Column:
-    return F.lit(decimal_text(value, type_.params[1]))
-
-
 def _bytes(value: bytes, _type: Type) -> Column:
     return F.unhex(F.lit(bytes(value).hex()))
 
 
 def _time(value: int, type_: Type) -> Column:
     return F.call_function("time_from_micros", bigint(micros(value, type_.params[0])))
-
-
-def _timestamp(value: int, type_: Type) -> Column:
-    return zoneless(bigint(micros(value, type_.params[0])))
 
 
 def _instant(value: int, type_: Type) -> Column:
@@ -84,10 +76,6 @@ def _interval_compound(value: tuple[int, int, int], type_: Type) -> Column:
     )
 
 
-def _list(value: tuple[Any, ...], type_: Type) -> Column:
-    return F.array(*(literal(v, type_.children[0]) for v in value))
-
-
 def _struct(value: tuple[Any, ...], type_: Type) -> Column:
     parts = zip(value, type_.children, strict=True)
     return F.struct(*(literal(v, t).alias(f"f{i}") for i, (v, t) in enumerate(parts)))
@@ -102,24 +90,20 @@ def _plain(value: Any, _type: Type) -> Column:
     return F.lit(value)
 
 
-def _wide(value: int, _type: Type) -> Column:
-    return F.lit(str(value))
-
-
 _LITERALS: dict[str, Callable[[Any, Type], Column]] = {
     **dict.fromkeys(("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32"), _plain),
     **dict.fromkeys(("string", "fixedchar", "varchar", "interval_year"), _plain),
     **dict.fromkeys(("binary", "fixedbinary", "uuid"), _bytes),
     **dict.fromkeys(("fp32", "fp64"), _float),
-    "u64": _wide,
-    "decimal": _decimal,
+    "u64": lambda value, _type: F.lit(str(value)),
+    "decimal": lambda value, type_: F.lit(decimal_text(value, type_.params[1])),
     "date": lambda value, _type: F.date_from_unix_date(F.lit(value)),
     "precision_time": _time,
-    "precision_timestamp": _timestamp,
+    "precision_timestamp": lambda value, type_: zoneless(bigint(micros(value, type_.params[0]))),
     "precision_timestamp_tz": _instant,
     "interval_day": _interval_day,
     "interval_compound": _interval_compound,
-    "list": _list,
+    "list": lambda value, type_: F.array(*(literal(v, type_.children[0]) for v in value)),
     "struct": _struct,
     "map": _map,
 }
