@@ -104,10 +104,6 @@ def _float_test(test: Callable[[Numbers], Numbers]) -> Kernel:
     return Kernel(first_of("fp32", "fp64"), lambda args: per_value(test, pa.bool_(), args[0]))
 
 
-def _is_known(_call: Call) -> bool:
-    return True
-
-
 def is_in(value: pa.Array, options: pa.Array) -> pa.Array:
     """Return whether each value is among the options, in three-valued logic."""
     comparable = in_order(options.drop_null())
@@ -116,7 +112,7 @@ def is_in(value: pa.Array, options: pa.Array) -> pa.Array:
     return null_unless(pc.and_(certain, pc.is_valid(value)), contained)
 
 
-_EVERYWHERE = partial(Kernel, _is_known)
+_EVERYWHERE = partial(Kernel, lambda _call: True)
 
 COMPARISONS: Kernels = {
     "equal": (_compared(pc.equal),),

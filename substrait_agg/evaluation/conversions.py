@@ -175,10 +175,6 @@ def _to_timestamp(column: pa.Array, conversion: Conversion) -> pa.Array:
     return array(ticks - ticks % step, type_, valid(column))
 
 
-def _to_date(column: pa.Array, _conversion: Conversion) -> pa.Array:
-    return as_dates(column)
-
-
 def _unchanged(column: pa.Array, _conversion: Conversion) -> pa.Array:
     return column
 
@@ -203,7 +199,7 @@ _CASTS: dict[Pair, CastCase] = {
     **{(s, t): CastCase(_point_to_text) for s in ("date", *_POINTS) for t in TEXTS},
     **{(s, t): CastCase(_cut_text) for s in TEXTS for t in TEXTS},
     **{(s, t): CastCase(_to_timestamp, fails=True) for s in ("date", *_POINTS) for t in _POINTS},
-    **{(s, "date"): CastCase(_to_date) for s in _POINTS},
+    **{(s, "date"): CastCase(lambda column, _conversion: as_dates(column)) for s in _POINTS},
     **{(kind, kind): CastCase(_unchanged) for kind in ("bool", "date", "binary", "interval_year")},
 }  # fmt: skip
 """(kind of the source, kind of the target) -> how to convert."""

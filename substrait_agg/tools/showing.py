@@ -351,14 +351,10 @@ def _is_binary(type_: pa.DataType) -> bool:
     )
 
 
-def _float(value: Any) -> float:
-    return float(value)
-
-
 _CONVERT: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...] = (
     (pa.types.is_integer, _whole),
     (pa.types.is_decimal, lambda value: Decimal(str(value))),
-    (pa.types.is_floating, _float),
+    (pa.types.is_floating, float),
     (pa.types.is_date, date.fromisoformat),
     (pa.types.is_timestamp, datetime.fromisoformat),
     (pa.types.is_time, time.fromisoformat),

@@ -161,10 +161,6 @@ def _same(values: Column) -> Column:
     return values
 
 
-def _nulls(values: Column) -> Column:
-    return pa.nulls(len(values), pa.string())
-
-
 # --- nested ------------------------------------------------------------------------------------
 
 
@@ -221,7 +217,7 @@ Encoding = tuple[Callable[[Column], Column], Callable[[Column], Column]]
 """From values to plain text, and from plain text to JSON."""
 
 ENCODINGS: tuple[tuple[Callable[[Any], bool], Encoding], ...] = (
-    (pa.types.is_null, (_nulls, _same)),
+    (pa.types.is_null, (lambda values: pa.nulls(len(values), pa.string()), _same)),
     (pa.types.is_boolean, (_cast, _same)),
     (pa.types.is_integer, (_cast, _same)),
     (pa.types.is_floating, (_floats, _specials_quoted)),

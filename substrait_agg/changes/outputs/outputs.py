@@ -150,10 +150,6 @@ def _spark(spec: OutputSpec, place: SinkContext) -> Sink:
     return place.writer(spec.target, place)
 
 
-def _none(_spec: OutputSpec, _place: SinkContext) -> Sink:
-    return Sink()
-
-
 def _folder(spec: OutputSpec) -> Path:
     folder = spec.location or Path()
     if folder.exists() and not folder.is_dir():
@@ -178,7 +174,7 @@ OUTPUTS: dict[str, OutputKind] = {
     "late-parquet": _by_version(LateParquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "spark": OutputKind("target", _spark),
-    "none": OutputKind("none", _none),
+    "none": OutputKind("none", lambda _spec, _place: Sink()),
 }
 
 

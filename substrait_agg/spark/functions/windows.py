@@ -51,10 +51,6 @@ def _tumbling(args: Arguments, edge: Callable[[Column, int, Type], Column]) -> C
     return F.when(time.isNotNull(), edge(start, size, type_))
 
 
-def _start(start: Column, _size: int, type_: Type) -> Column:
-    return time_of(start, type_)
-
-
 def _end(start: Column, size: int, type_: Type) -> Column:
     return time_of(start + bigint(size), type_)
 
@@ -87,7 +83,7 @@ def _grouping_only(args: Arguments) -> Column:
 
 WINDOWS: dict[str, Builder] = {
     "tumble": lambda args: _tumbling(args, window),
-    "tumble_start": lambda args: _tumbling(args, _start),
+    "tumble_start": lambda args: _tumbling(args, lambda start, _size, type_: time_of(start, type_)),
     "tumble_end": lambda args: _tumbling(args, _end),
     "hop": _grouping_only,
     "session": _grouping_only,
