@@ -43,6 +43,10 @@ class Type:
     children: tuple[Type, ...] = field(default=())
     name: str = ""
 
+    def identity(self) -> tuple[object, ...]:
+        """Return the parts that identify the type; see `bind.plan.fingerprint.identity`."""
+        return ("Type", self.kind, self.nullable, self.params, self.children, self.name)
+
     def as_nullable(self, nullable: bool = True) -> Type:
         """Return the same type with the given nullability."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)

@@ -105,6 +105,9 @@ class Plan:
         """Check the plan in lenient mode with the types of columns that it reads without types.
 
         The result is cached for `check_to_run`.
+
+        Args:
+            source_schemas: the columns of these tables, by table name.
         """
         checked = self._located(_check(self.content, "lenient", source_schemas, root=self.root))
         self._checked["lenient", _WITH_SOURCES] = checked

@@ -41,7 +41,6 @@ _PARTS: Mapping[type[Any], tuple[str, ...]] = {
     bound.BoundJoin: ("BoundJoin", "left", "right", "kind", "keys", "residual", "types"),
     bound.BoundFetch: ("BoundFetch", "input", "sorts", "offset", "count", "types"),
     bound.SortKey: ("SortKey", "ordinal", "descending", "nulls_first"),
-    Type: ("Type", "kind", "nullable", "params", "children", "name"),
 }  # fmt: skip
 """The tag of each class, and the attributes that decide what is computed, in a fixed order.
 
@@ -52,6 +51,8 @@ its fields are renamed. Attributes that describe only the source text (path, nam
 
 def identity(value: Any) -> tuple[object, ...]:
     """Return the tag of an object and the attributes that decide what is computed."""
+    if isinstance(value, Type):
+        return value.identity()
     tag, *names = _PARTS[type(value)]
     return (tag, *(getattr(value, name) for name in names))
 
@@ -82,7 +83,7 @@ def canonical(value: Any, columns: Sequence[Any] | None = None) -> Any:
         if isinstance(value, Column):
             return columns[value.ordinal]
         return digest(_identity(value, columns))
-    if type(value) in _PARTS:
+    if isinstance(value, Type) or type(value) in _PARTS:
         return _identity(value, columns)
     if isinstance(value, tuple | list):
         return [canonical(item, columns) for item in value]

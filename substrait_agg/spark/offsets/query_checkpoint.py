@@ -67,13 +67,11 @@ class _LocalLogs:
         self._store = store
 
     def prepare(self, last: Snapshot | None) -> None:
-        """See `QueryCheckpoint.prepare`."""
         name_query(self.folder, self._store.identity)
         with self._store.fence.guarded():  # the entries of a newer run must stay
             forget_unplanned(self.folder)
 
     def record_logs(self, batch: int) -> tuple[LogFile, ...]:
-        """See `QueryCheckpoint.record_logs`."""
         return recorded_logs(self.folder, batch)
 
 
@@ -84,7 +82,6 @@ class _RestoredLogs:
         self._saved: set[LogFile] = set()
 
     def prepare(self, last: Snapshot | None) -> None:
-        """See `QueryCheckpoint.prepare`."""
         name_query(self.folder, self._store.identity)
         if last is None or last.query is None:
             return
@@ -105,7 +102,6 @@ class _RestoredLogs:
             file.write(content)
 
     def record_logs(self, batch: int) -> tuple[LogFile, ...]:
-        """See `QueryCheckpoint.record_logs`."""
         logs = recorded_logs(self.folder, batch)
         logs += tuple(self._log_file(name) for name in _further_logs(self.folder, batch))
         with writing(self._store.folder, "the log of Spark"):
