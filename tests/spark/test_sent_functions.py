@@ -1,16 +1,19 @@
-"""What workers load to have the functions that they are sent."""
+"""What workers load to have the functions that they are sent, and what they read of their input."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from substrait_agg.errors import RunFailed
 from substrait_agg.spark.execution import operator_job, task_runner
 from substrait_agg.spark.query import warm_up
 
@@ -63,3 +66,30 @@ def test_a_function_that_is_sent_does_not_import_the_driver(
     modules = {f"{folder}.execution", f"{folder}.execution.task_runner"}
     modules |= {f"{folder}.session", f"{folder}.session.errors"}
     assert loaded_by(sent[0], tmp_path) == modules
+
+
+def _unread_rest(batches: Iterator[pa.RecordBatch]) -> str:
+    return json.dumps({"rows": next(batches).num_rows})
+
+
+def _refusal(batches: Iterator[pa.RecordBatch]) -> str:
+    next(batches)
+    raise RunFailed("BATCH_FAILED", "a row does not fit", help="correct it")
+
+
+@pytest.mark.parametrize("work", [_unread_rest, _refusal])
+@pytest.mark.parametrize(("batches", "ends"), [(1, True), (4, True), (100, False)])
+def test_a_worker_reads_a_short_rest_of_its_input(
+    work: Callable[[Iterator[pa.RecordBatch]], str], batches: int, ends: bool
+) -> None:
+    """Spark ends a worker that has not read the end of its input; a long rest takes longer to read than a worker to start."""
+    ended: list[bool] = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield from [pa.record_batch({"n": [1, 2]})] * batches
+        ended.append(True)
+
+    answers = task_runner._worker(lambda _partition, input_: work(input_))(rows())
+    answer = json.loads(next(answers)["result"][0].as_py())
+    assert ("error" in answer) == (work is _refusal)
+    assert bool(ended) == ends

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import pyarrow as pa
@@ -91,9 +91,24 @@ def _worker(work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> BatchFuncti
         _exempt_modules()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        yield pa.RecordBatch.from_pydict({"result": [_answer(lambda: work(partition, batches))]})
+        answer = _answer(lambda: work(partition, batches))
+        _read_rest(batches)
+        yield pa.RecordBatch.from_pydict({"result": [answer]})
 
     return run
+
+
+_REST = 4
+"""How many Arrow batches a worker reads without using them. More take longer than a new worker."""
+
+
+def _read_rest(batches: Iterator[pa.RecordBatch]) -> None:
+    """Read the rest of the input of a task that has not read all of it.
+
+    Spark ends a worker whose input has a rest, and the next task waits for the start of a new one.
+    """
+    for _ in islice(batches, _REST):
+        pass
 
 
 def _answer(work: Callable[[], str]) -> str:
