@@ -173,16 +173,19 @@ class Stage:
         folder: for all files.
         seed: of the stream.
         batches: of the stream.
+        local: whether the local executor computes that run; otherwise it is the command, too.
     """
 
     folder: Path
     seed: int
     batches: int
+    local: bool = False
 
     def __post_init__(self) -> None:
         self.stream = make_stream(self.folder / "stream", self.seed, self.batches)
         self.whole = Place(self.folder / "whole", self.stream)
-        self.whole.finish()
+        finish = self.whole.finish_locally if self.local else self.whole.finish
+        finish()
 
     def once(self, name: str, kills: Iterator[Kill], tally: RoundCounts) -> None:
         """Rounds until the stream is nearly done or there are no more kills, then its end.

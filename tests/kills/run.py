@@ -18,6 +18,7 @@ import substrait_agg as sa
 from tests.e2e.rows import Bag, bag, changes_by_version, running_sums
 from tests.kills.process_killer import strike
 from tests.kills.stream import Stream
+from tests.local.run import run
 
 ROOT = Path(__file__).parents[2]
 INSIDE = Path(__file__).parent / "inside"
@@ -80,7 +81,7 @@ class Place:
         return (
             "run", str(self.stream.plan), *(word for source in self.stream.sources for word in ("--source", source)),
             "--checkpoint", str(self.checkpoint),
-            "--output", f"stream-json={self.folder / 'out.jsonl'}", "--output", f"changes-parquet={self.folder / 'out'}",
+            *(word for output in self.outputs for word in ("--output", output)),
             "--no-progress", *self.options,
         )  # fmt: skip
 
@@ -93,6 +94,21 @@ class Place:
             strike(process.pid, "all")
             process.wait()
         assert status == 0, self.log.read_text()[-3000:]
+
+    def finish_locally(self) -> None:
+        """Run to the end on the local executor, which needs no JVM."""
+        self.folder.mkdir(exist_ok=True)
+        sources = dict(source.split("=", 1) for source in self.stream.sources)
+        plan = sa.load(self.stream.plan.read_bytes())
+        run(plan, sources, checkpoint=self.checkpoint, outputs=self.outputs).wait()
+
+    @property
+    def outputs(self) -> list[str]:
+        """Of the runs."""
+        return [
+            f"stream-json={self.folder / 'out.jsonl'}",
+            f"changes-parquet={self.folder / 'out'}",
+        ]
 
     def newest(self) -> int:
         """The newest version, -1 for none."""

@@ -28,9 +28,9 @@ KILLS = (
 
 
 def test_four_kills_leave_no_trace(tmp_path: Path) -> None:
-    """Of everything at once, and of each kind of process alone; view, changes and outputs are the model's and an undisturbed run's."""
+    """Of everything at once, and of each kind of process alone; view, changes and outputs are the model's and those of a run on the local executor."""
     tally = RoundCounts()
-    Stage(tmp_path / "stage", 1, 14).once("killed", iter(KILLS), tally)
+    Stage(tmp_path / "stage", 1, 11, local=True).once("killed", iter(KILLS), tally)
     assert tally.rounds == len(KILLS), tally
     assert tally.endings["jvm: SPARK_LOST"] == 1, tally.endings
     assert tally.endings["workers: BATCH_FAILED"] == 1, tally.endings
