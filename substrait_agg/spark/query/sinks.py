@@ -163,7 +163,7 @@ def _check_format(spark: SparkSession, name: str) -> None:
     state = session.sessionState()
     if state.dataSourceManager().dataSourceExists(name):
         return
-    source = jvm.org.apache.spark.sql.execution.datasources.DataSource
+    source = getattr(jvm, "org.apache.spark.sql.execution.datasources.DataSource")
     try:
         source.lookupDataSource(name, state.conf())
     except SPARK_ERRORS as error:

@@ -203,9 +203,17 @@ def _file(status: Any) -> _File:
 def exists(spark: SparkSession, uri: str) -> bool:
     """Return whether a file exists at a URI in the form of Spark's logs."""
     context = spark.sparkContext
-    jvm: Any = context._jvm
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))
+    path = _hadoop_path(spark, getattr(context._jvm, "java.net.URI")(uri))
     return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))
+
+
+def _hadoop_path(spark: SparkSession, location: Any) -> Any:
+    """Return Hadoop's path of a text or a URI.
+
+    The class is asked for by its whole name. Part by part, the JVM searches all its archives for
+    classes that are called like the packages.
+    """
+    return getattr(spark.sparkContext._jvm, "org.apache.hadoop.fs.Path")(location)
 
 
 def look_up(spark: SparkSession, location: str) -> InputFiles | None:
@@ -219,12 +227,12 @@ def look_up(spark: SparkSession, location: str) -> InputFiles | None:
         InputRefused: SOURCE_UNREADABLE.
     """
     context = spark.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr]
+    path = _hadoop_path(spark, location)
     system = path.getFileSystem(context._jsc.hadoopConfiguration())
     if not path.isAbsolute() and _is_here(str(system.getUri().getScheme())):
         # The JVM has the working folder of its start, which is not always that of Python.
         location = os.path.abspath(location)  # noqa: PTH100 - it may be a glob
-        path = context._jvm.org.apache.hadoop.fs.Path(location)  # type: ignore[union-attr]
+        path = _hadoop_path(spark, location)
     statuses = list(system.globStatus(path) or [])
     if not statuses:
         return None
