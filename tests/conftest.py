@@ -8,7 +8,7 @@ import random
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,6 +46,24 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.spark)
 
 
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "3g",
+    # Spark clears 4 MB for every broadcast, one or more in each job, and up to 64 MB for a hash table.
+    "spark.broadcast.blockSize": "64k",
+    "spark.buffer.pageSize": "1m",
+    # What the history of jobs and queries holds is copied in collections, and no test reads it.
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    # A young generation in which most garbage dies.
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Xms2g -Xmn1200m",
+}
+"""Settings of a Spark for small data."""
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A small local Spark, with the settings that plans rely on."""
@@ -57,20 +75,24 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     session = get_session(
         master="local[2]",
-        conf={
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.driver.memory": "3g",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-        },
+        conf={**SMALL, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
     )
     session.sparkContext.setLogLevel("ERROR")
+    from py4j.java_gateway import JavaClass, JVMView
     from pyspark.sql.functions import builtin
 
+    find = JVMView.__getattr__
+
+    def found_once(view: Any, name: str) -> Any:
+        found = find(view, name)
+        if isinstance(found, JavaClass):
+            vars(view)[name] = found
+        return found
+
     with pytest.MonkeyPatch.context() as patched:
-        # PySpark asks the JVM for the same functions again at every use of one: twice for each call.
+        # PySpark asks the JVM for the same functions and classes again at every use of one.
         patched.setattr(builtin, "_get_jvm_function", cache(builtin._get_jvm_function))
+        patched.setattr(JVMView, "__getattr__", found_once)
         yield session
     session.stop()
 
