@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +32,7 @@ from benchmarks.refresh import CHOSEN, WARM, check_view
 from substrait_agg.api.runs import bound_to_run
 from substrait_agg.bind.plan.views import one_view
 from substrait_agg.flow.graph.graph import TableOrigin
+from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
@@ -65,22 +66,25 @@ class BatchCosts:
 
 
 class DriverRun:
-    """A run of a query over the load and the refreshes, in this process.
+    """A run of a plan over Parquet files, in this process.
 
     Args:
-        query: number of the query.
-        data: its tables.
+        path: file of the plan.
+        sources: the source of each table.
+        file: returns the file of a table in a batch, given the name of the table and the number.
         checkpoint: a new folder.
     """
 
-    def __init__(self, query: int, data: refreshes.Refreshes, checkpoint: Path) -> None:
-        self._data = data
-        sources = {
-            table: f"parquet:{data.changes(table)}?batch-files=1&op=op"
-            for table in tables_of(query)
-        }
+    def __init__(
+        self,
+        path: Path,
+        sources: Mapping[str, str],
+        file: Callable[[str, int], Path],
+        checkpoint: Path,
+    ) -> None:
+        self._file = file
         options = RunOptions(checkpoint=checkpoint)
-        plan = sa.load(tpch.plan_path(query))
+        plan = sa.load(path)
         checked = checked_run(one_view(bound_to_run(plan, sources, options)), sources, options)
         checked.store.create(checked.document)
         checked.store.claim()
@@ -101,10 +105,11 @@ class DriverRun:
         }
 
     def _source(self, spec: str, origin: TableOrigin) -> SourceFrame:
-        first = self._data.changes(origin.table[-1]) / f"{0:05d}.parquet"
-        reader = parquet_reader(as_spec(spec), _spark_types(first), origin)
+        source = as_spec(spec)
+        reader = parquet_reader(source, _spark_types(self._file(origin.table[-1], 0)), origin)
         none: Any = None
-        return SourceFrame(none, "changelog", True, reader)
+        weight: WeightKind = "append_only" if source.change == "none" else "changelog"
+        return SourceFrame(none, weight, True, reader)
 
     def batch(self, number: int) -> None:
         """Compute the batch of the load (0) or of a refresh, and commit it."""
@@ -119,7 +124,7 @@ class DriverRun:
         self._batches.run({}, "refreshes", number, BatchTimes(0), rows)
 
     def _planned(self, origin: TableOrigin, number: int) -> PlannedSource:
-        file = self._data.changes(origin.table[-1]) / f"{number:05d}.parquet"
+        file = self._file(origin.table[-1], number)
         return (
             PlannedSource(False, (f"file://{file}",))
             if file.exists()
@@ -149,7 +154,16 @@ def measure(query: int, data: refreshes.Refreshes, profile: cProfile.Profile | N
     processor, seconds = [], []
     with tempfile.TemporaryDirectory(dir=data.folder.parent) as folder:
         checkpoint = Path(folder) / "checkpoint"
-        run = DriverRun(query, data, checkpoint)
+        sources = {
+            table: f"parquet:{data.changes(table)}?batch-files=1&op=op"
+            for table in tables_of(query)
+        }
+        run = DriverRun(
+            tpch.plan_path(query),
+            sources,
+            lambda table, number: data.changes(table) / f"{number:05d}.parquet",
+            checkpoint,
+        )
         for number in range(data.pairs + 1):
             began, used = time.perf_counter(), time.process_time()
             if profile is not None and number >= WARM:
