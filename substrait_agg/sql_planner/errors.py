@@ -84,7 +84,7 @@ _RULES = (
     _Rule(
         re.compile(r"Cannot convert OuterReferenceColumn.*?name: .?\"(?P<name>\w+)", re.S),
         "SQL_NOT_PLANNED", "this subquery, which refers to {name} of the outer query, cannot be planned",
-        "write it as a join, with EXISTS, or with an aggregate such as min or max instead of LIMIT",
+        "write it as a join, as a condition of WHERE, or with an aggregate such as min or max instead of LIMIT",
     ),
 )  # fmt: skip
 
