@@ -114,6 +114,10 @@ def changes(
     directory: str, name: str | None, since: int | None, until: int | None, format: str, to: str
 ) -> None:
     """Show the changes of a view: rows with weights, retractions before insertions in each version."""
+    if since is not None and until is not None and until < since:
+        message = f"no version is after {since} and up to {until}"
+        help = f"write --since {until} --until {since}"
+        raise UsageError("OPTION_INVALID", message, help=help, path="--until")
     opened = substrait_agg.open_view(existing_folder(directory), name)
     _write_text(_change_encoders()[format](opened.changes(since=since, until=until)), to)
 

@@ -125,6 +125,9 @@ def test_changes_are_json_lines_within_the_bounds(folder: Path) -> None:
         {"version": 7, "weight": 1, "row": {"n": 1}},
     ]
     assert call("changes", folder, "--since", 6).stdout.splitlines() == lines[1:]
+    backward = call("changes", folder, "--since", 7, "--until", 6)
+    assert (backward.exit_code, backward.stdout) == (2, "")
+    assert "help: write --since 6 --until 7" in backward.stderr
     assert call("changes", folder, "--until", 6).stdout.splitlines() == lines[:1]
 
 
