@@ -79,10 +79,15 @@ def test_columns_of_every_type_come_as_spark_reads_them(
     pq.write_table(table, local, compression="none", use_dictionary=False, write_statistics=False)
     assert isinstance(remote, Remote)
     filesystem().put(remote, local.read_bytes())
+    context = spark_and_s3.sparkContext
+    context.setJobGroup("changes", "reading of change files")
     frames = [read_changes(spark_and_s3, node, [path]) for path in (local, remote)]
-    assert frames[0].schema.simpleString() == frames[1].schema.simpleString()
+    context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert not context.statusTracker().getJobIdsForGroup("changes"), "a job has read a schema"
+    frames.append(spark_and_s3.read.parquet(str(local)))
+    assert len({frame.schema.simpleString() for frame in frames}) == 1
     rows = [sorted(map(str, frame.collect())) for frame in frames]
-    assert rows[0] == rows[1]
+    assert rows[0] == rows[1] == rows[2]
 
 
 @pytest.mark.spark

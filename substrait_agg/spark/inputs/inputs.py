@@ -24,6 +24,7 @@ from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, T
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.names import TIME, WEIGHT
+from substrait_agg.plan.types import Type
 from substrait_agg.spark.execution.task_runner import BatchFunction
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.inputs.event_sources import EventSource
@@ -446,13 +447,24 @@ def read_changes(spark: SparkSession, node: Node, paths: Sequence[Location]) -> 
         Columns ``c0``, ``c1``, ... with the operator's output types, and ``__weight`` (int64).
     """
     remote = [str(path) for path in paths if isinstance(path, Remote)]
-    if not remote:
-        return spark.read.parquet(*(escaped(str(path)) for path in paths))
     fields = [st.StructField(column_name(i), to_spark(t)) for i, t in enumerate(node.types)]
     schema = st.StructType([*fields, st.StructField(WEIGHT, st.LongType())])
+    if not remote:
+        reader = spark.read
+        if not any(_differs_in_parquet(type_) for type_ in node.types):
+            # Otherwise Spark runs a job that reads the schema from the files.
+            reader = reader.schema(schema)
+        return reader.parquet(*(escaped(str(path)) for path in paths))
     count = min(len(remote), spark.sparkContext.defaultParallelism)
     names = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
     return names.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
+
+
+def _differs_in_parquet(type_: Type) -> bool:
+    """Return whether Spark reads a type from Parquet files in another way than `to_spark` declares it."""
+    return type_.kind in ("precision_time", "interval_day") or any(
+        _differs_in_parquet(child) for child in type_.children
+    )
 
 
 def _reader(schema: pa.Schema) -> BatchFunction:
