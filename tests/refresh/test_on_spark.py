@@ -1,4 +1,4 @@
-"""Full batches on Spark: the rows and changes of incremental batches, also after a restart."""
+"""Full batches on Spark: the rows and changes of incremental batches on the local executor, also after a restart."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from tests.e2e.running import starting
 from tests.executors import ON_SPARK, drivers
 from tests.local.run import run
 from tests.refresh.test_rebuild import QUERIES, chosen_at_random, rows_of, tables_of
@@ -32,10 +33,11 @@ def test_full_and_automatic_batches(
         if number + 1 not in (batches // 2, batches):
             continue
         for policy in policies:
+            start = starting(None if policy == "incremental" else spark)
             with chosen_at_random(Random(number)):
-                sa.run(
-                    plan, given, checkpoint=tmp_path / policy, spark=spark, outputs=["none"], refresh=policy,
-                ).wait()  # fmt: skip
+                start(
+                    plan, given, checkpoint=tmp_path / policy, outputs=["none"], refresh=policy
+                ).wait()
     for policy in policies[1:]:
         assert changed(tmp_path / policy) == changed(tmp_path / "incremental"), policy
         assert sa.open_state(tmp_path / policy).verify().ok
@@ -48,11 +50,11 @@ def test_full_and_automatic_batches(
 def test_a_full_batch_in_spark_jobs(spark: SparkSession, tmp_path: Path) -> None:
     given = {"trades": tables_of(tmp_path, 2, batches=3, rows=200)["trades"]}
     plan = sa.sql(QUERIES["stacked"], {"trades": TABLES["trades"]})
-    for policy in ("incremental", "full"):
+    for policy, session in (("incremental", None), ("full", spark)):
         with drivers(ON_SPARK):
-            sa.run(
-                plan, given, checkpoint=tmp_path / policy, spark=spark, outputs=["none"], refresh=policy,
-            ).wait()  # fmt: skip
+            starting(session)(
+                plan, given, checkpoint=tmp_path / policy, outputs=["none"], refresh=policy
+            ).wait()
     assert changed(tmp_path / "full") == changed(tmp_path / "incremental")
 
 
