@@ -32,6 +32,7 @@ from tests.joins import tpch
 from tests.joins.test_special_cases import duck
 from tests.joins.test_subqueries import CONDITIONS, Queries, T
 from tests.joins.test_subqueries import feeds as subquery_feeds
+from tests.sampling import sample
 from tests.windowed import COUNT, Windows, interval
 from tests.windowed import aggregate as windowed_aggregate
 
@@ -70,7 +71,10 @@ QUERIES = (3, 13, 21, 22)
 History = tuple[list[dict[str, pa.Table]], Mapping[int, list[list[tuple[Any, ...]]]]]
 
 
-@pytest.mark.parametrize(("query", "forced"), [(3, True), (13, False), (21, True), (22, True)])
+@pytest.mark.parametrize(
+    ("query", "forced"),
+    sample([(3, True), (13, False), (21, True), (22, True)], (13, False), (21, True)),
+)
 def test_queries_on_spark(
     spark: SparkSession, tmp_path: Path, history: History, query: int, forced: bool
 ) -> None:
