@@ -173,22 +173,29 @@ class _Candidates:
 
 def _candidates(run: RunReader, hashes: Hashes) -> Iterator[_Candidates]:
     """Yield the candidates in every page of a run for probes with ascending hashes."""
-    start = int(np.searchsorted(hashes, np.uint64(run.file.low), "left"))
-    stop = int(np.searchsorted(hashes, np.uint64(run.file.high), "right"))
+    start = int(hashes.searchsorted(np.uint64(run.file.low), "left"))
+    stop = int(hashes.searchsorted(np.uint64(run.file.high), "right"))
     if start == stop:
         return
-    for page in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
-        first = max(start, int(np.searchsorted(hashes, run.first[page], "left")))
-        end = min(stop, int(np.searchsorted(hashes, run.last[page], "right")))
-        low, lengths = hash_ranges(run.hashes[page], hashes[first:end])
+    pages = run.pages_between(int(hashes[start]), int(hashes[stop - 1]))
+    firsts = hashes.searchsorted(run.first, "left").tolist()
+    ends = hashes.searchsorted(run.last, "right").tolist()
+    for page in pages:
+        first = max(start, firsts[page])
+        low, lengths = hash_ranges(run.hashes[page], hashes[first : min(stop, ends[page])])
         if lengths.any():
             yield _Candidates(page, first, low, lengths)
 
 
 def hash_ranges(stored: Hashes, hashes: Hashes) -> tuple[Indices, Indices]:
     """Return the first position of each hash in ascending `stored` hashes, and how often it occurs."""
-    low = np.searchsorted(stored, hashes, "left")
-    return low, np.searchsorted(stored, hashes, "right") - low
+    low = stored.searchsorted(hashes, "left")
+    lengths = np.zeros(len(low), np.int64)
+    if len(stored):
+        # In most runs, most hashes do not occur: only those that do are searched again.
+        hit = np.flatnonzero(stored[np.minimum(low, len(stored) - 1)] == hashes)
+        lengths[hit] = stored.searchsorted(hashes[hit], "right") - low[hit]
+    return low, lengths
 
 
 def match_page(
@@ -208,13 +215,20 @@ def match_page(
 
 def _pairs(page: pa.RecordBatch, low: Indices, lengths: Indices) -> Iterator[Matches]:
     """Yield the pairs of probes and rows of a page with the same hash, as `match_page`."""
+    hit = np.flatnonzero(lengths)
+    low, lengths = low[hit], lengths[hit]
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
+    if total <= MATCHES_AT_ONCE:
+        at = np.arange(total) + np.repeat(low - (ends - lengths), lengths)
+        if total:
+            yield Matches(np.repeat(hit, lengths), page.take(pa.array(at)))
+        return
     for first in range(0, total, MATCHES_AT_ONCE):
         pairs = np.arange(first, min(first + MATCHES_AT_ONCE, total))
-        probes = np.searchsorted(ends, pairs, "right")
+        probes = ends.searchsorted(pairs, "right")
         at = low[probes] + pairs - (ends[probes] - lengths[probes])
-        yield Matches(probes, page.take(pa.array(at)))
+        yield Matches(hit[probes], page.take(pa.array(at)))
 
 
 def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) -> Iterator[Matches]:

@@ -201,8 +201,8 @@ class RunReader:
 
     def pages_between(self, low: int, high: int) -> Iterator[int]:
         """Return the ordinals of the pages with hashes from `low` to `high` (inclusive)."""
-        start = int(np.searchsorted(self.last, np.uint64(low), "left"))
-        stop = int(np.searchsorted(self.first, np.uint64(high), "right"))
+        start = int(self.last.searchsorted(np.uint64(low), "left"))
+        stop = int(self.first.searchsorted(np.uint64(high), "right"))
         return iter(range(start, stop))
 
     def rows_between(self, low: int, high: int) -> pa.Table:

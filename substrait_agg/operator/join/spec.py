@@ -21,10 +21,11 @@ from substrait_agg.operator.common.spec import (
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL
 from substrait_agg.state.arrangement import ArrangementLayout
-from substrait_agg.state.run import PAGE_ROWS
 
 NESTED_LOOP_ROWS = 10_000
 """Maximal number of rows of the smaller static side of a join without a key."""
+PAGE_ROWS = 1 << 19
+"""Rows per page of a run. A batch looks for its keys in each page, and most batches have keys for every page of a large run."""
 
 
 @dataclass(frozen=True, slots=True)
