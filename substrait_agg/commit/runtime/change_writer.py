@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -16,6 +16,11 @@ from substrait_agg.operator.common.names import VERSION, WEIGHT
 
 ROWS_AT_ONCE, BYTES_AT_ONCE = 1 << 16, 1 << 24
 """Changes are collected up to so many rows or bytes, then written as one row group."""
+KEPT_BYTES = 1 << 22
+"""Most bytes of the changes of an operator that stay in memory instead of a file."""
+
+Keep = Callable[[str, pa.Table], None]
+"""Takes changes that stay in memory, with the name that their file would have."""
 
 
 SAMPLE_ROWS = 1 << 12
@@ -68,7 +73,20 @@ def _shrinks(rows: pa.Table) -> bool:
 
 
 class ChangeWriter:
-    """Writes the change file of a task. The file is created when the first changes are written."""
+    """Writes the change file of a task. The file is created when the first changes are written.
+
+    Args:
+        files: the folder of change files.
+        operator: id of the operator.
+        version: the version being made.
+        columns: columns of the file, as (name in the changes, name in the file).
+        stack: closes the file if the task fails.
+        final: whether the changes are those of a view.
+        keep: takes the changes instead of a file, if they are few and not those of a view.
+
+    Attributes:
+        written_bytes: bytes of the file.
+    """
 
     def __init__(
         self,
@@ -79,7 +97,10 @@ class ChangeWriter:
         stack: ExitStack,
         *,
         final: bool,
+        keep: Keep | None = None,
     ) -> None:
+        self.written_bytes = 0
+        self._keep = None if final else keep
         self._files = files
         self._version = version
         self._columns = columns
@@ -102,8 +123,7 @@ class ChangeWriter:
 
     def _write_waiting(self) -> None:
         """Write the waiting changes as one row group."""
-        table = self._named(pa.concat_tables(self._waiting))
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        table = self._collected()
         if self._writer is None:
             # Nothing reads the changes of other operators after the commit.
             created = self._files.create(self._name, durable=self._final)
@@ -112,6 +132,12 @@ class ChangeWriter:
             self._writer = self._stack.enter_context(parquet_writer(sink, table))
         self._writer.write_table(table)
         self._rows += table.num_rows
+
+    def _collected(self) -> pa.Table:
+        """Return the waiting changes with the columns of the file."""
+        table = self._named(pa.concat_tables(self._waiting))
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        return table
 
     def _named(self, changes: pa.Table) -> pa.Table:
         columns = [changes.column(source) for source, _ in self._columns]
@@ -122,7 +148,11 @@ class ChangeWriter:
         return pa.Table.from_arrays([*columns, changes.column(WEIGHT)], [*names, WEIGHT])
 
     def close(self) -> tuple[ChangeFile, ...]:
-        """Finish the file, if there is one. Return its description."""
+        """Finish the file, if there is one. Return its description, or that of the kept changes."""
+        if self._keep is not None and self._writer is None and 0 < self._waiting_bytes < KEPT_BYTES:
+            table = self._collected().combine_chunks()
+            self._keep(self._name, table)
+            return (ChangeFile(self._name, table.num_rows, table.nbytes, 0),)
         if self._waiting:
             self._write_waiting()
         if self._writer is None:
@@ -130,4 +160,11 @@ class ChangeWriter:
         self._writer.close()
         self._stack.close()
         size, crc = self._files.checksum(self._name)
+        self.written_bytes = size
         return (ChangeFile(self._name, self._rows, size, crc),)
+
+
+def write_changes(files: FolderFiles, name: str, rows: pa.Table) -> None:
+    """Write changes that were kept in memory to their file, which nothing reads after the commit."""
+    with files.create(name, durable=False) as sink, parquet_writer(sink, rows) as writer:
+        writer.write_table(rows)

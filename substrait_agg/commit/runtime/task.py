@@ -20,7 +20,7 @@ from substrait_agg.commit.documents.file_names import change_name, run_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Runs
 from substrait_agg.commit.hash_ranges import sort_hash
-from substrait_agg.commit.runtime.change_writer import ChangeWriter
+from substrait_agg.commit.runtime.change_writer import ChangeWriter, Keep
 from substrait_agg.commit.runtime.consolidate import write_joined
 from substrait_agg.commit.runtime.spill import Buckets
 from substrait_agg.commit.runtime.surrogates import Surrogates
@@ -111,10 +111,18 @@ class _Retry(Exception):
         self.large_weights = large_weights
 
 
-def run_task(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> TaskResult:
-    """Apply `batches` (partial sums with their hashes) to the trees of a range."""
+def run_task(
+    plan: TaskPlan, batches: Iterable[pa.RecordBatch], keep: Keep | None = None
+) -> TaskResult:
+    """Apply `batches` (partial sums with their hashes) to the trees of a range.
+
+    Args:
+        plan: the task.
+        batches: its rows.
+        keep: takes the changes instead of a file, if they are few and not those of a view.
+    """
     try:
-        return _Task(plan).run(batches)
+        return _Task(plan, keep).run(batches)
     except _Retry as retry:
         return TaskResult(
             plan.low,
@@ -143,8 +151,8 @@ class _TimedTree(KeyedTree):
 
 
 class _Task:
-    def __init__(self, plan: TaskPlan) -> None:
-        self._plan = plan
+    def __init__(self, plan: TaskPlan, keep: Keep | None) -> None:
+        self._plan, self._keep = plan, keep
         self._operator = plan.operator
         self._files = FolderFiles(f"{plan.checkpoint}/state", flushes=plan.flushes)
         self._changes = FolderFiles(f"{plan.checkpoint}/changes", flushes=plan.flushes)
@@ -192,8 +200,9 @@ class _Task:
         plan, operator = self._plan, self._operator
         with ExitStack() as stack:
             changes = ChangeWriter(
-                self._changes, plan.node, plan.version, plan.columns, stack, final=plan.final
-            )
+                self._changes, plan.node, plan.version, plan.columns, stack,
+                final=plan.final, keep=self._keep,
+            )  # fmt: skip
             for slice_ in self._slices(batches, stack):
                 with self._counters.timed("fold_us"):
                     result = operator.apply(self._ports(slice_), self._state, plan.emission)
@@ -204,7 +213,8 @@ class _Task:
             with self._counters.timed("write_us"):
                 own = changes.close()
                 change_files, joined = self._joined(own)
-            self._counters["written_bytes"] += sum(file.bytes for file in change_files)
+            joined_bytes = sum(file.bytes for file in change_files) if joined else 0
+            self._counters["written_bytes"] += joined_bytes or changes.written_bytes
         done = TaskResult(
             plan.low,
             plan.high,

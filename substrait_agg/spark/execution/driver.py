@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.commit.evolution.task import MigrationPlan
+from substrait_agg.commit.runtime.change_writer import Keep
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
 from substrait_agg.commit.runtime.difference import DifferencePlan, difference
 from substrait_agg.commit.runtime.task import run_task, sort_hashes
@@ -225,15 +226,17 @@ def difference_here(plan: DifferencePlan) -> Consolidated:
         raise batch_failed(error) from error
 
 
-def run_here(task: TaskPlan, rows: Iterable[pa.RecordBatch] = ()) -> TaskResult:
+def run_here(
+    task: TaskPlan, rows: Iterable[pa.RecordBatch] = (), keep: Keep | None = None
+) -> TaskResult:
     """Run a task in this process; report system errors as those of a task on Spark.
 
-    The commit flushes the files of all such tasks together.
+    The commit flushes the files of all such tasks together. `keep` is that of `run_task`.
 
     Raises:
         RunFailed: a value does not fit, or a file cannot be read or written.
     """
     try:
-        return run_task(replace(task, flushes=False), rows)
+        return run_task(replace(task, flushes=False), rows, keep)
     except OSError as error:
         raise batch_failed(error) from error

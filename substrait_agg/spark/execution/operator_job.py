@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.json_codec import from_line, to_line
+from substrait_agg.commit.runtime.change_writer import Keep
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
@@ -119,6 +120,7 @@ def run_rows(
     rows: Callable[[], list[pa.RecordBatch] | None],
     strategy: BatchStrategy,
     driver: Driver,
+    keep: Keep | None = None,
 ) -> tuple[JobResult, BatchStrategy] | None:
     """Run the operator over rows that the driver computes or collects, as `run_job` does on the driver.
 
@@ -128,6 +130,7 @@ def run_rows(
         rows: returns the rows with the hashes of their keys, or None if Spark has to compute them.
         strategy: the batch strategy that earlier batches have led to.
         driver: what the driver computes itself.
+        keep: takes the changes instead of a file, if they are few and not those of a view.
 
     Returns:
         As `run_job`; None if Spark has to compute the batch.
@@ -141,7 +144,7 @@ def run_rows(
     batches = rows()
     if batches is None or not driver.takes_matches(job, batches):
         return None
-    results = [run_here(job.whole_task(raw=True), batches)]
+    results = [run_here(job.whole_task(raw=True), batches, keep)]
     return job.finished(results), next_strategy(job.spec, results, strategy)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.runtime.change_writer import write_changes
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
@@ -15,12 +17,17 @@ from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows, 
 from substrait_agg.spark.inputs.inputs import operator_changes
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
 from substrait_agg.spark.inputs.stream_batch import Collect
+from substrait_agg.spark.session.errors import batch_failed
 
 
 class OperatorChanges:
     """The changes that one branch brings to an operator in one batch.
 
     Spark reads them only if their rows are asked for as a DataFrame.
+
+    Args:
+        in_memory: changes by name of the file that they are kept instead of. They are written to it if
+            Spark reads them.
 
     Attributes:
         table: the table that late rows come from; empty as long as no row is late.
@@ -34,8 +41,9 @@ class OperatorChanges:
         branch: Branch,
         paths: Sequence[Location],
         lateness: Lateness,
+        in_memory: Mapping[str, pa.Table],
     ) -> None:
-        self._session = session
+        self._session, self._changes_in_memory = session, in_memory
         self._below, self._node, self._branch = below, node, branch
         self._paths, self._lateness = paths, lateness
         self._spark: BranchRows | None = None
@@ -57,11 +65,26 @@ class OperatorChanges:
     @property
     def _rows(self) -> BranchRows:
         if self._spark is None:
+            self._write_kept()
             self._spark = operator_changes(
                 self._session, self._below, self._node, self._branch, self._paths, self._lateness
             )
             self.table = self._spark.table
         return self._spark
+
+    def _write_kept(self) -> None:
+        """Write the files that Spark reads.
+
+        Raises:
+            RunFailed: a file cannot be written.
+        """
+        for path in self._paths:
+            files = FolderFiles(path.parent)
+            if path.name in self._changes_in_memory and not files.exists(path.name):
+                try:
+                    write_changes(files, path.name, self._changes_in_memory[path.name])
+                except OSError as error:
+                    raise batch_failed(error) from error
 
     @property
     def needs_job(self) -> bool:
@@ -69,7 +92,7 @@ class OperatorChanges:
         return False
 
     def size(self, written: Mapping[str, int]) -> int | None:
-        """Return the bytes of the files, given those of files by name; None if one is missing."""
+        """Return the bytes of the changes, given those of files by name; None if one is missing."""
         sizes = [written.get(path.name) for path in self._paths]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -85,5 +108,5 @@ class OperatorChanges:
             RunFailed: a value cannot be computed, or Spark might fail to compute it.
             OSError: a file cannot be read.
         """
-        changes = read_changes(self._below, self._paths)
+        changes = read_changes(self._below, self._paths, self._changes_in_memory)
         return prepared_rows(changes, self._node, self._branch)

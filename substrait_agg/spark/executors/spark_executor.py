@@ -86,6 +86,7 @@ class SparkExecutor:
         self.driver = driver
         self._recipes: dict[int, TransformCache] = {}
         self._written: dict[int, dict[str, int]] = {}
+        self._changes_in_memory: dict[int, dict[str, pa.Table]] = {}
 
     def initial_groups(self, spec: InputSpec) -> tuple[tuple[int, int], ...]:
         """Return (sort hash, grouping set index) of every group that always exists.
@@ -109,7 +110,8 @@ class SparkExecutor:
         lateness: Lateness,
     ) -> OperatorChanges:
         """Return the changes of another operator in this batch as input rows of `node`."""
-        return OperatorChanges(self.session, below, node, branch, paths, lateness)
+        in_memory = self._changes_in_memory.get(below.id, {})
+        return OperatorChanges(self.session, below, node, branch, paths, lateness, in_memory)
 
     def run(
         self,
@@ -124,13 +126,14 @@ class SparkExecutor:
         """
         node = job.node.id
         strategy = self.strategies.get(node, BatchStrategy())
+        in_memory: dict[str, pa.Table] = {}
         rows = self._arrow_rows(job, inputs, branches)
         fits = rows is None or takes_rows(
             self.session, job, rows.size, self.driver, needs_job=rows.needs_job
         )
         done = None
         if rows is not None and fits:
-            done = run_rows(job, rows.size, rows.read, strategy, self.driver)
+            done = run_rows(job, rows.size, rows.read, strategy, self.driver, in_memory.__setitem__)
         if done is None:
             frames = [*inputs, *(part.prepared for part in branches)]
             frame = union_all(frames) if frames else None
@@ -140,6 +143,7 @@ class SparkExecutor:
         result, following = done
         if not job.watermark_pass:
             self.strategies[node] = following
+        self._changes_in_memory[node] = in_memory
         self._written[node] = {file.name: file.bytes for file in changes_of([result])}
         return result
 

@@ -6,7 +6,7 @@ for operators whose expressions `evaluation` supports.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,8 +69,15 @@ def _expressions(node: Node, branch: Branch) -> list[Expr]:
     return [*port.keys, *(e for argument in port.arguments for e in argument if e is not None)]
 
 
-def read_changes(below: Node, paths: Sequence[Location]) -> pa.Table:
+def read_changes(
+    below: Node, paths: Sequence[Location], in_memory: Mapping[str, pa.Table]
+) -> pa.Table:
     """Read change files: columns ``c0``, ``c1``, ..., the weight, and the time if there is one.
+
+    Args:
+        below: the operator that made the changes.
+        paths: the files.
+        in_memory: changes by name of the file that they are kept instead of.
 
     Raises:
         OSError: a file cannot be read.
@@ -80,6 +87,9 @@ def read_changes(below: Node, paths: Sequence[Location]) -> pa.Table:
     schema = pa.schema([*fields, (WEIGHT, pa.int64())])
     tables = []
     for path in paths:
+        if path.name in in_memory:
+            tables.append(in_memory[path.name].select(schema.names).cast(schema))
+            continue
         with pq.ParquetFile(FolderFiles(path.parent).map(path.name)) as file:
             tables.append(file.read(columns=schema.names).cast(schema))
     changes = pa.concat_tables(tables)
