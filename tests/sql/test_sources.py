@@ -60,6 +60,16 @@ def test_parquet_and_the_oldest_file_decides(tmp_path: Path) -> None:
     assert columns(f"parquet:{tmp_path}") == {"a": "int32", "t": "timestamp[us]"}
 
 
+def test_csv_in_another_encoding(tmp_path: Path) -> None:
+    """Spark would replace the characters."""
+    (tmp_path / "a.csv").write_bytes("name,n\nä,1\n".encode("latin-1"))
+    with pytest.raises(sa.InputRefused) as refused:
+        columns(f"csv:{tmp_path}")
+    assert refused.value.code == "SOURCE_UNREADABLE"
+    assert "encoding=ISO-8859-1" in refused.value.help
+    assert columns(f"csv:{tmp_path}?encoding=ISO-8859-1") == {"name": "string", "n": "int64"}
+
+
 @pytest.mark.parametrize(
     ("spec", "code"),
     [

@@ -150,7 +150,19 @@ def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
             convert_options=convert,
         )
         with reader:
+            _check_text(reader.schema, file, encoding, table)
             return pa.schema([_without_time_of_day(field) for field in reader.schema])
+
+
+def _check_text(schema: pa.Schema, file: str, encoding: str, table: str) -> None:
+    """Refuse a file whose texts are in another encoding. Spark would replace their characters."""
+    for field in schema:
+        if pa.types.is_binary(field.type):
+            raise InputRefused(
+                "SOURCE_UNREADABLE",
+                f"column {field.name} of {table} is not {encoding} in {file}",
+                help="save the file as UTF-8, or add its encoding to the source, such as encoding=ISO-8859-1",
+            )
 
 
 def _without_time_of_day(field: pa.Field) -> pa.Field:
