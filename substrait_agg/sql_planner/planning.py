@@ -18,6 +18,7 @@ from substrait_agg.sql_planner.script import Statement, statements
 from substrait_agg.sql_planner.session import (
     check_casts_of_floats,
     check_clauses,
+    check_scalar_calls,
     check_types,
     declared_schema,
     has_decimal_literals,
@@ -152,6 +153,7 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
 
 def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> bytes:
     context = new_session(names.schemas, decimal_literals=has_decimal_literals(query, names))
+    check_scalar_calls(context, query)
     register_windows(context, query, names.schemas)
     from datafusion.substrait import Producer
 

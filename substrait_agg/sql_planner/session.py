@@ -238,6 +238,34 @@ def check_clauses(query: QueryText) -> None:
                 raise query.refused("SQL_NOT_PLANNED", first.start, second.end, message, help)
 
 
+def check_scalar_calls(context: SessionContext, query: QueryText) -> None:
+    """Refuse DISTINCT, ORDER BY and FILTER of scalar functions, which DataFusion leaves out.
+
+    Args:
+        context: the session, for the names of its functions.
+        query: the query.
+
+    Raises:
+        SqlRefused: SQL_NOT_PLANNED.
+    """
+    scalar = set(context.udfs()) - set(context.udafs())
+    open_calls: list[str] = []
+    closed = ""
+    for number, token in enumerate(query.tokens[1:], 1):
+        before = query.tokens[number - 1]
+        follows_call = before.text == ")" and token.is_word("filter")
+        called = closed if follows_call else (open_calls or [""])[-1]
+        starts = before.text == "(" and token.is_word("distinct")
+        if called in scalar and (follows_call or starts or token.is_word("order")):
+            message = f"{called} is no aggregate function, so its call has no {token.text.upper()}"
+            help = "leave it out, or call an aggregate function"
+            raise query.refused_token("SQL_NOT_PLANNED", token, message, help)
+        if token.text == "(":
+            open_calls.append(before.name if before.kind in ("word", "quoted") else "")
+        elif token.text == ")" and open_calls:
+            closed = open_calls.pop()
+
+
 # --- operands of IS DISTINCT FROM ---------------------------------------------------------------
 
 # DataFusion reads ``a IS DISTINCT FROM b AND c`` as ``a IS DISTINCT FROM (b AND c)``. In SQL, AND, OR

@@ -86,6 +86,9 @@ def test_names_of_a_view_name_its_columns() -> None:
         ("SELECT a FROM t PREWHERE c > 1", "SQL_NOT_PLANNED", (1, 17), "PREWHERE"),
         ("SELECT a FROM t START WITH a = 1 CONNECT BY PRIOR a = c", "SQL_NOT_PLANNED", (1, 34), "CONNECT BY"),
         ("SELECT a FROM t PARTITION (p)", "SQL_NOT_PLANNED", (1, 17), "PARTITION"),
+        ("SELECT length(region) FILTER (WHERE a > 1) FROM t", "SQL_NOT_PLANNED", (1, 23), "FILTER"),
+        ("SELECT sum(length(DISTINCT region)) FROM t", "SQL_NOT_PLANNED", (1, 19), "DISTINCT"),
+        ("SELECT concat(region, (SELECT max(region) FROM other) ORDER BY a) FROM t", "SQL_NOT_PLANNED", (1, 55), "ORDER"),
         ("SELECT t.a FROM t LEFT JOIN other USING (a)", "SQL_NOT_PLANNED", (1, 35), "USING"),
         ("SELECT (SELECT x.c FROM other x WHERE x.a = t.a ORDER BY c LIMIT 1) FROM t", "SQL_NOT_PLANNED", (1, 41), "outer query"),
         ("SELECT ts AT TIME ZONE 'Europe/Paris' FROM t", "SQL_TYPES", (1, 19), "Europe/Paris"),
@@ -251,3 +254,17 @@ def test_a_large_integer_keeps_its_value(literal: str, value: int, tmp_path: Pat
     run = started(f"SELECT {literal} AS v FROM t", {"t": rows.schema}, tmp_path)
     run.batch({"t": weighted(rows, 1)})
     assert list(run.view.elements()) == [(value,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT sum(abs(a)) FILTER (WHERE abs(c) > 1) FROM t",
+        "SELECT abs((SELECT count(DISTINCT a) FROM other)) FROM t",
+        "SELECT string_agg(upper(region), ',' ORDER BY abs(a)) FILTER (WHERE a > 1) FROM t",
+        "SELECT count(DISTINCT abs(a)) FROM t WHERE length(region) IN (SELECT a FROM other) ORDER BY 1",
+    ],
+)
+def test_clauses_of_aggregates_over_scalar_calls(query: str) -> None:
+    """DISTINCT, ORDER BY and FILTER of an aggregate are not those of the calls in its arguments."""
+    assert plan_query(query, TABLES).bound()
