@@ -88,7 +88,7 @@ def explain(
     instead.
     """
     loaded = read_plans(plan, sql, query, tables_of(sources))
-    output_format = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix, "text")
+    output_format = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "text")
     text = substrait_agg.explain(
         loaded, output_format, mode, early_retraction, static, refresh, checkpoint
     )

@@ -69,7 +69,7 @@ def view(
     to: str,
 ) -> None:
     """Show a view of a checkpoint DIR, in the order of its plan."""
-    output_format = format or FORMAT_OF_SUFFIX.get(Path(to).suffix, "table")
+    output_format = format or FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "table")
     if output_format == "parquet":
         _no_binary_on_terminal(to)
     if quarantined and bad_rows:
