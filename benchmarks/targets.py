@@ -99,8 +99,8 @@ def _workers(results: Results) -> float | None:
 
 
 TARGETS: tuple[Target, ...] = (
-    at_least("W1", "rocksdb", "ours", 5, "times faster than RocksDB"),
-    at_least("W1", "default", "ours", 2.5, "times faster than the default store"),
+    at_least("W1", "rocksdb", "ours", 6, "times faster than RocksDB"),
+    at_least("W1", "default", "ours", 3, "times faster than the default store"),
     at_most("W1", "ours", "floor", 1.3, "times the floor"),
     at_most("W2", "ours@x50", "ours@x1", 1.3, "50 times the groups, times as long"),
     at_least("W2", "rocksdb@x20", "ours@x20", 6, "times faster than RocksDB with 20 times the groups"),

@@ -26,6 +26,7 @@ def test_large_generated_methods_are_compiled(spark: SparkSession) -> None:
     beans = spark._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
     given = [str(option) for option in beans.getRuntimeMXBean().getInputArguments()]
     assert "-XX:-DontCompileHugeMethods" in given
+    assert "-XX:MetaspaceSize=192m" in given
     assert "-Duser.timezone=UTC" in given
 
 
