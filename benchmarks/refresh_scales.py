@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(scale: float, queries: Sequence[int], pairs: int, share: float) -> dict[str, Any]:
-    """Measure the queries, and the joins of those that have one, at one scale.
+    """Measure the queries at one scale, and their joins against Spark's where Spark can run them.
 
     Raises:
         WrongView: a view is not what DuckDB computes.
@@ -80,7 +80,7 @@ def measure(scale: float, queries: Sequence[int], pairs: int, share: float) -> d
 
 
 def store(file: Path, measured: dict[str, Any]) -> None:
-    """Add the measurements of a scale to a file, in place of those that it has."""
+    """Write the measurements of a scale to a file; they replace those of the same scale."""
     scales = json.loads(file.read_text())["scales"] if file.exists() else []
     others = [one for one in scales if one["scale"] != measured["scale"]]
     content = {"scales": sorted([*others, measured], key=lambda one: float(one["scale"]))}

@@ -145,10 +145,18 @@ _DATE = r"(?:AS Date32\)|\bto_date\((?:[^()]|\([^()]*\))*\))"
 _MOVED_DATE = re.compile(rf"{_DATE}(?: [+-] {_INTERVAL})+")
 _MOVE = re.compile(_INTERVAL)
 _DAY = 86_400 * 10**9
-_ZONE = re.compile(
-    r'Timestamp\(\w+, (?:Some\()?"(?!(?:UTC|GMT|Z|Etc/UTC|[+-]00(?::?00)?)")([^"]*)"'
-)
-_UNSIGNED = re.compile(r'(?:AS |arrow_cast\(.*?Utf8\(")(UInt\d+)')
+_TYPES = (
+    (
+        re.compile(r'Timestamp\(\w+, (?:Some\()?"(?!(?:UTC|GMT|Z|Etc/UTC|[+-]00(?::?00)?)")([^"]*)"'), "zone",
+        "a timestamp in the zone {} has no Substrait type: timestamps with a zone are instants, shown in UTC",
+        "convert the zone in the source, or add the difference as an interval",
+    ),
+    (
+        re.compile(r'(?:AS |arrow_cast\(.*?Utf8\(")(UInt\d+)'), "unsigned",
+        "a cast to {} has no Substrait type: integers have a sign", "cast to bigint or to decimal(20,0)",
+    ),
+)  # fmt: skip
+"""Type in a logical plan, the word of the query that names it, the message and what to do."""
 
 
 def check_types(logical: Any, query: QueryText) -> None:
@@ -171,20 +179,10 @@ def check_types(logical: Any, query: QueryText) -> None:
             "an interval with a time of day is added to a date, which has none",
             "write TIMESTAMP '2024-01-31 00:00:00', or cast the date to a timestamp",
         )  # fmt: skip
-    zone = _ZONE.search(shown)
-    if zone is not None:
-        raise _refused_type(
-            query, "zone",
-            f"a timestamp in the zone {zone[1]} has no Substrait type: timestamps with a zone are instants, shown in UTC",
-            "convert the zone in the source, or add the difference as an interval",
-        )  # fmt: skip
-    unsigned = _UNSIGNED.search(shown)
-    if unsigned is not None:
-        raise _refused_type(
-            query, "unsigned",
-            f"a cast to {unsigned[1]} has no Substrait type: integers have a sign",
-            "cast to bigint or to decimal(20,0)",
-        )  # fmt: skip
+    for type_, word, message, help in _TYPES:
+        match = type_.search(shown)
+        if match is not None:
+            raise _refused_type(query, word, message.format(match[1]), help)
 
 
 def _refused_type(query: QueryText, word: str, message: str, help: str) -> SqlRefused:

@@ -134,7 +134,7 @@ def test_a_killed_run_continues_with_the_batch_that_was_planned(
 def test_several_views_share_the_limit_and_a_restart_keeps_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches are divided by size, all views stay right, and the second run does not begin anew."""
+    """The limit divides the batches, all views are right, and the second run uses the learned limit."""
     views.write_batches(tmp_path, views.BATCHES)
     given = {n: unlimited(spec).rstrip("&") for n, spec in views.sources(tmp_path).items()}
     limits: list[int | None] = []
