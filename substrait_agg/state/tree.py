@@ -228,12 +228,12 @@ class KeyedTree:
             return np.zeros(0, np.int64)
         schema = pa.schema([self._schema.field(name) for name in ("hash", *names)])
         above = pa.Table.from_batches(parts, schema).combine_chunks()
-        hashes = page.column(0).to_numpy()
-        same = np.flatnonzero(np.isin(hashes, above.column(0).to_numpy()))
+        hashes, newer_hashes = page.column(0).to_numpy(), above.column(0).to_numpy()
+        same = _places_of(hashes, _distinct(newer_hashes))
         here = [page.column(name).take(pa.array(same)) for name in names]
         newer_columns = _flat([above.column(name) for name in names])
         keys = [pa.concat_arrays(pair) for pair in zip(newer_columns, here, strict=True)]
-        order, first = group_rows(np.concatenate([above.column(0).to_numpy(), hashes[same]]), keys)
+        order, first = group_rows(np.concatenate([newer_hashes, hashes[same]]), keys)
         repeated: Indices = order[~first] - above.num_rows
         outdated: Indices = same[repeated[repeated >= 0]]
         return outdated
@@ -259,12 +259,23 @@ def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator
     if start == stop:
         return
     for page in run.pages_between(int(hashes[start]), int(hashes[stop - 1])):
-        low = np.searchsorted(run.hashes[page], hashes[start:stop], "left")
-        lengths = np.searchsorted(run.hashes[page], hashes[start:stop], "right") - low
-        ends = np.cumsum(lengths)
-        if ends[-1]:
-            at = np.repeat(low - ends + lengths, lengths) + np.arange(ends[-1])
+        at = _places_of(run.hashes[page], hashes[start:stop])
+        if len(at):
             yield run.pages[page].select(list(columns)).take(pa.array(at))
+
+
+def _distinct(hashes: Hashes) -> Hashes:
+    """Return different hashes in ascending order. `numpy.unique` takes twice as long for few."""
+    ordered = np.sort(hashes)
+    return ordered[np.flatnonzero(np.diff(ordered, prepend=~ordered[:1]))]
+
+
+def _places_of(stored: Hashes, sought: Hashes) -> Indices:
+    """Return the places of some hashes, ascending and without duplicates, among ascending hashes."""
+    low = np.searchsorted(stored, sought, "left")
+    lengths = np.searchsorted(stored, sought, "right") - low
+    ends = np.cumsum(lengths)
+    return np.repeat(low - ends + lengths, lengths) + np.arange(lengths.sum())
 
 
 def _lookup_collisions(
