@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from substrait_agg.errors import InputRefused
+from substrait_agg.errors import InputRefused, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,3 +114,117 @@ def test_a_name_that_is_no_text_is_refused(spark: SparkSession, folder: Path) ->
         found_in(spark, folder)
     assert refused.value.code == "SOURCE_UNREADABLE"
     assert "not UTF-8" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "pattern", "unread"),
+    [
+        (("a.csv", "b.csv"), "", ()),
+        (("p=1/a.csv", "p=2/b.csv"), "", ()),
+        (("a.csv", "p=1/b.csv"), "", ("a.csv",)),
+        (("a.csv", "p=1/q=2/b.csv"), "", ("a.csv",)),
+        (("a.csv", "p=1/empty.csv"), "", ("a.csv",)),
+        (("a.csv", "sub/b.csv", "sub/deep/c.csv"), "", ("sub/b.csv", "sub/deep/c.csv")),
+        (("sub/a.csv",), "", ("sub/a.csv",)),
+        (("a.csv", "sub/b.csv"), "/*", ()),
+        (("p=1/a.csv", "p=1/q=1/b.csv"), "/*", ("p=1/a.csv",)),
+    ],
+)
+def test_files_that_spark_leaves_out_are_known(
+    spark: SparkSession,
+    tmp_path: Path,
+    names: tuple[str, ...],
+    pattern: str,
+    unread: tuple[str, ...],
+) -> None:
+    """What Spark reads without a word about the rest is exactly the other files."""
+    from substrait_agg.spark.sources.files import look_up
+
+    for name in names:
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("" if "empty" in name else f"k\n{name}\n")
+    location = f"{tmp_path / 'in'}{pattern}"
+    found = look_up(spark, location)
+    assert found is not None
+    assert found.unread == tuple(f"file:{tmp_path / 'in' / name}" for name in unread)
+    read = spark.read.csv(location, header=True, schema="k string").collect()
+    left_out = {"p=1/empty.csv", *unread}
+    assert sorted(row["k"] for row in read) == [name for name in names if name not in left_out]
+
+
+def test_a_source_with_files_left_out_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Files that the options leave out anyway do not count; nor do any if all folders are read."""
+    from substrait_agg.plan.types import Type
+    from substrait_agg.spark.sources.readers import read_source
+    from substrait_agg.spark.sources.specs import as_spec
+
+    (tmp_path / "p=1").mkdir()
+    for name in ("a.csv", "p=1/b.csv", "c.txt"):
+        (tmp_path / name).write_text("k\nx\n")
+
+    def rows(options: str) -> int:
+        spec = as_spec(f"csv:{tmp_path}?static=true{options}")
+        return read_source(spark, spec, {"k": Type("string")}, "t").count()
+
+    with pytest.raises(InputRefused) as refused:
+        rows("")
+    assert refused.value.code == "SOURCE_FILES_UNREAD"
+    assert "a.csv and 1 more" in str(refused.value)
+    with pytest.raises(InputRefused, match=r"c\.txt"):
+        rows("&pathGlobFilter=[bc].*")
+    assert rows("&pathGlobFilter=b.csv") == 1
+    assert rows("&recursiveFileLookup=TRUE") == 3
+
+
+NAMES = ("a.csv", "b.csv", "ab.csv", "a.txt", "{a}.csv", "a,b", "^a", "!a", "-a", "a+b(1).csv", "")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["*.csv", "?.csv", "{a,b}.csv", "{a,{b,ab}}.*", "[ab].csv", "[!b]*", "[^b]*", "[a-b].csv", r"\{a\}.csv",
+     "a,b", "a}", "a+b(1).csv", "a.csv", "[-!]a", "*", r"[\^]a"],
+)  # fmt: skip
+def test_name_patterns_mean_what_they_mean_to_hadoop(spark: SparkSession, pattern: str) -> None:
+    from substrait_agg.spark.sources.files import name_test
+
+    glob = getattr(spark.sparkContext._jvm, "org.apache.hadoop.fs.GlobPattern")(pattern)
+    ours = name_test(pattern)
+    assert [name for name in NAMES if ours(name)] == [name for name in NAMES if glob.matches(name)]
+
+
+@pytest.mark.parametrize("pattern", ["[a", "{a", "a["])
+def test_a_bad_name_pattern_is_refused(pattern: str) -> None:
+    from substrait_agg.spark.sources.specs import as_spec
+
+    with pytest.raises(UsageError) as refused:
+        as_spec(f"csv:in?pathGlobFilter={pattern}")
+    assert refused.value.code == "SPEC_OPTION_BAD"
+
+
+def test_only_files_of_the_pattern_are_looked_at(tmp_path: Path) -> None:
+    """A column of the table is not taken from a file that Spark does not read."""
+    from substrait_agg.spark.sources.inferred_columns import inferred_columns
+
+    (tmp_path / "a.txt").write_text("x\n1\n")
+    (tmp_path / "b.csv").write_text("k\n1\n")
+    found = inferred_columns(
+        f"csv:{tmp_path}?pathGlobFilter=*.csv", "t", lambda: pytest.fail("no Spark")
+    )
+    assert found.names == ["k"]
+
+
+def test_other_files_do_not_change_a_static_table(tmp_path: Path) -> None:
+    from substrait_agg.commit.documents.snapshot import InputPlace
+    from substrait_agg.spark.sources.specs import as_spec
+    from substrait_agg.spark.sources.static_content import files_content
+
+    def content(pattern: str) -> str:
+        spec = as_spec(f"csv:{tmp_path}?static=true&pathGlobFilter={pattern}")
+        return files_content(spec, InputPlace("t", "csv"), None, None).content
+
+    (tmp_path / "b.csv").write_text("k\n1\n")
+    before = content("*.csv"), content("*")
+    (tmp_path / "a.txt").write_text("k\n2\n")
+    assert content("*.csv") == before[0]
+    assert content("*") != before[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +13,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.spark.offsets.planned_files import forget_unplanned
+from substrait_agg.spark.sources import files, readers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +60,37 @@ def test_a_file_lost_between_two_runs_is_missed(spark: SparkSession, tmp_path: P
     run()
     shown = sa.open_view(tmp_path / "ckpt").to_arrow().to_pydict()
     assert dict(zip(shown["k"], shown["s"], strict=True)) == {1: 3, 2: 15}
+
+
+@pytest.mark.spark
+def test_a_batch_with_and_without_partition_folders_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second file arrives after the source was opened. Spark alone would drop the rows of the
+    first. With all folders read, the planned batch has both.
+    """
+    folder = tmp_path / "in"
+    (folder / "p=1").mkdir(parents=True)
+    _file(folder, 0)
+    look_up = files.look_up
+
+    def arriving(*arguments: Any) -> Any:
+        found = look_up(*arguments)
+        _file(folder / "p=1", 1)
+        return found
+
+    def run(options: str) -> None:
+        source = {"t": f"parquet:{folder}{options}"}
+        sa.run(PLAN, source, checkpoint=tmp_path / "ckpt", spark=spark).wait()
+
+    monkeypatch.setattr(readers, "look_up", arriving)
+    with pytest.raises(sa.InputRefused) as refused:
+        run("")
+    assert refused.value.code == "SOURCE_FILES_UNREAD"
+    monkeypatch.undo()
+    run("?recursiveFileLookup=true")
+    shown = sa.open_view(tmp_path / "ckpt").to_arrow().to_pydict()
+    assert dict(zip(shown["k"], shown["s"], strict=True)) == {1: 1, 2: 10}
 
 
 def test_files_seen_without_a_batch_are_taken_back(tmp_path: Path) -> None:

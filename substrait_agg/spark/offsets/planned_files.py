@@ -8,9 +8,10 @@ would be lost without an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -26,7 +27,7 @@ from substrait_agg.commit.log.query_logs import (
 )
 from substrait_agg.errors import InputRefused
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.spark.sources.files import exists
+from substrait_agg.spark.sources.files import exists, files_unread, unread_files
 
 _UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
 """Names of log files that Spark has not finished writing."""
@@ -51,6 +52,27 @@ def check_planned_files(spark: SparkSession, folder: Path, batch: int) -> None:
                 help="restore the file and run again; nothing of the batch was committed",
                 path=path,
             )
+
+
+def check_folders(planned: Sequence[PlannedSource], folders: Sequence[str]) -> None:
+    """Check that Spark reads all files planned for a micro-batch.
+
+    Spark takes the partition columns from the files of the batch. If only some of them are in
+    partition folders, it drops the rows of the others.
+
+    Args:
+        planned: the files of the micro-batch, by source.
+        folders: the paths of the folders that the sources read.
+
+    Raises:
+        InputRefused: SOURCE_FILES_UNREAD.
+    """
+    for source in planned:
+        files = [unquote(urlsplit(uri).path) for uri in source.files or ()]
+        for folder in folders:
+            unread = sorted(unread_files([(folder, files)]))
+            if unread and all(file.startswith(f"{folder}/") for file in files):
+                raise files_unread("the current batch", unread)
 
 
 def planned_files(folder: Path, batch: int) -> Iterator[str]:

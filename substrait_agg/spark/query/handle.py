@@ -35,6 +35,7 @@ from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.offsets.planned_files import (
     PlannedSource,
     all_files,
+    check_folders,
     check_planned_files,
     planned_at,
     planned_sources,
@@ -52,6 +53,7 @@ from substrait_agg.spark.session.errors import (
     batch_failed,
 )
 from substrait_agg.spark.session.session import PARTITIONS, SESSION_CONF, SqlSettings, prepare
+from substrait_agg.spark.sources.readers import stream_folders
 from substrait_agg.spark.sources.specs import Table
 
 
@@ -132,7 +134,7 @@ class Run:
         self._admission = (
             None if target is None else AdmissionControl(self._spark, target, bounded, stored)
         )
-        self._sizes = FileSizes()
+        self._sizes, self._folders = FileSizes(), stream_folders(checked.sources.values())
         self._batches.inputs = checked.source_locations
         observers.begin(lambda: self.progress, self._is_busy)
         self._batch_timer = Timer(self._emit_due, self._batches.clock)
@@ -239,6 +241,7 @@ class Run:
         planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
         sources = planned_sources(self._logs.folder, batch)
+        check_folders(sources, self._folders)
         count = partial(add_input_rows, self._spark, query)
         state = self._batches.event_state
         began = time.monotonic()

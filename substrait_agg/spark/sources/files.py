@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ class InputFiles:
         path: folder or glob to stream from.
         only_file: glob for the name of a single file; empty for all files.
         files: the current data files, in order of path.
+        unread: those of `files` that Spark leaves out, because of the folders that they are in.
         load_paths: the paths that a batch reader loads.
         modified: the modification time of each of `files`, in milliseconds since 1970.
         sizes: the size of each of `files`, in bytes.
@@ -39,6 +41,7 @@ class InputFiles:
     load_paths: list[str]
     modified: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def first_file(self) -> list[str]:
@@ -67,10 +70,48 @@ def escaped(name: str) -> str:
     return "".join(f"\\{c}" if c in _GLOB else c for c in name)
 
 
+def is_glob(location: str) -> bool:
+    """Return whether a location has wildcards."""
+    return bool(_GLOB & set(location))
+
+
+_REGEX_OF_GLOB = {"*": ".*", "?": ".", "[": "[", "[!": "[^", "{": "(?:"}
+_REGEX_IN_BRACES = {**_REGEX_OF_GLOB, ",": "|", "}": ")"}
+
+
+def name_test(pattern: str) -> Callable[[str], bool]:
+    """Return the test of file names that Spark's option ``pathGlobFilter`` makes.
+
+    An empty pattern accepts all names.
+
+    Raises:
+        ValueError: the pattern is invalid.
+
+    Source: Hadoop's ``GlobPattern``.
+    """
+    if not pattern:
+        return lambda _: True
+    regex, braces, in_set = "", 0, False
+    for part in re.findall(r"\\.|\[!|.", pattern, re.DOTALL):
+        if in_set:
+            in_set = part != "]"
+            regex += part if part in ("]", "-", "^") or part[0] == "\\" else re.escape(part)
+            continue
+        table = _REGEX_IN_BRACES if braces else _REGEX_OF_GLOB
+        regex += part if part[0] == "\\" else table.get(part, re.escape(part))
+        braces += (part == "{") - (part == "}" and braces > 0)
+        in_set = part in ("[", "[!")
+    try:
+        compiled = re.compile(regex, re.DOTALL)
+    except re.error as error:
+        raise ValueError(f"pathGlobFilter={pattern} is not a glob: {error}") from error
+    return lambda name: compiled.fullmatch(name) is not None
+
+
 def is_plain_folder(location: str) -> bool:
     """Return whether a location is the path of a local folder, without wildcards."""
     try:
-        return not _GLOB & set(location) and Path(location).is_dir()
+        return not is_glob(location) and Path(location).is_dir()
     except (OSError, ValueError):
         return False
 
@@ -85,7 +126,7 @@ def _is_shown(name: str) -> bool:
 
 def _files_below(system: Any, status: Any) -> list[_File]:
     if not status.isDirectory():
-        return [_file(status)] if status.getLen() > 0 else []
+        return [_file(status)]
     uri = status.getPath().toUri()
     root = str(uri.getPath())
     if _is_here(str(uri.getScheme())):
@@ -101,16 +142,15 @@ def _is_here(scheme: str) -> bool:
 
 
 def _listed(system: Any, status: Any) -> Iterator[tuple[str, _File]]:
-    """Yield the non-empty files below a folder, with their paths."""
+    """Yield the files below a folder, with their paths."""
     listing = system.listFiles(status.getPath(), True)
     while listing.hasNext():
         entry = listing.next()
-        if entry.getLen() > 0:
-            yield str(entry.getPath().toUri().getPath()), _file(entry)
+        yield str(entry.getPath().toUri().getPath()), _file(entry)
 
 
 def _listed_here(root: str) -> Iterator[_File]:
-    """Yield the data files below a local folder.
+    """Yield the files below a local folder, also empty ones.
 
     Python lists local folders, because Hadoop starts a process (``ls``) for every local file.
     """
@@ -123,9 +163,13 @@ def _listed_here(root: str) -> Iterator[_File]:
             except OSError as error:
                 _unless_gone(error)
                 continue
-            if status.st_size > 0:
-                milliseconds = status.st_mtime_ns // 1_000_000
-                yield f"file:{_readable(path)}", milliseconds, status.st_size
+            yield f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000, status.st_size
+
+
+def _data_files(files: Iterable[_File], pattern: str) -> list[_File]:
+    """Return the files that have content and a name that matches a pattern."""
+    accepts = name_test(pattern)
+    return [file for file in files if file[2] > 0 and accepts(file[0].rpartition("/")[2])]
 
 
 def local_sizes(location: str) -> list[int] | None:
@@ -142,8 +186,8 @@ def local_sizes(location: str) -> list[int] | None:
     return [status.st_size for status in sorted(statuses, key=lambda s: s.st_mtime_ns)]
 
 
-def local_files(location: str) -> list[LocalFile] | None:
-    """Return the data files at a local path, by name.
+def local_files(location: str, pattern: str = "") -> list[LocalFile] | None:
+    """Return the data files at a local path whose names match a pattern, by name.
 
     Returns:
         None for a glob, a URL, or a path that does not exist.
@@ -152,11 +196,13 @@ def local_files(location: str) -> list[LocalFile] | None:
         InputRefused: SOURCE_UNREADABLE.
     """
     place = Path(location)
-    if _GLOB & set(location) or not place.exists():
+    if is_glob(location) or not place.exists():
         return None
     root = place.parent if place.is_file() else place
-    names = [str(place)] if place.is_file() else [u[5:] for u, *_ in _listed_here(str(place))]
-    return [_local_file(root, Path(name)) for name in sorted(names)]
+    if place.is_file():
+        return [_local_file(root, place)]
+    uris = [uri for uri, *_ in _data_files(_listed_here(str(place)), pattern)]
+    return [_local_file(root, Path(uri.removeprefix("file:"))) for uri in sorted(uris)]
 
 
 def _local_file(root: Path, path: Path) -> LocalFile:
@@ -171,7 +217,10 @@ def _local_file(root: Path, path: Path) -> LocalFile:
 def _statuses(folder: Path) -> list[os.stat_result]:
     if not folder.is_dir():
         raise FileNotFoundError(folder)
-    return [Path(uri.removeprefix("file:")).stat() for uri, *_ in _listed_here(str(folder))]
+    return [
+        Path(uri.removeprefix("file:")).stat()
+        for uri, *_ in _data_files(_listed_here(str(folder)), "")
+    ]
 
 
 def _unless_gone(error: OSError) -> None:
@@ -216,8 +265,8 @@ def _hadoop_path(spark: SparkSession, location: Any) -> Any:
     return getattr(spark.sparkContext._jvm, "org.apache.hadoop.fs.Path")(location)
 
 
-def look_up(spark: SparkSession, location: str) -> InputFiles | None:
-    """Return the files at a path or glob, or None if nothing is there.
+def look_up(spark: SparkSession, location: str, pattern: str = "") -> InputFiles | None:
+    """Return the files at a path or glob whose names match a pattern; None if no path exists.
 
     Spark's file stream reads folders only. A single file is therefore streamed as its folder,
     filtered by the name of the file. A relative local path is relative to the working folder of
@@ -236,19 +285,51 @@ def look_up(spark: SparkSession, location: str) -> InputFiles | None:
     statuses = list(system.globStatus(path) or [])
     if not statuses:
         return None
-    listed = sorted(f for status in statuses for f in _files_below(system, status))
-    files = tuple(name for name, _, _ in listed)
-    modified = tuple(instant for _, instant, _ in listed)
-    sizes = tuple(size for _, _, size in listed)
-    single = len(statuses) == 1 and not statuses[0].isDirectory() and not (_GLOB & set(location))
-    if single:
-        only = statuses[0].getPath()
-        return InputFiles(
-            str(only.getParent().toString()),
-            escaped(str(only.getName())),
-            files,
-            [location],
-            modified,
-            sizes,
-        )
-    return InputFiles(location, "", files, [location], modified, sizes)
+    single = len(statuses) == 1 and not statuses[0].isDirectory() and not is_glob(location)
+    roots = [str(status.getPath().toString()) for status in statuses]
+    below = [_files_below(system, status) for status in statuses]
+    skipped = unread_files((root, [f for f, *_ in b]) for root, b in zip(roots, below, strict=True))
+    files = (file for files in below for file in files)
+    listed = sorted(_data_files(files, "" if single else pattern))
+    paths = tuple(file for file, _, _ in listed)
+    only = statuses[0].getPath()
+    return InputFiles(
+        str(only.getParent().toString()) if single else location,
+        escaped(str(only.getName())) if single else "",
+        paths,
+        [location],
+        tuple(instant for _, instant, _ in listed),
+        tuple(size for _, _, size in listed),
+        tuple(file for file in paths if file in skipped),
+    )
+
+
+def unread_files(folders: Iterable[tuple[str, Iterable[str]]]) -> frozenset[str]:
+    """Return the files that Spark leaves out, because of the folders that they are in.
+
+    Spark reads the files directly in a folder. If a file is in a partition folder (``name=value``)
+    below one of the folders, Spark reads files in partition folders alone.
+
+    Args:
+        folders: each folder with the files below it; a file may be its own folder.
+    """
+    direct: list[str] = []
+    partitioned: list[str] = []
+    others: list[str] = []
+    for folder, files in folders:
+        for file in files:
+            parents = file[len(folder.rstrip("/")) + 1 :].split("/")[:-1]
+            kind = direct if not parents else partitioned if "=" in parents[-1] else others
+            kind.append(file)
+    return frozenset([*direct, *others] if partitioned else others)
+
+
+def files_unread(source: str, files: Sequence[str]) -> InputRefused:
+    """Return the error for files of a source that Spark would leave out."""
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return InputRefused(
+        "SOURCE_FILES_UNREAD",
+        f"{source} has files that Spark does not read, because of their folders: {files[0]}{more}",
+        help="put all files directly into the folder, or all into partition folders (name=value); or give a glob "
+        "such as FOLDER/*.csv; or add ?recursiveFileLookup=true, which reads all files without partition columns",
+    )

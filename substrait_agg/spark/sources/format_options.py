@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from substrait_agg.spark.sources.files import name_test
+
 OF_FOLDERS = (
     "cleanSource", "discardCachedInputRatio", "fileNameOnly", "ignoreCorruptFiles", "ignoreMissingFiles", "latestFirst", "maxBytesPerTrigger", "maxCachedFiles",
     "maxFileAge", "maxFilesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "sourceArchiveDir",
@@ -94,6 +96,8 @@ def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
             raise ValueError(f"{name} is given twice")
         if name == "header" and value.lower() not in ("true", "false"):
             raise ValueError(f"header={value} is not true or false")
+        if name == "pathGlobFilter":
+            name_test(value)
         respelled[name] = value
     return respelled
 

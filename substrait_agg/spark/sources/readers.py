@@ -5,8 +5,10 @@ A static source is read as a batch, others as a stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -15,8 +17,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.sources.files import InputFiles, look_up
-from substrait_agg.spark.sources.specs import SourceSpec
+from substrait_agg.spark.sources.files import (
+    InputFiles,
+    files_unread,
+    is_glob,
+    look_up,
+)
+from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
 from substrait_agg.spark.types.schema import in_text, to_spark
 from substrait_agg.spark.types.source_columns import check_type, find_column, reader_type
@@ -89,13 +96,14 @@ def _reader(spark: SparkSession, spec: SourceSpec) -> DataFrameReader | DataStre
 def _read_files(
     spark: SparkSession, spec: SourceSpec, columns: ColumnTypes, table: str
 ) -> DataFrame:
-    place = look_up(spark, spec.location)
+    place = look_up(spark, spec.location, spec.name_pattern)
     if place is None:
         raise InputRefused(
             "SOURCE_NOT_FOUND",
             f"the source of {table} ({spec.redacted()}) does not exist",
             help="check the path; if files arrive later, create the folder first",
         )
+    _check_all_read(spec, place, table)
     schema, extra = SCHEMAS.get(spec.format, _own_schema)(spark, spec, place, columns, table)
     streamed = {"latestFirst": "false", "maxFileAge": NO_FILE_TOO_OLD}
     options = {**({} if spec.static else streamed), **dict(spec.options), **extra}
@@ -104,6 +112,22 @@ def _read_files(
     options |= _batch_limit(spec)
     reader = _reader(spark, spec).format(spec.format).options(**options).schema(schema)
     return reader.load(place.path)
+
+
+def _check_all_read(spec: SourceSpec, place: InputFiles, table: str) -> None:
+    """Refuse a source of which Spark would silently read some files only."""
+    if place.unread and not spec.is_recursive:
+        raise files_unread(f"the source of {table} ({spec.redacted()})", place.unread)
+
+
+def stream_folders(sources: Iterable[str | SourceSpec | DataFrame]) -> tuple[str, ...]:
+    """Return the paths of the folders that sources stream from, without globs."""
+    specs = [as_spec(source) for source in sources if not isinstance(source, DataFrame)]
+    return tuple(
+        urlsplit(spec.location).path if "://" in spec.location else os.path.abspath(spec.location)  # noqa: PTH100 - it is not resolved
+        for spec in specs
+        if spec.is_files and not (spec.static or spec.is_recursive or is_glob(spec.location))
+    )
 
 
 def _batch_limit(spec: SourceSpec) -> dict[str, str]:

@@ -126,6 +126,17 @@ class SourceSpec:
         return self.format == "csv" and options.get("header", "true") == "false"
 
     @property
+    def name_pattern(self) -> str:
+        """Return the glob that the names of files match; empty if all are read."""
+        return next((v for name, v in self.options if name.lower() == "pathglobfilter"), "")
+
+    @property
+    def is_recursive(self) -> bool:
+        """Return whether Spark reads the files of all folders below the location."""
+        options = {name.lower(): value.lower() for name, value in self.options}
+        return options.get("recursivefilelookup") == "true"
+
+    @property
     def is_files(self) -> bool:
         """Return whether the location is a path of files."""
         return self.format in FILE_FORMATS
