@@ -234,7 +234,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("CHANGES_DAMAGED", "state verify: the content of a change file is not valid", "restore the whole folder from a copy, or roll back to an earlier version"),
         ("VIEW_DIFFERS", "state verify: the view is not the sum of all changes", "restore the whole folder from a copy, or roll back to an earlier version"),
         ("DEEP_DIFFERS", "state verify --deep: the state of an operator is not what follows from its input or its numbers", "restore the whole folder from a copy, or roll back to an earlier version"),
-        ("DEEP_NOT_CHECKED", "a note of state verify --deep: a part of the state cannot be computed again; the message says why", "nothing; the other checks of state verify apply to it"),
+        ("DEEP_NOT_CHECKED", "a note of state verify --deep: a part of the state cannot be computed again; the message says why", "no action is needed: the other checks of state verify cover it"),
     ),
     *_of(
         "run",

@@ -73,7 +73,7 @@ class ProblemWriter:
             self._echo(self._headline(problem, report.plan if self.several else ""))
             if full and self.excerpts and problem.excerpt:
                 self._sql_excerpt(problem)
-            elif full and self.excerpts:
+            elif full and self.excerpts and report.content:
                 self._excerpt(located, problem)
             if full:
                 self._echo(f"{self._style('help:', fg='green')} {printable(problem.help)}")

@@ -87,7 +87,7 @@ def _check(name: str | None, format: str, kind: Kind) -> None:
             )
             if here
         )
-        help = "NAME is allowed with --format text or json only; dialect and yaml always list everything"
+        help = "NAME is allowed with --format text or json only, without --kind; dialect and yaml always list everything"
         raise UsageError("OPTION_CONFLICT", f"{options} cannot be combined", help=help)
 
 

@@ -92,7 +92,7 @@ def _plans_in(folder: str) -> Iterator[substrait_agg.Plan | UsageError]:
             any_plan = True
             yield plan
     if not any_plan:
-        help = f"plans in folders end in {', '.join(sorted(SUFFIXES))}; name other files directly"
+        help = f"plans in folders end in {', '.join(sorted(SUFFIXES))}; name other files directly, and give a folder of SQL with --sql"
         yield UsageError("NO_PLAN_IN_FOLDER", "the folder contains no plan", help=help, path=folder)
 
 

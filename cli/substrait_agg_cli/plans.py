@@ -1,4 +1,4 @@
-"""Implement the command explain, and options that commands about plans share. It starts no JVM."""
+"""Implement the command explain, and options that commands about plans share."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from substrait_agg.files.atomic_files import write_text
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problem_kinds import MODES, Mode
 from substrait_agg_cli.queries import (
+    QUERY,
     read_plans,
     source_option,
     sql_options,
@@ -93,7 +94,7 @@ def explain(
         loaded, output_format, mode, early_retraction, static, refresh, checkpoint
     )
     for one in loaded.values() if isinstance(loaded, dict) else (loaded,):
-        show_warnings(substrait_agg.validate(one, mode, static).problems, one.name or "the query")
+        show_warnings(substrait_agg.validate(one, mode, static).problems, one.name or QUERY)
     if to == STDIO:
         click.echo(_on_screen(text) if output_format == "text" else text, nl=False)
         return

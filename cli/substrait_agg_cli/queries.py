@@ -13,12 +13,16 @@ from substrait_agg.errors import UsageError
 from substrait_agg.files.atomic_files import write_atomically
 from substrait_agg.problem_kinds import Mode
 from substrait_agg_cli.plan_files import is_folder, read_plan, stdin_bytes
-from substrait_agg_cli.terminal import STDIO, debug_option
+from substrait_agg_cli.sparklog import spark_log
+from substrait_agg_cli.terminal import STDIO, debug_option, debug_wanted
 
 Command = Callable[..., None]
 
 SQL_SUFFIX = ".sql"
 SPEC_SUFFIXES = (".yml", ".yaml")
+
+QUERY = "the query"
+"""What messages call SQL text without a file."""
 
 _SOURCE_HELP = "A table of the query; once per table. Its columns are read from the source (run --help describes SPEC)."
 
@@ -30,8 +34,8 @@ def sql_options(command: Command) -> Command:
             "--sql",
             metavar="FILE",
             help="A file of SQL in place of PLAN: CREATE TABLE statements, and one query or CREATE VIEW; - is stdin. "
-            "A PLAN that ends in .sql means the same. run and explain also take a file with several views, a "
-            "folder of such files, or the spark-pipeline.yml of a project or its folder (docs/pipelines.md).",
+            "A PLAN that ends in .sql means the same. run, explain and validate also take a file with several "
+            "views, a folder of such files, or the spark-pipeline.yml of a project or its folder (docs/pipelines.md).",
         ),
         click.option(
             "--query",
@@ -119,7 +123,7 @@ def read_query_or_plan(
         sql: the option ``--sql``.
         query: the option ``--query``.
         sources: the sources by the names of their tables.
-        session: options of the session that opens sources, as `substrait_agg.sql` takes them.
+        session: `conf` and `master` of the session that opens sources, as `substrait_agg.sql` takes them.
 
     Raises:
         UsageError: not exactly one of the three is given, or a file cannot be read.
@@ -128,9 +132,10 @@ def read_query_or_plan(
     check_one_given(plan, sql, query)
     if plan is not None and not is_sql(plan):
         return read_plan(plan)
-    if query is not None:
-        return substrait_agg.sql(query, sources, **session)
-    return plan_sql_file(sql or plan or "", sources, **session)
+    with spark_log(debug=debug_wanted()) as log:
+        if query is not None:
+            return substrait_agg.sql(query, sources, spark_log=log, **session)
+        return plan_sql_file(sql or plan or "", sources, spark_log=log, **session)
 
 
 def read_plans(
@@ -147,7 +152,8 @@ def read_plans(
     name = sql or plan or ""
     if None not in (sql, plan) or query is not None or not _is_pipeline(name, sql):
         return read_query_or_plan(plan, sql, query, sources, **session)
-    return substrait_agg.sql_views(Path(name), sources, **session)
+    with spark_log(debug=debug_wanted()) as log:
+        return substrait_agg.sql_views(Path(name), sources, spark_log=log, **session)
 
 
 def _is_pipeline(name: str, sql: str | None) -> bool:

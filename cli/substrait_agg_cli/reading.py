@@ -87,7 +87,7 @@ def view(
 
 
 @click.command(
-    epilog="Examples: substrait-agg changes ckpt --since 12; substrait-agg changes ckpt --format csv --to all.csv"
+    epilog="Examples: substrait-agg changes ckpt --since 12; substrait-agg changes ckpt --to all.csv"
 )
 @click.argument("directory", metavar="DIR")
 @name_option
@@ -103,15 +103,18 @@ def view(
 @click.option(
     "--format",
     type=click.Choice(CHANGE_FORMATS),
-    default="json",
-    show_default=True,
     help='One line per change. json: {"version", "weight", "row"}; debezium: a change event, with both rows of an '
-    "update; spark-cdc: a row with _change_type.",
+    "update; spark-cdc: a row with _change_type. Default: csv if the file of --to ends in .csv, else json.",
 )
 @to_option
 @debug_option
 def changes(
-    directory: str, name: str | None, since: int | None, until: int | None, format: str, to: str
+    directory: str,
+    name: str | None,
+    since: int | None,
+    until: int | None,
+    format: str | None,
+    to: str,
 ) -> None:
     """Show the changes of a view: rows with weights, retractions before insertions in each version."""
     if since is not None and until is not None and until < since:
@@ -119,7 +122,8 @@ def changes(
         help = f"write --since {until} --until {since}"
         raise UsageError("OPTION_INVALID", message, help=help, path="--until")
     opened = substrait_agg.open_view(existing_folder(directory), name)
-    _write_text(_change_encoders()[format](opened.changes(since=since, until=until)), to)
+    output_format = format or ("csv" if to.lower().endswith(".csv") else "json")
+    _write_text(_change_encoders()[output_format](opened.changes(since=since, until=until)), to)
 
 
 Encoder = Callable[[Any], Iterator[str]]

@@ -22,6 +22,7 @@ from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.progress import ProgressMeter
 from substrait_agg_cli.queries import (
+    QUERY,
     check_one_given,
     checkpoint_of,
     each_plan_of,
@@ -167,16 +168,15 @@ def run(
     for name, form in PAIRS.items():
         options[name] = pairs(options[name], f"--{name}", form)
     sinks = [parse_output(text) for text in outputs or ("batch-table",)]
-    with spark_log(debug=debug_wanted()) as log:
-        session = {"conf": options["conf"], "master": options["master"], "spark_log": log}
-        loaded = read_plans(plan, sql, query, tables, **session)
+    session = {"conf": options["conf"], "master": options["master"]}
+    loaded = read_plans(plan, sql, query, tables, **session)
     untyped = []
     for one in each_plan_of(loaded, mode):
         checked = one.check(mode)
         if checked.bound is None:
             untyped.append(one)
         else:
-            show_warnings(checked.problems, one.name or "the query")
+            show_warnings(checked.problems, one.name or QUERY)
     meter = ProgressMeter(
         sys.stderr, live=sys.stderr.isatty(), loading=time.monotonic() - substrait_agg_cli.STARTED
     )
@@ -187,7 +187,7 @@ def run(
         started = substrait_agg.run(loaded, tables, **options)
         for one in untyped:
             # The sources have the column types, so the plan is fully checked only now.
-            show_warnings(one.check_to_run(mode).problems, one.name or "the query")
+            show_warnings(one.check_to_run(mode).problems, one.name or QUERY)
         wait(started, meter)
 
 

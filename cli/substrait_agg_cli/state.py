@@ -183,8 +183,10 @@ def _show_tables(tables: dict[str, Any], *, one: bool) -> None:
             click.echo(f"{'' if not number else chr(10)}{name}:")
         if one and name == "group":
             _upright(table)
-        else:
+        elif table.num_columns:
             sys.stdout.write("".join(table_lines(table)))
+        else:
+            click.echo("(0 rows)")
 
 
 def _upright(table: Any) -> None:
@@ -275,9 +277,8 @@ def rollback(
         _json({**done.to_json(), "dry_run": dry_run})
         return
     would = "would roll" if dry_run else "rolled"
-    click.echo(
-        f"{would} back from version {done.newest} to {done.to}; Spark continues after batch {done.batch}"
-    )
+    after = f"after batch {done.batch}" if done.batch >= 0 else "from the beginning of the input"
+    click.echo(f"{would} back from version {done.newest} to {done.to}; Spark continues {after}")
     for output in done.outputs:
         click.echo(f"output {printable(output.output)}: {OUTPUT_WAYS[output.way]}")
 

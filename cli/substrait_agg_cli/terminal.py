@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -53,9 +54,10 @@ def _error_line(level: str, code: str, path: str, message: str) -> str:
 def problem_line(problem: Problem, plan: str = "") -> str:
     """Format a problem as ``level[CODE] at PATH: message``.
 
-    With `plan`, the path begins with that name.
+    With `plan`, the path begins with that name. The path of an error in SQL already does.
     """
-    path = ":".join(part for part in (plan, problem.path) if part)
+    named = f"{problem.path}:".startswith(f"{plan}:")
+    path = problem.path if named else ":".join(part for part in (plan, problem.path) if part)
     return _error_line(problem.level, problem.code, path, problem.message)
 
 
@@ -108,12 +110,15 @@ class _Guarded(click.Command):
         debug = "--debug" in arguments
         more["standalone_mode"] = False
         more["obj"] = debug
+        _set_up_streams()
         try:
             status = super().main(arguments, *rest, **more)
             flush_stdout()
         except Exception as error:  # noqa: BLE001 - the boundary: no traceback unless asked for
             if debug:
                 traceback.print_exc()
+            if isinstance(error, UsageError):
+                error.path = dict(_options(self)).get(error.path, error.path)
             status = _status_of(error)
             for note in getattr(error, "__notes__", ()):
                 click.echo(f"note: {note}", err=True)
@@ -138,6 +143,24 @@ class _Guarded(click.Command):
         except BrokenPipeError:
             _leave_stdout()
             ctx.exit(BROKEN_PIPE)
+
+
+def _options(command: click.Command) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of commands that the Python API has too, and their options."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.name:
+            yield option.name, option.opts[0]
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from _options(below)
+
+
+def _set_up_streams() -> None:
+    """Write UTF-8 whatever the locale is, as to files. Discard what goes to a closed stdout."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 class Program(_Guarded):

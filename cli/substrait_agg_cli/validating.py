@@ -1,9 +1,9 @@
-"""Implement the command validate, which reports all problems of plans. It starts no JVM."""
+"""Implement the command validate, which reports all problems of plans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import substrait_agg
-from substrait_agg.errors import SqlRefused, UsageError
+from substrait_agg.errors import PlanRefused, SqlRefused, UsageError
 from substrait_agg.escape import printable
 from substrait_agg.files.atomic_files import write_text
 from substrait_agg.problem_kinds import LEVELS, Level, Mode
@@ -21,9 +21,11 @@ from substrait_agg.report.select import Selection, fails
 from substrait_agg_cli.plan_files import each_plan, is_folder
 from substrait_agg_cli.plans import mode_option
 from substrait_agg_cli.queries import (
+    QUERY,
     check_one_given,
+    is_spec_file,
     is_sql,
-    read_query_or_plan,
+    read_plans,
     source_option,
     sql_options,
     static_option,
@@ -166,7 +168,7 @@ def validate(
     """Report all problems of plans and queries, without running them.
 
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release, a folder with such files, a file of SQL
-    that ends in .sql, or - for stdin. --sql or --query gives a query instead.
+    that ends in .sql, or - for stdin. --sql or --query gives SQL instead.
     Exit status: 0 no plan has errors; 1 a plan has errors; 2 a file cannot be read, or wrong usage.
     """
     selection = Selection.of(select, ignore)
@@ -200,28 +202,34 @@ def _given_plans(
     """
     if not plans or sql is not None or query is not None:
         check_one_given(plans[0] if plans else None, sql, query)
-        yield _planned(None, sql, query, sources)
+        yield from _planned(None, sql, query, sources)
         return
-    files = tuple(name for name in plans if not is_sql(name) or is_folder(name))
+    files = tuple(n for n in plans if not (is_sql(n) or is_spec_file(n)) or is_folder(n))
     yield from each_plan(files)
     for name in plans:
         if name not in files:
             try:
-                yield _planned(name, None, None, sources)
+                yield from _planned(name, None, None, sources)
             except UsageError as error:
                 yield error
 
 
 def _planned(
     plan: str | None, sql: str | None, query: str | None, sources: dict[str, str]
-) -> substrait_agg.Plan | Report:
+) -> list[substrait_agg.Plan | Report]:
+    """Return the plan of a query, those of a pipeline, or the report of SQL that cannot be planned."""
+    name = plan or sql or QUERY
     try:
-        return read_query_or_plan(plan, sql, query, sources)
+        loaded = read_plans(plan, sql, query, sources)
     except SqlRefused as error:
         problem = Problem(
             error.code, "error", error.path, error.message, error.help, excerpt=error.excerpt
         )
-        return Report(plan or sql or "the query", (problem,), b"")
+        return [Report(name, (problem,), b"")]
+    except PlanRefused as error:
+        return [Report(name, error.problems, b"")]
+    plans = loaded.values() if isinstance(loaded, dict) else (loaded,)
+    return [replace(one, name=one.name or name) for one in plans]
 
 
 def _targets(to: Sequence[str], format: str | None) -> dict[str, str]:

@@ -82,7 +82,7 @@ def script_text(path: Path) -> str:
         error.help = (
             "this is SQL text, not the name of a file: give it with --query, in Python as a str"
             if error.code == "FILE_NOT_FOUND" and is_query(str(path))
-            else "give the path of a file of SQL, or of a folder of such files"
+            else "give the path of a file of SQL; run, explain and validate also take a folder of such files"
         )
         raise
     except UnicodeDecodeError as error:

@@ -270,7 +270,9 @@ def parse_key(text: str) -> Any:
     try:
         return json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
-        raise _invalid(f"{_cut(text)!r} is not JSON: {error}") from error
+        plain = not set('[]{}"') & set(text)
+        help = f"write text in quotes: --key '{json.dumps(_cut(text))}'" if plain else ""
+        raise _invalid(f"{_cut(text)!r} is not JSON", help) from error
 
 
 def key_values(key: Any, names: Sequence[str], types: Sequence[pa.DataType]) -> dict[int, pa.Array]:
@@ -290,7 +292,8 @@ def key_values(key: Any, names: Sequence[str], types: Sequence[pa.DataType]) -> 
     else:
         values = key if isinstance(key, list | tuple) and not nested else [key]
         if len(values) != len(names):
-            raise _invalid(f"a key of this operator has {len(names)} columns: {', '.join(names)}")
+            columns = f"{len(names)} column{'' if len(names) == 1 else 's'}"
+            raise _invalid(f"a key of this operator has {columns}: {', '.join(names)}")
         by_ordinal = dict(enumerate(values))
     return {i: _array(value, types[i], names[i]) for i, value in by_ordinal.items()}
 
@@ -309,9 +312,8 @@ def _array(value: Any, type_: pa.DataType, name: str) -> pa.Array:
     except (
         ValueError, TypeError, ArithmeticError, KeyError, AttributeError, RecursionError, pa.ArrowException
     ) as error:  # fmt: skip
-        raise _invalid(
-            f"{_cut(repr(value))} is not a valid value of key column {name} ({type_}): {error}"
-        ) from error
+        message = f"{_cut(repr(value))} is not a valid value of key column {name} ({type_})"
+        raise _invalid(message) from error
 
 
 def _python(value: Any, type_: pa.DataType) -> Any:
@@ -362,6 +364,6 @@ _CONVERT: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...]
 )
 
 
-def _invalid(message: str) -> UsageError:
-    help = """write {"column": value, ...}, with values as the json outputs write them; state show without --key shows some keys"""
-    return UsageError("KEY_INVALID", message, help=help, path="--key")
+def _invalid(message: str, help: str = "") -> UsageError:
+    usual = """write {"column": value, ...}, with values as the json outputs write them; state show without --key shows some keys"""
+    return UsageError("KEY_INVALID", message, help=help or usual, path="--key")

@@ -346,6 +346,9 @@ def test_the_command_names_the_operator(tmp_path: Path) -> None:
     source = ["--source", f"orders=parquet:{tmp_path / 'orders'}?weight=w"]
     answer = CliRunner().invoke(main, [*arguments, *source])
     assert json.loads(answer.output)["findings"] == []
+    answer = CliRunner().invoke(main, [*arguments, "--source", "other=parquet:x"])
+    assert answer.exit_code == 2
+    assert "the checkpoint has no table for the source other; it reads orders" in answer.stderr
     damage(folder, 0, "group", "fixed", lambda value: value + 1)
     answer = CliRunner().invoke(main, arguments)
     assert answer.exit_code == 1

@@ -51,6 +51,20 @@ def test_stdin_to_json(good_plan: Path) -> None:
     assert json.loads(result.stdout)["valid"] is True
 
 
+def test_output_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("CREATE TABLE t (größe int); SELECT größe FROM t", "utf-8")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    result = subprocess.run(
+        [*COMMAND, "explain", str(tmp_path / "a.sql")],
+        capture_output=True,
+        env=ENVIRONMENT | locale,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert "  größe: i32?\n" in result.stdout.decode()
+
+
 def test_a_closed_pipe_ends_quietly(good_plan: Path) -> None:
     """`substrait-agg explain ... | head -0`: no traceback, and the status that a shell gives SIGPIPE."""
     reader, writer = os.pipe()

@@ -134,6 +134,8 @@ def test_changes_are_json_lines_within_the_bounds(folder: Path) -> None:
 def test_changes_in_csv_have_version_and_weight_columns(folder: Path) -> None:
     text = call("changes", folder, "--format", "csv").stdout
     assert text == "n,__version,__weight\n1,6,-1\n1,7,1\n"
+    assert call("changes", folder, "--to", folder / "all.CSV").stdout == ""
+    assert (folder / "all.CSV").read_text() == text
 
 
 def test_changes_as_events_say_what_became_of_a_row(folder: Path) -> None:

@@ -118,3 +118,54 @@ def test_errors_of_a_first_run_say_what_to_do(
     assert result.exit_code in (1, 2)
     assert result.stdout == ""
     assert said in result.stderr
+
+
+def test_a_query_has_a_name_in_results(source: str) -> None:
+    arguments = ("validate", "--query", QUERY, "--source", source)
+    assert call(*arguments).stdout == "the query: valid\n"
+    (plan,) = json.loads(call(*arguments, "--format", "json").stdout)["plans"]
+    assert plan["plan"] == "the query"
+
+
+def test_sql_without_a_query_has_no_excerpt_of_a_plan(tmp_path: Path) -> None:
+    (tmp_path / "empty.sql").write_text("-- nothing yet\n")
+    result = call("validate", tmp_path / "empty.sql")
+    assert result.stderr == (
+        f"error[SQL_STATEMENTS] at {tmp_path}/empty.sql: the text has no query\n"
+        "help: add a SELECT statement\n\n"
+    )
+
+
+def test_several_files_name_an_error_once(source: str, tmp_path: Path) -> None:
+    files = tmp_path / "a.sql", tmp_path / "b.sql"
+    for file in files:
+        file.write_text("SELECT x FROM sales")
+    errors = call("validate", *files, "--source", source).stderr.splitlines()[::5]
+    where = [f"error[SQL_COLUMN_UNKNOWN] at {file}:1:8: there is no column x" for file in files]
+    assert errors == where
+
+
+def test_validate_checks_the_views_of_a_folder(source: str, tmp_path: Path) -> None:
+    (tmp_path / "views" / "below").mkdir(parents=True)
+    first, second = tmp_path / "views" / "a.sql", tmp_path / "views" / "below" / "b.sql"
+    first.write_text(f"CREATE VIEW totals AS {QUERY};")
+    second.write_text("CREATE VIEW best AS SELECT max(total) AS total FROM totals;")
+    arguments = ("validate", "--sql", tmp_path / "views", "--source", source)
+    assert call(*arguments).stdout == f"{first}: valid\n{second}: valid\n"
+    second.write_text("CREATE VIEW best AS SELECT sum(total) OVER () FROM totals;")
+    result = call(*arguments)
+    assert (result.exit_code, result.stdout) == (1, f"{tmp_path}/views: refused (1 error)\n")
+    assert f"error[EXPRESSION_NOT_SUPPORTED] at {second}:1:" in result.stderr
+
+
+def test_a_view_with_the_name_of_its_source_is_told_apart(source: str, tmp_path: Path) -> None:
+    (tmp_path / "views.sql").write_text(
+        "CREATE VIEW a AS SELECT 1; CREATE VIEW sales AS SELECT region FROM sales"
+    )
+    result = call("explain", "--sql", tmp_path / "views.sql", "--source", source)
+    assert "help: if a source has the name sales, give the view another name" in result.stderr
+
+
+def test_an_option_of_the_api_is_named_as_the_command_line_has_it(source: str) -> None:
+    result = call("explain", "--query", QUERY, "--source", source, "--refresh", "often")
+    assert result.stderr.startswith("error[OPTION_INVALID] at --refresh: ")

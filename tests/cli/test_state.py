@@ -59,6 +59,9 @@ def test_show(whole: Path) -> None:
     body = json.loads(run("show", whole, "--key", key, "--format", "json").stdout)
     assert body["group"] == [first]
     assert body["tree0"]
+    assert run("show", whole, "--tree", "pending").stdout == "(0 rows)\n"
+    unquoted = run("show", whole, "--key", "north").stderr
+    assert unquoted.splitlines()[1] == """help: write text in quotes: --key '"north"'"""
     tree = run("show", whole, "--tree", "tree1", "--operator", 0, "--version", 3, "--limit", 4)
     assert "(4 rows)" in tree.stdout
 

@@ -13,6 +13,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.spark.sources.inferred_columns import inferred_columns
+from substrait_agg.spark.sources.readers import check_header
 
 
 def no_session() -> NoReturn:
@@ -104,3 +105,34 @@ def test_declared_columns_need_no_source() -> None:
 def test_sources_that_the_query_does_not_name_are_not_read() -> None:
     plan = sa.sql("SELECT a FROM t", {"t": pa.schema([("a", pa.int64())]), "u": "csv:/absent"})
     assert plan.bound().names == ("a",)
+
+
+def test_csv_with_a_name_twice_is_refused_and_columns_without_one_are_left_out(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.csv").write_text("a,,\n1,2,3\n")
+    assert columns(f"csv:{tmp_path}") == {"a": "int64"}
+    (tmp_path / "a.csv").write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(sa.InputRefused, match="has more than one column a") as refused:
+        columns(f"csv:{tmp_path}")
+    assert refused.value.code == "COLUMN_AMBIGUOUS"
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "code"),
+    [
+        (["A0", "a1", "b"], ["a"], "COLUMN_AMBIGUOUS"),
+        (["A0", "a1", "b"], ["b"], ""),
+        (["a0", "a1", "a"], ["a"], ""),
+        (["a0", "b"], ["a"], "CSV_HEADER_MISSING"),
+    ],
+)
+def test_names_that_spark_has_numbered_are_names_given_twice(
+    names: list[str], columns: list[str], code: str
+) -> None:
+    if not code:
+        check_header(names, columns, "x.csv", "t")
+        return
+    with pytest.raises(sa.InputRefused) as refused:
+        check_header(names, columns, "x.csv", "t")
+    assert refused.value.code == code

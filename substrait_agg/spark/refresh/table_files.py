@@ -22,7 +22,7 @@ from substrait_agg.spark.refresh.whole_input import local_path
 from substrait_agg.spark.sources.files import local_files
 from substrait_agg.spark.sources.parquet_reader import UNREADABLE, ParquetReader, parquet_reader
 from substrait_agg.spark.sources.source_identity import input_locations
-from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
+from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, find_table
 from substrait_agg.spark.sources.static_content import files_content
 from substrait_agg.spark.types.schema import to_spark
 from substrait_agg.tools.deep.inputs import NotComputable
@@ -37,11 +37,25 @@ class TableFiles:
 
     Raises:
         UsageError: a SPEC is not valid.
+        InputRefused: SOURCE_UNKNOWN: the checkpoint has no such table.
     """
 
     def __init__(self, store: Checkpoint, sources: Mapping[str, str]) -> None:
         self._store = store
-        self._specs = {tuple(name.split(".")): as_spec(spec) for name, spec in sources.items()}
+        last = store.newest_snapshot()
+        document = store.document() if last is None else store.document_of(last.plan)
+        self._last = last
+        self._tables = [*dict.fromkeys(schema.table for schema in document.inputs)]
+        self._specs = {self._table(name): as_spec(spec) for name, spec in sources.items()}
+
+    def _table(self, name: str) -> Table:
+        table = find_table(name, (tuple(table.split(".")) for table in self._tables))
+        if table is None:
+            message = f"the checkpoint has no table for the source {name}; it reads {', '.join(self._tables)}"
+            raise InputRefused(
+                "SOURCE_UNKNOWN", message, help="use the name of one of these tables"
+            )
+        return table
 
     def rows(self, origin: TableOrigin) -> Iterator[pa.Table]:
         """Yield the rows of a table: ``c0``, ``c1``, ..., and the weight.
@@ -57,7 +71,9 @@ class TableFiles:
             )
         files, reader = self._files(origin.table, spec), _reader(spec, origin)
         if reader is None:
-            raise NotComputable(f"only Spark can read the rows of the table {name}")
+            raise NotComputable(
+                f"only Spark can read the rows of the table {name}; this check reads local Parquet files"
+            )
         for path in files:
             try:
                 yield reader.rows_of(path)
@@ -68,7 +84,7 @@ class TableFiles:
     def _files(self, table: Table, spec: SourceSpec) -> list[str]:
         """Return the paths of the files that the checkpoint has read."""
         name = ".".join(table)
-        last = self._store.newest_snapshot()
+        last = self._last
         places = {} if last is None else {place.table: place for place in last.inputs}
         if name not in places or input_locations({table: spec})[0].place != places[name].place:
             raise NotComputable(f"the table {name} was read from another location")
@@ -76,11 +92,7 @@ class TableFiles:
             return _static_files(name, spec, places[name])
         if spec.static or _is_static(places[name]):
             raise NotComputable(f"the table {name} was read with another static= than is given")
-        document = (
-            self._store.document_of(last.plan) if last is not None else self._store.document()
-        )
-        read = dict.fromkeys(schema.table for schema in document.inputs)
-        streams = [t for t in read if t in places and not _is_static(places[t])]
+        streams = [t for t in self._tables if t in places and not _is_static(places[t])]
         files: Sequence[Sequence[LoggedFile]] | None = [() for _ in streams]
         if last is not None and last.query is not None:
             files = logged_files(Path(self._store.spark_folder), last.batch)

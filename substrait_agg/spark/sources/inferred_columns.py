@@ -54,7 +54,7 @@ def inferred_columns(source: Any, table: str, session: Callable[[], SparkSession
 
     Raises:
         InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``,
-            ``SOURCE_TYPES_UNKNOWN``.
+            ``SOURCE_TYPES_UNKNOWN``, ``COLUMN_AMBIGUOUS``.
     """
     if isinstance(source, pa.Schema):
         return plannable(source)
@@ -150,8 +150,19 @@ def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
             convert_options=convert,
         )
         with reader:
+            _check_header(reader.schema.names, file, table)
             _check_text(reader.schema, file, encoding, table)
-            return pa.schema([_without_time_of_day(field) for field in reader.schema])
+            return pa.schema([_without_time_of_day(field) for field in reader.schema if field.name])
+
+
+def _check_header(names: list[str], file: str, table: str) -> None:
+    repeated = next((name for name in names if name and names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputRefused(
+            "COLUMN_AMBIGUOUS",
+            f"the first line of {file}, a source of {table}, has more than one column {repeated}",
+            help="give every column a name of its own",
+        )
 
 
 def _check_text(schema: pa.Schema, file: str, encoding: str, table: str) -> None:

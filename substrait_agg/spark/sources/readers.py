@@ -6,7 +6,7 @@ A static source is read as a batch, others as a stream.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -206,19 +206,40 @@ def _csv_schema(
     names = _batch_schema(spark, text, place.first_file).names
     if spec.by_position:
         names = _names_by_position(spec, names, columns, table)
-    elif not any(_has(name, names) for name in columns) and columns:
-        raise InputRefused(
-            "CSV_HEADER_MISSING",
-            f"the first line of {place.files[0]}, a source of {table}, has no column name that the plan reads "
-            f"({', '.join(columns)}); it contains {', '.join(names)}",
-            help="write the column names into the first line of every file, or add ?header=false to match columns by position",
-        )
+    else:
+        check_header(names, columns, place.files[0], table)
     types = {find_column(n, names, table): t for n, t in columns.items()}
     fields = [
         st.StructField(name, to_spark(in_text(types[i])) if i in types else st.StringType())
         for i, name in enumerate(names)
     ]
     return _of_text(spec, fields, {**header, "enforceSchema": "false"})
+
+
+def check_header(names: list[str], columns: Collection[str], file: str, table: str) -> None:
+    """Check that the first line of a CSV file names columns of the plan, each once.
+
+    Spark appends the position to names that are repeated, also in other case: ``a,A`` becomes
+    ``a0,A1``.
+
+    Raises:
+        InputRefused: ``COLUMN_AMBIGUOUS``, ``CSV_HEADER_MISSING``.
+    """
+    where = f"the first line of {file}, a source of {table},"
+    for name in columns:
+        repeated = [n for i, n in enumerate(names) if n.lower() == f"{name}{i}".lower()]
+        if len(repeated) > 1 and not _has(name, names):
+            raise InputRefused(
+                "COLUMN_AMBIGUOUS",
+                f"{where} has more than one column {name} (in upper or lower case)",
+                help="give every column a name of its own",
+            )
+    if columns and not any(_has(name, names) for name in columns):
+        raise InputRefused(
+            "CSV_HEADER_MISSING",
+            f"{where} has no column name that the plan reads ({', '.join(columns)}); it contains {', '.join(names)}",
+            help="write the column names into the first line of every file, or add ?header=false to match columns by position",
+        )
 
 
 def _names_by_position(

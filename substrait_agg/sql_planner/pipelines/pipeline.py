@@ -289,4 +289,6 @@ def _ordered(views: Mapping[str, _View]) -> Iterator[str]:
         circle = list(reversed(error.args[1]))
         message = f"views read each other in a circle: {' reads '.join(circle)}"
         help = "remove one of these reads; recursive views are not supported"
+        if len(set(circle)) == 1:
+            help = f"if a source has the name {circle[0]}, give the view another name; {help}"
         raise views[circle[0]].statement.refused("SQL_VIEW_CYCLE", message, help) from error

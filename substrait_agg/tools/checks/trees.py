@@ -91,7 +91,7 @@ def chosen_operator(snapshot: Snapshot, operator: int | None) -> int:
     raise UsageError(
         "OPERATOR_UNKNOWN",
         f"there is no operator {operator}",
-        help=f"use a number from 0 to {count - 1}; state ls lists the operators",
+        help=f"use {f'a number from 0 to {count - 1}' if count > 1 else '0'}; state ls lists the operators",
         path="--operator",
     )
 
@@ -123,7 +123,7 @@ def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) 
     raise UsageError(
         "TREE_UNKNOWN",
         f"this operator has no tree {name!r}",
-        help=f"one of {', '.join(names)}",
+        help=f"give one of {', '.join(names)}",
         path="--tree",
     )
 

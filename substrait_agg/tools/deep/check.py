@@ -43,8 +43,8 @@ from substrait_agg.tools.deep.states import (
     hashes_of_keys,
 )
 
-_NO_FLOW = "nothing, unless you want this check: a new --checkpoint has what it needs"
-_PARTLY = "nothing: the other checks of state verify apply to these files"
+_NO_FLOW = "no action is needed; for this check, start a new --checkpoint"
+_PARTLY = "no action is needed: the other checks of state verify cover these files"
 
 
 def flow_of(document: PlanDocument, path: str, findings: FindingCollector) -> Flow | None:
