@@ -97,6 +97,7 @@ _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
 )
 _MALFORMED = "[MALFORMED_RECORD_IN_PARSING"
+_QUOTE_INSIDE = "Unescaped quote character"
 _ADVICE = re.compile(
     r" Use [`']try_\w+[`'] [^.]*\.| If necessary set \"[\w.]+\" to \"false\" to bypass this error[^.]*\."
     r"|\s*SQLSTATE: \w+"
@@ -145,6 +146,14 @@ def batch_failed(error: Exception) -> RunFailed:
     read = next(filter(None, map(_READ_FAILED.search, texts_of(error))), None)
     if read is not None and _MALFORMED in text:
         return row_unreadable(f"a row cannot be read: {reason}", read[1])
+    if read is not None and _QUOTE_INSIDE in text:
+        return RunFailed(
+            "ROW_UNREADABLE",
+            "a quoted value contains a quote that is not written twice",
+            help=f"{_NOTHING_COMMITTED}; add escape=%5C if backslashes escape the quotes, as Spark writes them, or "
+            "unescapedQuoteHandling=STOP_AT_DELIMITER to read such values as they stand, with their quotes",
+            path=read[1],
+        )
     notes = _UNWRAPPED.match(str(error)) and _NOTES_REFUSED.search(reason)
     refused = _REFUSED.match(reason) or getattr(error, "errno", None) in _REFUSALS
     if refused or (notes and _OF_A_TASK not in text):

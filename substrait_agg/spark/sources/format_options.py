@@ -127,6 +127,19 @@ def with_zoneless_format(options: Mapping[str, str]) -> dict[str, str]:
     return {**options, "timestampNTZFormat": pattern}
 
 
+def with_csv_quotes(options: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the options of a CSV source, with quotes as in RFC 4180 unless they say otherwise.
+
+    A quote in a quoted value is written twice. Without these options, Spark takes a backslash as
+    the escape, and silently reads values with doubled quotes as they stand, with all their quotes.
+    """
+    given = dict(options)
+    lower = {name.lower(): value for name, value in given.items()}
+    quote = lower.get("quote", '"')
+    added = {"unescapedQuoteHandling": "RAISE_ERROR", **({"escape": quote} if quote else {})}
+    return {**{n: v for n, v in added.items() if n.lower() not in lower}, **given}
+
+
 def _unquoted(pattern: str) -> str:
     """Return a pattern without its parts in single quotes."""
     return "".join(pattern.split("'")[::2])

@@ -133,8 +133,9 @@ def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
         raise _unknown(table, f"the files of {table} have no header, so the columns have no names")
     options = {name.lower(): value for name, value in spec.options}
     separator = options.get("sep", options.get("delimiter", ","))
-    parse: dict[str, Any] = {"quote_char": options["quote"]} if options.get("quote") else {}
-    if options.get("escape"):
+    quote = options.get("quote", '"')
+    parse: dict[str, Any] = {"quote_char": quote or False}
+    if options.get("escape", quote) != quote:
         parse["escape_char"] = options["escape"]
     encoding = options.get("encoding", options.get("charset", "utf-8"))
     convert = pyarrow.csv.ConvertOptions(

@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.sources.format_options import OF_FOLDERS
+from substrait_agg.spark.sources.format_options import OF_FOLDERS, with_csv_quotes
 from substrait_agg.spark.sources.specs import SourceSpec
 from substrait_agg.spark.types.bad_rows import CORRUPT, Fault, error_text
 
@@ -24,8 +24,9 @@ _OF_FILES = frozenset({*OF_FOLDERS, "header", "multiLine", "lineSep", "encoding"
 
 
 def row_options(options: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the options of a source that apply to a single row."""
-    return {name: text for name, text in options if name not in _OF_FILES and "." not in name}
+    """Return the options of a CSV source that apply to a single row."""
+    every = with_csv_quotes(options).items()
+    return {name: text for name, text in every if name not in _OF_FILES and "." not in name}
 
 
 @dataclass(frozen=True, slots=True)

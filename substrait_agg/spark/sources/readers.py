@@ -23,6 +23,7 @@ from substrait_agg.spark.sources.files import (
     is_glob,
     look_up,
 )
+from substrait_agg.spark.sources.format_options import with_csv_quotes
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
 from substrait_agg.spark.types.schema import in_text, to_spark
@@ -202,7 +203,8 @@ def _csv_schema(
             help="start the run when the first file exists",
         )
     header = {} if spec.by_position else {"header": "true"}
-    text = replace_options(spec, inferSchema="false", **header)
+    quotes = with_csv_quotes(spec.options)
+    text = replace_options(spec, **{**quotes, "inferSchema": "false", **header})
     names = _batch_schema(spark, text, place.first_file).names
     if spec.by_position:
         names = _names_by_position(spec, names, columns, table)
@@ -213,7 +215,7 @@ def _csv_schema(
         st.StructField(name, to_spark(in_text(types[i])) if i in types else st.StringType())
         for i, name in enumerate(names)
     ]
-    return _of_text(spec, fields, {**header, "enforceSchema": "false"})
+    return _of_text(spec, fields, {**quotes, **header, "enforceSchema": "false"})
 
 
 def check_header(names: list[str], columns: Collection[str], file: str, table: str) -> None:
