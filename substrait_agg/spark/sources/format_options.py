@@ -133,11 +133,11 @@ def with_csv_quotes(options: Iterable[tuple[str, str]]) -> dict[str, str]:
     A quote in a quoted value is written twice. Without these options, Spark takes a backslash as
     the escape, and silently reads values with doubled quotes as they stand, with all their quotes.
     """
-    given = dict(options)
-    lower = {name.lower(): value for name, value in given.items()}
+    by_name = dict(options)
+    lower = {name.lower(): value for name, value in by_name.items()}
     quote = lower.get("quote", '"')
     added = {"unescapedQuoteHandling": "RAISE_ERROR", **({"escape": quote} if quote else {})}
-    return {**{n: v for n, v in added.items() if n.lower() not in lower}, **given}
+    return {**{n: v for n, v in added.items() if n.lower() not in lower}, **by_name}
 
 
 def _unquoted(pattern: str) -> str:
