@@ -95,7 +95,7 @@ def test_a_row_of_a_view_without_an_aggregate_and_of_a_later_file(
     error = failure(spark, tmp_path, spec, grouped=False)
     assert error.code == "ROW_UNREADABLE"
     assert error.path.endswith("1.csv.gz")
-    said = "it does not have 3 values, as the files have columns (the row is 'b,2')"
+    said = "add multiLine=true to the source (the row is 'b,2')"
     assert said in error.message
     assert sa.open_view(tmp_path / "checkpoint").to_arrow().num_rows == 1
 

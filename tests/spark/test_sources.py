@@ -397,8 +397,10 @@ ALIASES = {"delimiter", "charset", "timeFormat", "enableDateTimeParsingFallback"
 
 
 @pytest.mark.parametrize(
-    "text", ["a,b\nx,1\n", "a,b\n1.5,1\n", "a,b\n99999999999999999999,1\n", "b,a\n1,2\n"]
-)
+    "text",
+    ["a,b\nx,1\n", "a,b\n1.5,1\n", "a,b\n99999999999999999999,1\n", "b,a\n1,2\n",
+     "a,b\n1\n", "a,b\n1,2,3\n", 'a,b\n1,"2\n3"\n'],
+)  # fmt: skip
 def test_a_malformed_csv_row_or_another_header_fails(
     spark: SparkSession, tmp_path: Path, text: str
 ) -> None:

@@ -64,7 +64,8 @@ def _csv_faults(
         texts[_MALFORMED].isNotNull(),
         error_text(
             "ROW_UNREADABLE",
-            f"{_row(table)} does not have {count} values, as the files have columns",
+            f"{_row(table)} does not have {count} values, as the files have columns; if values contain line breaks, "
+            "add multiLine=true to the source",
         ),
     )
     values = [_column_fault(texts[f"t{c.ordinal}"], c, table) for c in columns]

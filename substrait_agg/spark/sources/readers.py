@@ -215,7 +215,9 @@ def _csv_schema(
         st.StructField(name, to_spark(in_text(types[i])) if i in types else st.StringType())
         for i, name in enumerate(names)
     ]
-    return _of_text(spec, fields, {**quotes, **header, "enforceSchema": "false"})
+    # Spark counts the values of a row only if it parses all columns.
+    strict = {"enforceSchema": "false", "columnPruning": "false"}
+    return _of_text(spec, fields, {**quotes, **header, **strict})
 
 
 def check_header(names: list[str], columns: Collection[str], file: str, table: str) -> None:
