@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from substrait_agg.errors import SqlRefused, SubstraitAggError
 from substrait_agg.report.checked_plan import Plan
+from substrait_agg.sql_planner.constants import SIMPLIFY, has_other_constants
 from substrait_agg.sql_planner.corrections import corrected
 from substrait_agg.sql_planner.errors import is_syntax_error, planning_error
 from substrait_agg.sql_planner.names import TableNames, output_names
@@ -163,6 +164,12 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
         check_types(frame.logical_plan(), query)
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
+        # A frame keeps the rules with which it was made.
+        context.remove_optimizer_rule(SIMPLIFY)
+        plain = _frame(context, query).optimized_logical_plan()
+        plain_content = Producer.to_substrait_plan(plain, context).encode()
+        if has_other_constants(plain_content, context):
+            optimized, content = plain, plain_content
     except SqlRefused:
         raise
     except Exception as error:
