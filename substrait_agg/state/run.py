@@ -8,6 +8,7 @@ written it keeps its pages, because the next batch reads them.
 
 from __future__ import annotations
 
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -78,6 +79,7 @@ class RunWriter:
         self._open = ExitStack()
         self._writer: pa.RecordBatchFileWriter | None = None
         self._unpacked: pa.Buffer | None = None
+        self._checksum: tuple[int, int] | None = None
 
     def write(self, table: pa.Table) -> None:
         """Append rows with the columns of the run's schema."""
@@ -117,7 +119,7 @@ class RunWriter:
         if self._writer is not None:
             self._writer.close()
         self._open.close()
-        size, crc = self._storage.checksum(self._name)
+        size, crc = self._checksum or self._storage.checksum(self._name)
         stamp = _remember(self._storage, self._name, crc)
         file = RunFile(self._name, self._rows, size, crc)
         if self._unpacked is not None:
@@ -135,9 +137,9 @@ class RunWriter:
         with pa.ipc.new_file(whole, self._schema) as writer:
             writer.write_table(table)
         self._unpacked = whole.getvalue()
-        sink = self._open.enter_context(self._storage.create(self._name))
-        with pa.CompressedOutputStream(sink, "zstd") as packed:
-            packed.write(self._unpacked)
+        packed = pa.compress(self._unpacked, codec="zstd")
+        self._open.enter_context(self._storage.create(self._name)).write(packed)
+        self._checksum = packed.size, zlib.crc32(packed)
         self._rows = table.num_rows
 
 
