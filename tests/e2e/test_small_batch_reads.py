@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,34 @@ def as_json(feed: Feed, folder: Path) -> str:
     return spec.replace("parquet:", "json:")
 
 
+def note_early_batches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that gets, for each batch, whether it was computed while Spark planned it.
+
+    Every batch gets the time to be.
+    """
+    from substrait_agg.spark.query.planned_batches import PlannedBatches
+
+    noted: list[bool] = []
+    wait, has_computed = PlannedBatches.wait, PlannedBatches.has_computed
+
+    def patient_wait(self: PlannedBatches, batch: int) -> None:
+        ends = time.monotonic() + 20
+        while self._watcher and how_many(self) < batch and time.monotonic() < ends:
+            time.sleep(0.01)
+        wait(self, batch)
+
+    def how_many(self: PlannedBatches) -> int:
+        return self._done[0] if self._to_skip == 0 else 1 << 20
+
+    def noting(self: PlannedBatches, batch: int) -> bool:
+        noted.append(has_computed(self, batch))
+        return noted[-1]
+
+    monkeypatch.setattr(PlannedBatches, "wait", patient_wait)
+    monkeypatch.setattr(PlannedBatches, "has_computed", noting)
+    return noted
+
+
 @pytest.mark.parametrize(
     ("how", "jobs"), [("files", 0), ("no reader", 3), ("two formats", 2), ("large", 0)]
 )
@@ -69,6 +98,7 @@ def test_a_batch_is_read_once(
     from substrait_agg.spark.execution.driver import Driver
 
     collected: list[bool] = []
+    early = note_early_batches(monkeypatch)
 
     class NotingDriver(Driver):
         def collect_table(self, frame: DataFrame) -> Any:
@@ -97,5 +127,6 @@ def test_a_batch_is_read_once(
         run.wait()
     check_versions(checkpoint, views, WANTED)
     assert len(collected) == jobs
+    assert early == [False, *(how == "files" for _ in early[1:])]
     assert run.query is not None
     assert [p["numInputRows"] for p in run.query.recentProgress if p["numInputRows"]] == [4, 2, 1]

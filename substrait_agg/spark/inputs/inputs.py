@@ -102,6 +102,7 @@ class Inputs:
             static tables.
         stream: the streaming rows, tagged if they have several sets of columns; None if nothing
             streams.
+        of_files: whether batches are read from the files that Spark plans.
 
     Raises:
         InputRefused: a source does not exist or does not fit the plan.
@@ -118,8 +119,8 @@ class Inputs:
         self._events = {event.table: event for event in events}
         self._looked_at = bool(events) or any(map(sets_aside, sources.values()))
         self._opened: dict[TableOrigin, SourceFrame] = {}
-        self._of_files = not self._looked_at and self._has_files()
-        self._whole = whole_origins(flow, self._events, every=self._looked_at or self._of_files)
+        self.of_files = not self._looked_at and self._has_files()
+        self._whole = whole_origins(flow, self._events, every=self._looked_at or self.of_files)
         self._uses: list[tuple[Node, Branch, TableOrigin]] = []
         self._first: list[tuple[Node, Branch, DataFrame]] = []
         prepared: dict[int, list[DataFrame]] = {}
@@ -182,7 +183,7 @@ class Inputs:
 
     def _stream(self, prepared: list[DataFrame], whole: list[SourceFrame]) -> DataFrame | None:
         """Return prepared rows and the rows of tables as one stream; None if nothing streams."""
-        if self._of_files:
+        if self.of_files:
             read = [source.stream for source in whole if source.stream is not None]
             return reduce(DataFrame.unionAll, (rows.select(F.lit(True)) for rows in read))
         frames = [*prepared, *(source.frame for source in whole)]
@@ -242,7 +243,7 @@ class Inputs:
             return
         sets = len(self._operators) + len(self._tables)
         opened = {use.opened: self._source(use.opened) for use in self._table_uses}
-        batch = StreamBatch(frame, sets, opened, planned, of_files=self._of_files)
+        batch = StreamBatch(frame, sets, opened, planned, of_files=self.of_files)
         try:
             yield BatchInputs({}, self._table_rows(batch, self._table_uses), BatchTimes(instant))
             count(batch.rows_without_spark)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -43,6 +43,7 @@ from substrait_agg.spark.offsets.planned_files import (
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
 from substrait_agg.spark.query.input_rows import add_input_rows
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.planned_batches import NeedsSpark, PlannedBatches, SettingsOnly
 from substrait_agg.spark.query.static_tables import difference, stored_inputs
 from substrait_agg.spark.query.timer import Timer
 from substrait_agg.spark.query.unreadable_rows import explained
@@ -138,6 +139,10 @@ class Run:
         self._batches.inputs = checked.source_locations
         observers.begin(lambda: self.progress, self._is_busy)
         self._batch_timer = Timer(self._emit_due, self._batches.clock)
+        self._planned_batches = PlannedBatches(self._compute_planned)
+        self._query_id = ""
+        self._stand_in: Any = None
+        self._input_rows: Sequence[int] = ()
         self._begin()
 
     def _begin(self) -> None:
@@ -207,17 +212,38 @@ class Run:
         return writer.trigger(**trigger).start()
 
     def _batch(self, frame: DataFrame, batch: int) -> None:
+        self._planned_batches.wait(batch)
         with self._working:
-            if self._finished or self._error is not None:
-                # Returning would tell Spark that the batch is done.
-                raise RunFailed("RUN_STOPPED", "the run was stopped")
+            self._check_running()
             try:
-                self._work(frame, batch)
+                if self._planned_batches.has_computed(batch):
+                    add_input_rows(self._spark, self._query_id, self._input_rows)
+                else:
+                    self._work(frame, batch)
             except Exception as error:
                 self._error = self._explained(frame.sparkSession, error)
                 if self._error is error:
                     raise
                 raise self._error from error
+
+    def _check_running(self) -> None:
+        if self._finished or self._error is not None:
+            # Returning would tell Spark that the batch is done.
+            raise RunFailed("RUN_STOPPED", "the run was stopped")
+
+    def _compute_planned(self, batch: int) -> None:
+        """Compute a batch while Spark plans it.
+
+        Raises:
+            NeedsSpark: the batch needs what Spark plans.
+        """
+        with self._working:
+            self._check_running()
+            if self._stopped:
+                raise NeedsSpark
+            self._input_rows = ()
+            if not self._batches.seen(self._query_id, batch):
+                self._compute(self._stand_in, batch)
 
     def _explained(self, spark: SparkSession, error: Exception) -> Exception:
         """Add the unreadable row to the error of a batch, if there is one."""
@@ -236,27 +262,45 @@ class Run:
         if first:  # a stream has its own session for all batches
             prepare(session, self._conf)
             check_planned_files(session, self._logs.folder, batch)
+            self._query_id = query
+        self._compute(frame, batch, first=first)
+        add_input_rows(self._spark, query, self._input_rows)
+        if first and self._inputs.of_files and self._admission is None:
+            self._stand_in = SettingsOnly(session)
+            self._planned_batches.begin(self._logs.folder / "offsets")
+
+    def _compute(self, frame: DataFrame, batch: int, *, first: bool = False) -> None:
+        """Compute a batch and commit it.
+
+        Args:
+            frame: the batch of the stream; `SettingsOnly` while Spark plans it.
+            batch: id of the batch.
+            first: whether it is the first batch of the run.
+        """
         since = self._batches.clock()
         self._batches.logs = self._logs.record_logs(batch)
         planned = planned_at(self._logs.folder, batch)
         instant = since if planned is None else planned
         sources = planned_sources(self._logs.folder, batch)
         check_folders(sources, self._folders)
-        count = partial(add_input_rows, self._spark, query)
+        self._input_rows = ()
+        count = partial(setattr, self, "_input_rows")
         state = self._batches.event_state
         began = time.monotonic()
         if self._admission is not None:
             self._admission.begin()
             self._batches.admission = self._admission.record
         with self._inputs.batch(frame, state, instant, sources, count) as inputs:
-            self._executor.session = session
+            self._executor.session = frame.sparkSession
             whole = self._whole_input(batch, sources)
-            self._batches.run(inputs.frames, query, batch, inputs.times, inputs.tables, whole)
+            self._batches.run(
+                inputs.frames, self._query_id, batch, inputs.times, inputs.tables, whole
+            )
         if self._admission is not None:
             # A restarted run computes a batch that was planned long ago.
             waited = 0.0 if first else max(since - instant, 0) / 1e6
             files = [len(source.files or ()) for source in sources]
-            self._admission.end(query, time.monotonic() - began + waited, files)
+            self._admission.end(self._query_id, time.monotonic() - began + waited, files)
         if self._endless and first:
             self._batch_timer.set(self._batches.due())
         elif self._endless:
@@ -278,6 +322,8 @@ class Run:
         size, missing = self._sizes.look_up(now, before) if before else (None, "")
 
         def read(operators: Collection[int]) -> RowsByOperator[DataFrame]:
+            if isinstance(self._executor.session, SettingsOnly):
+                raise NeedsSpark
             # The rows written in the plan are of this session.
             self._prepare()
             return self._inputs.rows_of_files(whole, operators)
@@ -439,6 +485,7 @@ class Run:
     def _let_go(
         self, *, with_view: bool, patience: float | None, error: BaseException | None = None
     ) -> None:
+        self._planned_batches.end()
         self._output_workers.end(with_view=with_view, patience=patience)
         self._closing.close()
         self._settings.restore()
