@@ -68,7 +68,7 @@ def test_every_version_equals_recomputation(
     _check(spark, tmp_path, f"{weights} {seed}", weights)
 
 
-@pytest.mark.parametrize("seed", [1, 3, 4])
+@pytest.mark.parametrize("seed", [0, 2, 3])
 def test_aggregates_over_aggregates(tmp_path: Path, seed: int) -> None:
     """The outer one takes the retractions of the inner one, of every type that a measure has."""
     _check(None, tmp_path, f"nested {seed}", "op", nested=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,22 @@ import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Call, Column, Conditional, Constant, Conversion, Expr, InList
 from substrait_agg.bind.rewrite import call_durations
+from substrait_agg.evaluation.comparisons import equal, in_order
 from substrait_agg.operator.common.completeness import instants
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
 
+COMPARED = {
+    "gt": pc.greater, "gte": pc.greater_equal, "lt": pc.less, "lte": pc.less_equal, "equal": pc.equal, "not_equal": pc.not_equal,
+}  # fmt: skip
+
+
+def _compared(compare: Callable[..., Any], left: pa.Array, right: pa.Array) -> pa.Array:
+    return compare(in_order(left), in_order(right))
+
+
 CALLS: Mapping[str, Callable[..., Any]] = {
-    "gt": pc.greater, "gte": pc.greater_equal, "lt": pc.less, "lte": pc.less_equal,
-    "equal": pc.equal, "not_equal": pc.not_equal, "and": lambda *values: reduce(pc.and_kleene, values), "or": lambda *values: reduce(pc.or_kleene, values), "not": pc.invert,
+    **{name: partial(_compared, compare) for name, compare in COMPARED.items()}, "and": lambda *values: reduce(pc.and_kleene, values), "or": lambda *values: reduce(pc.or_kleene, values), "not": pc.invert,
     "is_null": pc.is_null, "is_not_null": pc.is_valid, "add": pc.add_checked, "subtract": pc.subtract_checked,
     "multiply": pc.multiply_checked,
     "is_not_false": lambda values: pc.fill_null(values, True), "coalesce": pc.coalesce,
@@ -58,7 +67,7 @@ def evaluate(expression: Expr, rows: pa.Table) -> pa.Array:
 
 def _in_list(expression: InList, rows: pa.Table) -> pa.Array:
     column = evaluate(expression.value, rows)
-    same = (pc.equal(column, evaluate(option, rows)) for option in expression.options)
+    same = (equal(column, evaluate(option, rows)) for option in expression.options)
     return reduce(pc.or_kleene, same)
 
 
