@@ -128,6 +128,16 @@ def test_causes_that_name_themselves_end() -> None:
     assert reason_of(around) == "Captured"
 
 
+def test_a_cause_without_a_message_is_named_by_its_class() -> None:
+    from substrait_agg.spark.session.errors import reason_of
+
+    bare = "java.lang.UnsupportedOperationException"
+    waited = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
+    called = f"An error occurred while calling o1.toPython.\n: {waited}\n\tat a.B.c(B.scala:1)\n"
+    assert reason_of(Exception(f"{called}Caused by: {bare}\n\tat a.B.c(B.scala:2)\n")) == bare
+    assert reason_of(Captured(called, Captured(bare, None))) == bare
+
+
 def test_a_file_that_cannot_be_read_is_named_where_a_future_was_waited_for() -> None:
     from substrait_agg.spark.session.errors import reason_of
 

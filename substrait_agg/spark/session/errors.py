@@ -232,7 +232,7 @@ def reason_of(error: BaseException) -> str:
     """
     reasons = list(dict.fromkeys(r for text in texts_of(error) for r in _reasons_in(text)))
     if not reasons:
-        return _one_line(str(error)) or type(error).__name__
+        return _innermost_class(error) or _one_line(str(error)) or type(error).__name__
     read = _READ_FAILED.match(reasons[0])
     if read is None:
         return reasons[0]
@@ -240,6 +240,17 @@ def reason_of(error: BaseException) -> str:
     causes = list(dict.fromkeys([why, *reasons[1:]] if why else reasons[1:]))
     cause = f": {causes[0]}" if causes else ""
     return f"file {file} cannot be read{cause}" + (f" ({causes[-1]})" if len(causes) > 1 else "")
+
+
+def _innermost_class(error: BaseException) -> str:
+    """Return the class of the innermost Java cause: it may have no message."""
+    classes = [
+        match[0].rstrip(": ")
+        for text in texts_of(error)
+        for part in _CAUSE.split(text)
+        if (match := _CLASS.match(_FRAMES.split(part)[0].strip())) is not None
+    ]
+    return classes[-1] if classes else ""
 
 
 def _reasons_in(text: str) -> Iterator[str]:
