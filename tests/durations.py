@@ -1,18 +1,22 @@
 """Share the tests between the processes of `make test`, and show where the time goes.
 
-A part is the tests of one file that need the same kind of process. Each process takes a part, runs it and takes the
-next one, until none is left. A part is taken by creating a file for it in a shared folder, so that no durations have
-to be known and no process waits for the other while there are parts.
+One process collects the tests and forks the others, so that the modules are imported once. A part is the tests of one
+file that need the same kind of process. Each process takes a part, runs it and takes the next one, until none is left.
+A part is taken by creating a file for it in a shared folder, so that no durations have to be known and no process waits
+for the other while there are parts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
 import time
+import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +44,11 @@ LONG = (
 """The parts that come first, so that those at the end are short."""
 PROCESSES = (1, 2, 3)
 """They begin with the shared Spark session, with the tests without a JVM, and with commands that start a JVM."""
+QUEUE = "queue"
+"""The folder within the shared one that has a file for each part that was taken."""
+PENDING = "archive-pending"
+"""A file in the shared folder for as long as the archive of classes is being made (`tests.jvm`)."""
+POLL_SECONDS = 0.2
 LISTED = 20
 
 
@@ -69,7 +78,7 @@ def order_of(parts: Iterable[FilePart], process: int) -> list[FilePart]:
     """Return the parts that a process may take, in the order in which it asks for them.
 
     The second has no Spark session. Commands that start a JVM wait more than they compute, so the third runs them beside
-    the other two, and then takes part in the tests with a session.
+    the other two, and then takes part in all other tests.
 
     Args:
         parts: all parts.
@@ -83,7 +92,7 @@ def order_of(parts: Iterable[FilePart], process: int) -> list[FilePart]:
     orders = {
         1: [*session, *reversed(command), *reversed(other)],
         2: [*other, *reversed(command)],
-        3: [*command, *reversed(session)],
+        3: [*command, *reversed(session), *reversed(other)],
     }
     return orders[process]
 
@@ -124,54 +133,111 @@ def part_of(item: pytest.Item) -> FilePart:
 
 
 class Share:
-    """Run the tests of the parts that this process takes.
+    """Run the tests of the parts that this process takes, and fork the other processes.
 
     Args:
-        process: its number.
-        folder: of the `Queue`.
+        folder: has the parts that were taken, and the output of the forked processes.
+        clock: measures the parts.
     """
 
-    def __init__(self, process: int, folder: Path) -> None:
-        self.process = process
+    def __init__(self, folder: Path, clock: Clock) -> None:
         self.folder = folder
+        self.clock = clock
+        self.process = PROCESSES[0]
+        self.first = os.getpid()
+        self.forked: list[int] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Run tests in place of the loop of pytest; errors of the collection are left to that one."""
         if session.testsfailed or session.config.option.collectonly:
             return None
+        self._fork(session.config)
+        while self.process == PROCESSES[-1] and (self.folder / PENDING).exists():
+            time.sleep(POLL_SECONDS)
         left: dict[FilePart, list[pytest.Item]] = defaultdict(list)
         for item in session.items:
             left[part_of(item)].append(item)
-        queue = Queue(order_of(left, self.process), self.folder)
-        items, part = list[pytest.Item](), queue.take()
-        while part is not None or items:
-            if part is not None:
-                items += left.pop(part)
-            # The last test of a part is run when it is known which test follows.
-            part = queue.take()
-            last = 0 if part is None else 1
-            upcoming = [*items[1:], None]
-            for item, following in zip(items[: len(items) - last], upcoming, strict=False):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-                if session.shouldfail:
-                    raise session.Failed(session.shouldfail)
-                if session.shouldstop:
-                    raise session.Interrupted(session.shouldstop)
-            items = items[len(items) - last :]
+        queue = Queue(order_of(left, self.process), self.folder / QUEUE)
+        tests = (item for part in iter(queue.take, None) for item in left.pop(part))
+        # The next part is taken before the last test of a part: fixtures depend on which test follows.
+        upcoming = next(tests, None)
+        while upcoming is not None:
+            item, upcoming = upcoming, next(tests, None)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=upcoming)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+            if self.first not in (os.getpid(), os.getppid()):
+                raise session.Interrupted("the first process has ended")
         others = [item for rest in left.values() for item in rest]
         session.config.hook.pytest_deselected(items=others)
         return True
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Wait for the forked processes; the session fails if one of them does."""
+        for process in self.forked:
+            if session.exitstatus == pytest.ExitCode.INTERRUPTED:
+                os.kill(process, signal.SIGINT)
+            _, status = os.waitpid(process, 0)
+            if status and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _fork(self, config: pytest.Config) -> None:
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        assert capture is not None
+        # Its files are opened again after the fork: processes cannot share them.
+        capture.stop_global_capturing()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number in PROCESSES[1:]:
+            with warnings.catch_warnings():
+                # The threads that modules start when they are imported are not used after the fork.
+                warnings.simplefilter("ignore")
+                process = os.fork()
+            if process == 0:
+                self.process, self.forked = number, []
+                _redirect(config, self.folder / f"log{number}")
+                break
+            self.forked.append(process)
+        capture.start_global_capturing()
+        capture.suspend_global_capture()
+        self.clock.start(self.process, self.forked)
+
+
+def _redirect(config: pytest.Config, path: Path) -> None:
+    """Write the output of this process to a file, and store nothing in the cache of pytest."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(descriptor, stream.fileno())
+    os.close(descriptor)
+    for name in ("lfplugin", "nfplugin"):
+        if config.pluginmanager.has_plugin(name):
+            config.pluginmanager.unregister(name=name)
+
 
 class Clock:
-    """Measure every part as a whole, and write its seconds when the session ends."""
+    """Measure every part as a whole, and write its seconds when the session ends.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.process = psutil.Process()
+    Args:
+        folder: where the seconds of each process are written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.spent: dict[FilePart, Spent] = defaultdict(lambda: Spent(0.0, 0.0))
+        self.start(PROCESSES[0], [])
         self.since = Spent(self.process.create_time() - time.time() + time.monotonic(), 0.0)
+
+    def start(self, number: int, forked: Collection[int]) -> None:
+        """Measure the process with this number from now on, without the processes that it forked."""
+        self.path = self.folder / f"spent{number}"
+        self.process = psutil.Process()
+        self.forked = forked
+        if number != PROCESSES[0]:
+            self.spent.clear()
+            self.since = self._now()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
@@ -200,33 +266,34 @@ class Clock:
 
     def _now(self) -> Spent:
         used = sum(self.process.cpu_times()[:4])
-        for child in self.process.children(recursive=True):
+        for child in self.process.children():
             with suppress(psutil.Error):  # it has just ended
-                used += sum(child.cpu_times()[:4])
+                if child.pid not in self.forked:
+                    used += sum(sum(p.cpu_times()[:4]) for p in _family(child))
         return Spent(time.monotonic(), used)
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *process.children(recursive=True)]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("durations", "sharing and measuring")
-    group.addoption("--share", type=int, choices=PROCESSES, help="the number of this process")
-    group.addoption("--queue", type=Path, metavar="FOLDER", help="the folder that they share")
-    group.addoption("--spent", type=Path, metavar="FILE", help="where to write the time spent")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Spare the third process the import of modules that it takes no part of."""
-    if config.getoption("--share") != 3 or not collection_path.match("test_*.py"):
-        return None
-    return b"spark" not in collection_path.read_bytes() or None
+    group.addoption(
+        "--share",
+        type=Path,
+        metavar="FOLDER",
+        help="run the tests in processes that share a folder",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    number, path = config.getoption("--share"), config.getoption("--spent")
-    if number:
-        share = Share(number, config.getoption("--queue"))
-        config.pluginmanager.register(share, "share")
-    if path:
-        config.pluginmanager.register(Clock(path), "clock")
+    folder = config.getoption("--share")
+    if folder:
+        (folder / QUEUE).mkdir()
+        clock = Clock(folder)
+        config.pluginmanager.register(clock, "clock")
+        config.pluginmanager.register(Share(folder, clock), "share")
 
 
 # --- at the end of `make test` -------------------------------------------------------------------

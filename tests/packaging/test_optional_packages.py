@@ -15,6 +15,9 @@ from tests.packaging.environments import Environment, build_wheel
 RUN_PACKAGES = ("pyspark", "pandas")
 STORE = "s3://a-bucket/x"
 
+# One of the tests starts a JVM. A file with one mark is one part of `make test`, which makes one environment.
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
@@ -102,7 +105,6 @@ print(names, pyspark_substrait_agg.DefaultSource.name(), [str(f) for f in files(
     assert result.stdout.strip() == f"{['pyspark_substrait_agg']} substrait_agg {typed}"
 
 
-@pytest.mark.spark
 def test_a_run_from_the_wheel_is_read_by_spark(fresh: Environment, tmp_path: Path) -> None:
     """The script, the run, Python workers and the data source work with only the wheel and its
     requirements.
