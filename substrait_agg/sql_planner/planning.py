@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from substrait_agg.errors import SqlRefused, SubstraitAggError
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.sql_planner.constants import SIMPLIFY, has_other_constants
 from substrait_agg.sql_planner.corrections import corrected
 from substrait_agg.sql_planner.errors import is_syntax_error, planning_error
 from substrait_agg.sql_planner.names import TableNames, output_names
@@ -26,6 +25,7 @@ from substrait_agg.sql_planner.session import (
     new_session,
     with_parentheses,
 )
+from substrait_agg.sql_planner.simplification import SIMPLIFYING_RULES, is_simplified_wrongly
 from substrait_agg.sql_planner.tokens import QueryText, syntax_error, tokens
 from substrait_agg.sql_planner.windows import register_windows
 
@@ -164,19 +164,45 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
         check_types(frame.logical_plan(), query)
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
-        # A frame keeps the rules with which it was made.
-        context.remove_optimizer_rule(SIMPLIFY)
-        plain = _frame(context, query).optimized_logical_plan()
-        plain_content = Producer.to_substrait_plan(plain, context).encode()
-        if has_other_constants(plain_content, context):
-            optimized, content = plain, plain_content
     except SqlRefused:
         raise
     except Exception as error:
         raise planning_error(error, query, names) from error
     check_casts_of_floats(frame.logical_plan(), optimized, query)
     outputs = output_names(query.text, query.tokens, columns)
-    return corrected(content, optimized, query, names, outputs)
+    plain = _plan_without_simplification(context, query, names, outputs)
+    return plain or corrected(content, optimized, query, names, outputs)
+
+
+def _plan_without_simplification(
+    context: SessionContext, query: QueryText, names: TableNames, outputs: Sequence[str]
+) -> bytes | None:
+    """Return the plan of a query that DataFusion simplifies wrongly; None for other queries.
+
+    Args:
+        context: the session; it no longer simplifies afterwards.
+        query: the query, which can be planned.
+        names: its tables.
+        outputs: names of the columns of its result.
+
+    Raises:
+        SqlRefused: SQL_TYPES: the query is simplified wrongly, and combines a float with a decimal.
+    """
+    from datafusion.substrait import Producer
+
+    for rule in SIMPLIFYING_RULES:
+        context.remove_optimizer_rule(rule)
+    frame = _frame(context, query)
+    try:
+        optimized = frame.optimized_logical_plan()
+        content = Producer.to_substrait_plan(optimized, context).encode()
+        plain = corrected(content, optimized, query, names, outputs)
+    except Exception:  # noqa: BLE001 - DataFusion has no class of its own
+        return None  # some plans have a form in Substrait only after they are simplified
+    if not is_simplified_wrongly(content, plain, context):
+        return None
+    check_casts_of_floats(frame.logical_plan(), optimized, query)
+    return plain
 
 
 def _frame(context: SessionContext, query: QueryText) -> DataFrame:

@@ -1,7 +1,8 @@
-"""Find constants that DataFusion computes otherwise than a run does.
+"""Find queries that DataFusion simplifies to queries with other results.
 
-DataFusion replaces a constant expression by its value when it optimizes a query. Its integers wrap
-around, for example, and it truncates the quotients of decimals.
+DataFusion replaces a constant expression by its value. Its integers wrap around, for example, and it
+truncates the quotients of decimals. It also removes casts of a side of a comparison, although the
+cast rounds.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from substrait import algebra_pb2, plan_pb2, type_pb2
 
-from substrait_agg.bind.bound import BoundProject, Conversion, Expr
-from substrait_agg.bind.rewrite import subexpressions
+from substrait_agg.bind.bound import BoundProject, BoundRelation, Call, Conversion, Expr, InList
+from substrait_agg.bind.rewrite import expressions_of, inputs_of, subexpressions
+from substrait_agg.bind.rewrite import parts as parts_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.expressions import evaluate, supports
+from substrait_agg.plan.types import Type
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.corrections import correct_expressions
 from substrait_agg.sql_planner.messages import messages, parts
@@ -23,8 +26,8 @@ from substrait_agg.sql_planner.messages import messages, parts
 if TYPE_CHECKING:
     from datafusion import SessionContext
 
-SIMPLIFY = "simplify_expressions"
-"""The rule of DataFusion's optimizer that computes constants."""
+SIMPLIFYING_RULES = ("simplify_expressions", "common_sub_expression_eliminate")
+"""Rules of DataFusion's optimizer. The first computes constants and removes casts. The second takes parts out of constants."""
 
 _EXPRESSION = "substrait.Expression"
 _COMPUTED = ("scalar_function", "cast", "singular_or_list", "if_then")
@@ -32,18 +35,75 @@ _COMPUTED = ("scalar_function", "cast", "singular_or_list", "if_then")
 _NOT_CONSTANT = ("selection", "subquery", "window_function", "dynamic_parameter")
 
 
-def has_other_constants(content: bytes, context: SessionContext) -> bool:
-    """Return whether a run computes another value than DataFusion for a constant, or fails.
+_COMPARISONS = frozenset(
+    {"equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from", "is_not_distinct_from"}
+)  # fmt: skip
+_DECIMAL_TARGETS = ("i8", "i16", "i32", "i64", "decimal")
+_TIMES = ("precision_timestamp", "precision_timestamp_tz")
+
+
+def is_simplified_wrongly(content: bytes, plain: bytes, context: SessionContext) -> bool:
+    """Return whether DataFusion's simplification gives a plan other values than a run computes.
 
     Constants that only Spark can compute are not compared, but for timestamps as text.
 
     Args:
-        content: a plan of DataFusion whose constants are not computed yet.
+        content: the plan as DataFusion writes it without simplification.
+        plain: the same plan, corrected.
         context: the session of the plan.
     """
     plan = plan_pb2.Plan.FromString(content)
     constants = {c.SerializeToString(deterministic=True): c for c in _constants(plan)}
-    return any(_differs(plan, constant, context) for constant in constants.values())
+    differences = {_differs(plan, constant, context) for constant in constants.values()}
+    if True in differences:
+        return True
+    bound = Plan("", plain).check().bound
+    if bound is None:
+        return False
+    return None in differences or any(map(_compares_rounded, _expressions(bound.root)))
+
+
+def _expressions(root: BoundRelation) -> Iterator[Expr]:
+    """Yield all expressions of a bound plan."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        relation = waiting.pop()
+        if id(relation) not in seen:
+            seen.add(id(relation))
+            yield from subexpressions(*expressions_of(relation))
+            waiting.extend(inputs_of(relation))
+
+
+def _compares_rounded(expression: Expr) -> bool:
+    """Return whether a comparison has a side that a cast rounds.
+
+    DataFusion compares the value before the cast: ``CAST(price AS bigint) = 1`` becomes ``price = 1.00``.
+    """
+    if isinstance(expression, InList):
+        return any(map(_is_rounded, (expression.value, *expression.options)))
+    is_comparison = isinstance(expression, Call) and expression.function in _COMPARISONS
+    return is_comparison and any(map(_is_rounded, parts_of(expression)))
+
+
+def _is_rounded(expression: Expr) -> bool:
+    """Return whether an expression is a cast that rounds, or a cast of one."""
+    while isinstance(expression, Conversion):
+        if _rounds(expression.input.type, expression.type):
+            return True
+        expression = expression.input
+    return False
+
+
+def _rounds(before: Type, after: Type) -> bool:
+    """Return whether a cast of numbers or times can give several values the same result.
+
+    DataFusion does not remove casts of floats and texts, and casts to dates.
+    """
+    if before.kind == "decimal" and after.kind in _DECIMAL_TARGETS:
+        digits = after.params[1] if after.kind == "decimal" else 0
+        return digits < before.params[1]
+    return before.kind in _TIMES and after.kind in _TIMES and after.params < before.params
 
 
 def _constants(plan: Any) -> Iterator[Any]:
@@ -63,15 +123,16 @@ def _is_constant(expression: Any) -> bool:
     return all(e.WhichOneof("rex_type") not in (*_NOT_CONSTANT, None) for e in inner)
 
 
-def _differs(plan: Any, constant: Any, context: SessionContext) -> bool:
+def _differs(plan: Any, constant: Any, context: SessionContext) -> bool | None:
+    """Return whether a run computes another value than DataFusion, or fails; None if it is not known."""
     one = _plan_of(plan, constant)
     theirs = _value_of_datafusion(one, context)
     correct_expressions(one, {})
     expression = _bound(one)
-    if theirs is None or expression is None:
-        return False
-    if not supports(expression):
-        return any(map(_writes_time, subexpressions(expression)))
+    if expression is None or not supports(expression):
+        return expression is not None and any(map(_writes_time, subexpressions(expression)))
+    if theirs is None:
+        return None
     try:
         own = evaluate(expression, [], 1)
     except RunFailed:
