@@ -35,6 +35,7 @@ from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.driver import Driver
+from substrait_agg.spark.execution.task_runner import keep_memory
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_state import BatchTimes
 from substrait_agg.spark.inputs.inputs import table_origins, whole_origins
@@ -82,6 +83,7 @@ class DriverRun:
         file: Callable[[str, int], Path],
         checkpoint: Path,
     ) -> None:
+        keep_memory()
         self._file = file
         options = RunOptions(checkpoint=checkpoint)
         plan = sa.load(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
@@ -87,7 +88,7 @@ def _put(conf: RuntimeConfig, settings: Mapping[str, str | None]) -> None:
 
 def _worker(work: Callable[[int, Iterator[pa.RecordBatch]], str]) -> BatchFunction:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _keep_memory()
+        keep_memory()
         _exempt_modules()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
@@ -130,13 +131,18 @@ def _checked(text: str) -> str:
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
 
 
+_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+
+
 @cache
-def _keep_memory() -> None:
-    """Make this worker process keep freed memory: every batch needs as much again.
+def keep_memory() -> None:
+    """Make this process, a worker or the driver, keep freed memory: every batch needs as much again.
 
     Otherwise glibc returns every large array to the system, as Arrow's own allocator does after
-    every task, and page faults take a third of a task's time.
+    every batch, and page faults take up to a third of its time. A choice in `_POOL` stays.
     """
+    if os.environ.get(_POOL):
+        return
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):

@@ -29,6 +29,7 @@ from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.admission.read_limits import with_first_limits
+from substrait_agg.spark.execution.task_runner import keep_memory
 from substrait_agg.spark.execution.worker_python import check_worker_python
 from substrait_agg.spark.executors.executor import Executor
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
@@ -82,6 +83,7 @@ def run(
     """
     require_classic((options.spark, *sources.values()))
     remember((options.conf or {}).items())
+    keep_memory()
     checked = checked_run(plan, sources, options)
     timer.end("check")
     observers = Observers(options.metrics, options.listener)
