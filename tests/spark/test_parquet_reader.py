@@ -164,3 +164,51 @@ def test_values_that_a_file_stores_once_count_as_in_memory(tmp_path: Path) -> No
     assert planned is not None
     assert path.stat().st_size < 10_000
     assert planned.bytes == 800_000
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])  # fmt: skip
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("names", [("a",), ("a", "op")])
+def test_operations_are_read_with_and_without_a_dictionary(
+    tmp_path: Path, type_: pa.DataType, dictionary: bool, names: tuple[str, ...]
+) -> None:
+    """The encoding of a file, and a plan that reads the operations too, do not change the rows."""
+    words = sorted(OPERATIONS) * 500
+    table = pa.table({"a": range(len(words)), "op": pa.array(words, pa.string()).cast(type_)})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=dictionary, row_group_size=700)
+    reader = _by_operation(tmp_path, names)
+    planned = reader.open([f"file://{tmp_path}/a.parquet"])
+    if pa.types.is_dictionary(type_) and "op" in names:  # a column that only Spark reads
+        assert planned is None
+        return
+    rows = None if planned is None else planned.read()
+    assert rows is not None
+    assert rows.column(WEIGHT).to_pylist() == [OPERATIONS[word] for word in words]
+    assert rows.column("c0").to_pylist() == list(range(len(words)))
+    if "op" in names:
+        assert rows.column("c1").to_pylist() == words
+
+
+@pytest.mark.parametrize("bad", [None, "x", "D "])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_wrong_operations_are_left_to_spark(
+    tmp_path: Path, bad: str | None, dictionary: bool
+) -> None:
+    """Spark reports an operation that is missing or unknown."""
+    words = [*sorted(OPERATIONS), bad]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": range(len(words)), "op": words}), path, use_dictionary=dictionary)
+    planned = _by_operation(tmp_path, ("a",)).open([f"file://{path}"])
+    assert planned is not None
+    assert planned.read() is None
+
+
+def _by_operation(folder: Path, names: tuple[str, ...]) -> ParquetReader:
+    from pyspark.sql import types as st
+
+    fields = {"a": (st.LongType(), Type("i64")), "op": (st.StringType(), Type("string"))}
+    schema = st.StructType([st.StructField(name, type_) for name, (type_, _) in fields.items()])
+    origin = TableOrigin(("t",), names, tuple(fields[name][1] for name in names))
+    reader = parquet_reader(as_spec(f"parquet:{folder}?op=op"), schema, origin)
+    assert reader is not None
+    return reader

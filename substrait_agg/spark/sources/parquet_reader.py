@@ -133,7 +133,7 @@ class ParquetReader:
 
     def rows_of(self, path: str) -> pa.Table:
         """Read a file; one of `UNREADABLE` means that Spark has to read it."""
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, read_dictionary=self._dictionaries()) as file:
             present = self._found(file)
             read = file.read(columns=[column.name for column in present], use_threads=False)
             rows = file.metadata.num_rows
@@ -147,6 +147,12 @@ class ParquetReader:
         columns[WEIGHT] = self._weights(read, rows)
         return pa.table(columns)
 
+    def _dictionaries(self) -> list[str] | None:
+        """Return the column of operations: each different text is compared once."""
+        if self.change is None or self.signs is None:
+            return None
+        return None if self.change.name in {c.name for c in self.columns} else [self.change.name]
+
     def _found(self, file: pq.ParquetFile) -> list[_Column]:
         """Return the columns that a file has, each once."""
         schema = file.schema_arrow
@@ -159,7 +165,10 @@ class ParquetReader:
             # Spark compares names without regard to case.
             if times != 1 or column.name not in schema.names:
                 raise KeyError(column.name)
-            if schema.field(column.name).type not in column.types:
+            type_ = schema.field(column.name).type
+            if column is self.change and pa.types.is_dictionary(type_):
+                type_ = type_.value_type
+            if type_ not in column.types:
                 raise KeyError(column.name)
             columns.append(column)
         return list(dict.fromkeys(columns))
@@ -167,14 +176,21 @@ class ParquetReader:
     def _weights(self, read: pa.Table, rows: int) -> pa.Array:
         if self.change is None:
             return pa.array(np.ones(rows, np.int64))
-        values = _converted(whole(read.column(self.change.name)), self.change)
+        values = whole(read.column(self.change.name))
         if self.signs is None:
-            return values
-        words = pa.array(self.signs, pa.string())
-        places = pc.index_in(values, words)
-        if places.null_count:
+            return _converted(values, self.change)
+        if not pa.types.is_dictionary(values.type):
+            return self._signs_of(_converted(values, self.change), self.signs)
+        if values.null_count:
             raise ValueError(self.change.name)
-        return pa.array(list(self.signs.values()), pa.int64()).take(places)
+        signs = self._signs_of(_converted(values.dictionary, self.change), self.signs)
+        return signs.take(values.indices)
+
+    def _signs_of(self, operations: pa.Array, signs: Mapping[str, int]) -> pa.Array:
+        places = pc.index_in(operations, pa.array(signs, pa.string()))
+        if places.null_count:
+            raise ValueError("an unknown operation")
+        return pa.array(list(signs.values()), pa.int64()).take(places)
 
 
 def count_rows(uris: Sequence[str]) -> int:
