@@ -24,7 +24,7 @@ Keep = Callable[[str, pa.Table], None]
 
 
 SAMPLE_ROWS = 1 << 12
-_WORTH = 0.8
+_WORTH = 0.7
 """Share of its size to which a sample must shrink, so that a file is compressed."""
 
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.common.spec import InputSpec, OperatorSpec
 from substrait_agg.operator.numeric.delta import (
+    ROOM,
     FloatDigits,
     coefficients,
     consolidate,
     fixed_digits,
     float_digits,
-    has_room,
     int64_column,
+    largest,
 )
 from substrait_agg.state.keys.rows import Hashes, Indices, beginnings, group_rows, take
 from substrait_agg.state.tree import KeyedTree, LookupResult
@@ -187,10 +188,11 @@ def _summed(
     columns = {}
     for name in names:
         column = int64_column(rows, name)
-        if not column.any():
+        magnitude = largest(column)
+        if not magnitude:
             columns[name] = np.zeros(groups.count, np.int64)
             continue
-        if not has_room(column, longest):
+        if magnitude >= ROOM // max(1, longest):
             return None
         columns[name] = groups.sums(column)
     if bins:

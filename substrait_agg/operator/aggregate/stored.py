@@ -53,18 +53,19 @@ def restore(spec: OperatorSpec, count: int, lookup: LookupResult) -> StoredGroup
     """Return `count` groups as stored in the group tree, from the result of a lookup."""
     layout = spec.layout
     at = lookup.positions
-    fixed = np.zeros((layout.digits, count), np.int64)
     shown = np.zeros(count, np.int64)
     floats: dict[int, FloatDigits] = {}
     rows = lookup.rows.combine_chunks()
+    where = np.full(count, -1, np.int64)
+    where[at] = np.arange(len(at))
     if len(at):
-        fixed[:, at] = unpack_fixed(rows.column("fixed").combine_chunks())
+        fixed = unpack_fixed(rows.column("fixed").combine_chunks(), where)
         shown[at] = rows.column("shown").to_numpy()
+    else:
+        fixed = np.zeros((layout.digits, count), np.int64)
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.floating:
             floats[i] = _restored_floats(rows, i, at, count)
-    where = np.full(count, -1, np.int64)
-    where[at] = np.arange(len(at))
     index = pa.array(where, mask=where < 0)
     values = [whole(rows, f"v{m}").take(index) for m in range(len(spec.measures))]
     ends = [
@@ -117,7 +118,8 @@ def stored_rows(
             dead &= ~value.registers.any(axis=0)
         floats.extend(pack_floats(value))
     digits = spec.layout.digits
-    packed = np.ascontiguousarray(state.fixed.T.astype(np.int32))
+    packed = np.empty((groups.count, digits), np.int32)
+    packed[...] = state.fixed.T
     fixed = pa.Array.from_buffers(pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)])
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,

@@ -44,7 +44,9 @@ PART_POWER = 18
 HALVES = "h"
 """Behind the prefix of a number whose coefficients are at distances of 16 bits: ``a0h_0``, ..."""
 _HALF_BITS = 16
-_ROOM = 1 << 61
+_ROWS_IN_CACHE = 1 << 10  # rows that are transposed at once
+ROOM = 1 << 61
+"""Magnitude below which sums can be uncarried digits without leaving int64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +113,12 @@ def coefficients(table: pa.Table, prefix: str) -> exact.Digits:
 
 def has_room(column: npt.NDArray[np.int64], together: int = 1) -> bool:
     """Return whether sums of `together` values can be uncarried digits without leaving int64."""
-    most = _ROOM // max(1, together)
-    return not len(column) or (int(column.max()) < most and int(column.min()) > -most)
+    return largest(column) < ROOM // max(1, together)
+
+
+def largest(column: npt.NDArray[np.int64]) -> int:
+    """Return the greatest magnitude of a column; 0 without rows."""
+    return max(int(column.max()), -int(column.min())) if len(column) else 0
 
 
 def fixed_digits(table: pa.Table, ordinal: int, accumulator: Accumulator) -> exact.Digits:
@@ -268,11 +274,25 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
     return pa.array(position.astype(np.int16)), lists
 
 
-def unpack_fixed(values: pa.Array) -> exact.Digits:
-    """Return the digits of the total weight and fixed accumulators, stored with 4 bytes each."""
+def unpack_fixed(values: pa.Array, rows: npt.NDArray[np.int64] | None = None) -> exact.Digits:
+    """Return the digits of the total weight and fixed accumulators, stored with 4 bytes each.
+
+    Args:
+        values: stored values; at least one if there are `rows`.
+        rows: the value of each number, -1 for a number that is 0; None for all values in order.
+    """
     digits = values.type.byte_width // 4
     raw = np.frombuffer(values.buffers()[1], np.int32, count=digits * (len(values) + values.offset))
-    return raw.reshape(-1, digits)[values.offset :].T.astype(np.int64)
+    stored = raw.reshape(-1, digits)[values.offset :]
+    if rows is None:
+        return stored.T.astype(np.int64)
+    unpacked = np.empty((digits, len(rows)), np.int64)
+    for start in range(0, len(rows), _ROWS_IN_CACHE):
+        part = rows[start : start + _ROWS_IN_CACHE]
+        taken = stored[part]
+        taken[part < 0] = 0
+        unpacked[:, start : start + len(part)] = taken.T
+    return unpacked
 
 
 def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
@@ -289,10 +309,11 @@ def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
     base = int(start[some].min()) if some.any() else 0
     top = int((start + finite)[some].max()) if some.any() else 1
     digits = exact.zeros(top - base, len(lengths))
+    if not counting.any():
+        digits[np.repeat(start - base, lengths) + within, rows] = stored
+        return FloatDigits(base, digits)
     here = np.asarray(within < finite[rows])
     digits[start[rows[here]] - base + within[here], rows[here]] = stored[here]
-    if not counting.any():
-        return FloatDigits(base, digits)
     registers = exact.zeros(_ALL_REGISTERS, len(lengths))
     registers[(within - finite[rows])[~here], rows[~here]] = stored[~here]
     return FloatDigits(base, digits, registers)
