@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout, consolidate_sorted
 from substrait_agg.state.keys.keys import EncodedKeys, KeyForm, before
-from substrait_agg.state.keys.rows import Hashes, Indices, Mask
+from substrait_agg.state.keys.rows import Hashes, Indices, Mask, beginnings
 from substrait_agg.state.ordered_run import OrderedRun, pieces
 from substrait_agg.state.ranks import Positions, find_ranks, weight_before
 from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_rows, payload_at
@@ -80,13 +80,14 @@ class OrderedTree:
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
         """
+        starts = beginnings(entries.hashes, entries.collision_ids)
         by_run = [np.zeros(len(entries), np.int64)]
-        by_run += [self._weights_in(run, entries) for run in self._runs]
+        by_run += [self._weights_in(run, entries, starts) for run in self._runs]
         return add_weights(by_run)
 
-    def _weights_in(self, run: OrderedRun, entries: Entries) -> Weights:
+    def _weights_in(self, run: OrderedRun, entries: Entries, starts: Indices) -> Weights:
         result = np.zeros(len(entries), np.int64)
-        low, high = run.groups(entries.hashes, entries.collision_ids)
+        low, high = run.groups(entries.hashes, entries.collision_ids, starts)
         occupied = np.flatnonzero(low < high)
         if not len(occupied):
             return result

@@ -140,13 +140,21 @@ class OrderedRun:
         which = np.arange(len(pages)) if order is None else order
         return order, [(int(pages[a]), which[a:b]) for a, b in pairwise(cuts)]
 
-    def groups(self, hashes: Hashes, chains: CollisionIds) -> tuple[Indices, Indices]:
+    def groups(
+        self, hashes: Hashes, chains: CollisionIds, starts: Indices | None = None
+    ) -> tuple[Indices, Indices]:
         """Return the first place and the end (exclusive) of each group.
 
         The range of a missing group is empty. A group that is requested several times in succession
         is looked up once.
+
+        Args:
+            hashes: of the groups.
+            chains: collision ids of the groups.
+            starts: the rows whose group differs from that of the row before, if they are known.
         """
-        starts = beginnings(hashes, chains)
+        if starts is None:
+            starts = beginnings(hashes, chains)
         if len(starts) == len(hashes):
             return self._groups(hashes, chains)
         low, high = self._groups(hashes[starts], chains[starts])

@@ -41,8 +41,9 @@ def sum_segments(
     """
     if _SHORT * len(starts) < len(values):
         return np.asarray(np.add.reduceat(values, starts))
-    ends = np.append(starts[1:], len(values)) - 1
-    return np.asarray(np.diff(np.cumsum(values)[ends], prepend=np.int64(0)))
+    sums = np.cumsum(values).take(np.append(starts[1:], len(values)) - 1)
+    sums[1:] -= sums[:-1].copy()
+    return sums
 
 
 def add_weights(parts: Sequence[Weights]) -> Weights:

@@ -147,6 +147,7 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
     """Sum delta rows per group, for the accumulators that read rows rather than trees."""
     fixed: dict[int, exact.Digits] = {}
     floats: dict[int, FloatDigits] = {}
+    longest = groups.longest
     columns: dict[str, list[str]] = {}
     for name in rows.column_names:
         columns.setdefault(name.partition("_")[0], []).append(name)
@@ -154,20 +155,20 @@ def add_rows(spec: OperatorSpec, rows: pa.Table, groups: RowGroups) -> Sums:
         if accumulator.tree is not None:
             continue
         bins = f"b{i}" if accumulator.floating else ""
-        summed = _summed(rows, columns.get(f"a{i}", ()), groups, bins=bins)
+        summed = _summed(rows, columns.get(f"a{i}", ()), groups, longest, bins=bins)
         if accumulator.floating:
             value = float_digits(summed or rows, i, accumulator)
             floats[i] = value if summed else groups.sum_floats(value)
         else:
             number = fixed_digits(summed or rows, i, accumulator)
             fixed[i] = number if summed else groups.sum_rows(number)
-    summed = _summed(rows, columns["w"], groups)
+    summed = _summed(rows, columns["w"], groups, longest)
     weight = coefficients(summed or rows, "w")
     return Sums(weight if summed else groups.sum_rows(weight), fixed, floats)
 
 
 def _summed(
-    rows: pa.Table, names: Sequence[str], groups: RowGroups, *, bins: str = ""
+    rows: pa.Table, names: Sequence[str], groups: RowGroups, longest: int, *, bins: str = ""
 ) -> pa.Table | None:
     """Sum coefficients per group, so that fewer numbers are converted to digits.
 
@@ -175,6 +176,7 @@ def _summed(
         rows: the delta rows.
         names: the columns of the number.
         groups: the groups of the rows.
+        longest: maximal number of rows of a group.
         bins: the column of its bins, if it is a float.
 
     Returns:
@@ -184,7 +186,6 @@ def _summed(
     whole_decimals = any("_" not in name for name in names)
     if whole_decimals or (bins and int64_column(rows, bins).any()):
         return None
-    longest = groups.longest
     columns = {}
     for name in names:
         column = int64_column(rows, name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
 
@@ -42,9 +42,9 @@ TAG = "__stream"
 """Column of a tagged stream: the ordinal of the set of columns that a row has."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class TableUse:
-    """A branch from a streaming table to an operator.
+    """A branch from a streaming table to an operator, the same object in every batch of a run.
 
     Attributes:
         origin: the columns that the branch reads.
@@ -60,6 +60,14 @@ class TableUse:
     opened: TableOrigin
     tag: int
     whole: bool
+    _last: list[tuple[InputSpec, bool]] = field(default_factory=list, init=False, repr=False)
+
+    def fits_arrow(self, spec: InputSpec) -> bool:
+        """Return whether the driver can prepare the rows of an operator; it has one spec in a run."""
+        if not self._last or self._last[0][0] is not spec:
+            prepared = can_prepare(self.origin.types, self.node, self.branch, spec)
+            self._last[:] = [(spec, prepared and self.origin.upsert is None)]
+        return self._last[0][1]
 
 
 class StreamBatch:
@@ -263,11 +271,7 @@ class TableRows:
         batch = self._batch
         if not batch.on_driver:
             return False
-        steps = {
-            use: can_prepare(use.origin.types, use.node, use.branch, spec)
-            and use.origin.upsert is None
-            for use in self._uses
-        }
+        steps = {use: use.fits_arrow(spec) for use in self._uses}
         self._direct = batch.files is not None and all(steps.values())
         return self._direct or all(
             steps[use] if use.whole else can_exchange(use.node, use.branch, spec) for use in steps
