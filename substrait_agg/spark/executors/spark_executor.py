@@ -31,7 +31,7 @@ from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
 from substrait_agg.spark.execution.operator_job import run_job, run_rows, takes_rows
 from substrait_agg.spark.execution.partial_aggregation import unplaced_rows
 from substrait_agg.spark.execution.strategy import BatchStrategy
-from substrait_agg.spark.execution.task_runner import HANDED_OVER, run_on_partitions
+from substrait_agg.spark.execution.task_runner import run_on_partitions
 from substrait_agg.spark.executors.executor import BranchInput
 from substrait_agg.spark.executors.operator_changes import OperatorChanges
 from substrait_agg.spark.inputs.arrow_inputs import with_hashes
@@ -40,6 +40,9 @@ from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
 from substrait_agg.spark.inputs.stream_batch import Collect, TableRows
 from substrait_agg.spark.types.cached_transform import TransformCache
+
+ROWS_AT_ONCE = 1 << 18
+"""Rows of a batch in this process that an operator converts at once."""
 
 
 class ArrowInput(Protocol):
@@ -181,7 +184,7 @@ class SparkExecutor:
             except (RunFailed, OSError, pa.ArrowInvalid):
                 return None  # Spark decides whether the batch fails, and reports it
             table = computed if frame is None else self._with_tables(job, frame, computed)
-            return None if table is None else list(table.to_batches(HANDED_OVER))
+            return None if table is None else list(table.to_batches(ROWS_AT_ONCE))
 
         return ArrowRows(size, needs_job, read)
 
