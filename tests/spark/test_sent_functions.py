@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -93,3 +95,16 @@ def test_a_worker_reads_a_short_rest_of_its_input(
     answer = json.loads(next(answers)["result"][0].as_py())
     assert ("error" in answer) == (work is _refusal)
     assert bool(ended) == ends
+
+
+@pytest.mark.parametrize(("chosen", "kept"), [("", True), ("mimalloc", False)])
+def test_a_process_keeps_memory_unless_the_pool_is_chosen(
+    chosen: str, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both allocators are left alone if the user names Arrow's memory pool."""
+    calls: list[Any] = []
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", chosen)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=print))
+    monkeypatch.setattr(pa, "set_memory_pool", calls.append)
+    task_runner.keep_memory.__wrapped__()
+    assert [pool.backend_name for pool in calls] == (["system"] if kept else [])
