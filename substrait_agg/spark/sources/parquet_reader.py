@@ -31,6 +31,8 @@ UNREADABLE = (OSError, pa.ArrowException, KeyError, ValueError)
 
 VALUE_BYTES = 8
 """Bytes of a value in memory, at least."""
+THREADED_ROWS = 1 << 15
+"""Rows of a file from which on its columns are read in several threads."""
 _PLAIN_OPTIONS = frozenset(
     {"latestfirst", "maxfileage", "maxfilespertrigger", "maxbytespertrigger", "recursivefilelookup",
      "pathglobfilter", "filenameonly", "mergeschema"}
@@ -135,8 +137,8 @@ class ParquetReader:
         """Read a file; one of `UNREADABLE` means that Spark has to read it."""
         with pq.ParquetFile(path, read_dictionary=self._dictionaries()) as file:
             present = self._found(file)
-            read = file.read(columns=[column.name for column in present], use_threads=False)
-            rows = file.metadata.num_rows
+            rows, names = file.metadata.num_rows, [column.name for column in present]
+            read = file.read(columns=names, use_threads=rows >= THREADED_ROWS)
         columns = {}
         for i, column in enumerate(self.columns):
             is_present = column in present
