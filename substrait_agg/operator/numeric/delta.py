@@ -289,9 +289,9 @@ def unpack_fixed(values: pa.Array, rows: npt.NDArray[np.int64] | None = None) ->
     unpacked = np.empty((digits, len(rows)), np.int64)
     for start in range(0, len(rows), _ROWS_IN_CACHE):
         part = rows[start : start + _ROWS_IN_CACHE]
-        taken = stored[part]
-        taken[part < 0] = 0
-        unpacked[:, start : start + len(part)] = taken.T
+        numbers = stored[part]
+        numbers[part < 0] = 0
+        unpacked[:, start : start + len(part)] = numbers.T
     return unpacked
 
 
