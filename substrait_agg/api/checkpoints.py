@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from substrait_agg.arguments import typed
+
 if TYPE_CHECKING:
     from substrait_agg.commit import View
     from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from substrait_agg.tools.state import State
 
 
+@typed
 def open_view(checkpoint: str | Path, name: str | None = None) -> View:
     """Open a view of a checkpoint, to read it or its changes at any version. It needs no Spark.
 
@@ -39,6 +42,7 @@ def open_view(checkpoint: str | Path, name: str | None = None) -> View:
     return open_committed(checkpoint, name)
 
 
+@typed
 def open_state(checkpoint: str | Path) -> State:
     """Open the state of a checkpoint, to list, show, verify, roll back or configure it.
 

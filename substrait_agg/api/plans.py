@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from substrait_agg.api.checkpoints import open_state
+from substrait_agg.arguments import typed
 from substrait_agg.errors import UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problem_kinds import Mode
@@ -64,6 +65,7 @@ def _plan(source: PlanSource) -> Plan:
     return as_plan(source)
 
 
+@typed
 def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = ()) -> Report:
     """Check a plan without running it, and report all errors and warnings.
 
@@ -127,6 +129,7 @@ def _content(plan: Plan) -> bytes:
         return b""
 
 
+@typed
 def explain(
     plan: Plans,
     format: str = "text",

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from substrait_agg.errors import SqlRefused
+from substrait_agg.arguments import check_objects, typed
+from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.refresh.policies import parse_refresh
 from substrait_agg.report.checked_plan import Plan, as_plan
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from substrait_agg.sql_planner.pipelines.pipeline import PlanSet
 
 
+@typed
 def sql(
     text: str | Path,
     sources: Mapping[str, Any] | None = None,
@@ -81,6 +83,7 @@ def sql(
         return replace(plan_script(script, columns_of, file), refresh=policies.default)
 
 
+@typed
 def sql_views(
     text: str | Path,
     sources: Mapping[str, Any] | None = None,
@@ -174,9 +177,12 @@ def from_dataframe(frame: Any) -> Plan:
         The plan, with the column names and types of the DataFrame.
 
     Raises:
-        UsageError: DATAFRAME_RELATION, DATAFRAME_EXPRESSION or DATAFRAME_TYPE for what a plan cannot
+        UsageError: PLAN_SOURCE for an object of another type; DATAFRAME_RELATION, DATAFRAME_EXPRESSION or DATAFRAME_TYPE for what a plan cannot
             express with Spark's values, DATAFRAME_SETTING, CONNECT_NOT_SUPPORTED.
     """
+    if not hasattr(type(frame), "schema"):
+        message = f"an object of type {type(frame).__name__} is not a DataFrame"
+        raise UsageError("PLAN_SOURCE", message, help="give a pyspark.sql.DataFrame", path="frame")
     from substrait_agg.spark.dataframe.analyzed import analyzed_plan, loses_precision
     from substrait_agg.spark.dataframe.relations import plan_json
     from substrait_agg.spark.session.session import require_classic
@@ -186,6 +192,16 @@ def from_dataframe(frame: Any) -> Plan:
     plan = as_plan(plan_json(analyzed_plan(frame), types, loses_precision=loses_precision(frame)))
     _ = plan.decoded
     return plan
+
+
+def check_sources(sources: Mapping[str, Any]) -> None:
+    """Check the types of the sources of tables.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+    values = {f"the source of {name}": source for name, source in sources.items()}
+    check_objects(values, "sources", "give a SPEC such as csv:sales/, or a DataFrame")
 
 
 def _policies(refresh: str | Mapping[str, str] | None) -> RefreshPolicies:
@@ -200,6 +216,7 @@ def _columns_of(
     from substrait_agg.optional_packages import require
 
     require("datafusion")
+    check_sources(sources)
     from substrait_agg.spark.sources.inferred_columns import columns_of_sources
 
     def session() -> Any:

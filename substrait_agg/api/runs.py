@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from substrait_agg.api.plans import Plans, combined_views, named_plans, temporary_views
+from substrait_agg.api.queries import check_sources
+from substrait_agg.arguments import check_objects, typed
 from substrait_agg.errors import PlanRefused
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.report.checked_plan import Plan
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from substrait_agg.spark.query.handle import Run
 
 
+@typed
 def run(
     plan: Plans,
     sources: Mapping[str, Any],
@@ -150,6 +153,9 @@ def run(
         **{name: arguments[name] for name in arguments.keys() - {"plan", "sources"}}
     )
     options = options.with_declared(plan)
+    check_sources(sources)
+    named_outputs = {f"output {number}": output for number, output in enumerate(options.sinks, 1)}
+    check_objects(named_outputs, "outputs", "give a text such as stream-json=FILE")
     from substrait_agg.metrics.startup import StartTimer
 
     timer = StartTimer()

@@ -109,7 +109,7 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     (
         "MERGE_JOIN_ORDER", "info", "info",
         "a merge join is read as the join of its keys; the order of its inputs has no effect",
-        "nothing; the rows are those of the merge join",
+        "no action is needed: the rows are those of the merge join",
         ("A merge join asks for inputs sorted by its keys (specification, Merge Equijoin Operator). The order is needed "
          "by the algorithm only. Here matches are looked up by key, so sorts below the join change nothing."),
     ),

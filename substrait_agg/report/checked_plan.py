@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from substrait_agg.arguments import typed
 from substrait_agg.errors import PlanRefused, PlanUnreadable, checked_choice
 from substrait_agg.problem_kinds import MODES, Mode
 from substrait_agg.problems import Problem, Problems
@@ -72,6 +73,7 @@ class Plan:
     _views: dict[str, Plan] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
+    @typed
     def from_file(cls, path: str | Path) -> Plan:
         """Read the bytes of a plan file without decoding them.
 

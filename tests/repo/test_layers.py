@@ -26,7 +26,7 @@ LAYERS = (
         "redaction",
         "required",
     },
-    {"errors", "problems", "notices", "optional_packages"},
+    {"errors", "problems", "notices", "optional_packages", "arguments"},
     {"plan"},
     {"functions"},
     {"bind"},

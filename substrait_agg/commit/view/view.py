@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.arguments import typed
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.plan_document import ViewColumn, ViewSchema, ViewSort
@@ -121,6 +122,7 @@ class View:
         """Return all committed versions, ascending. Only the newest ones keep their state."""
         return self._checkpoint.check_versions()
 
+    @typed
     def attempt(self, version: int) -> str | None:
         """Return the id of the attempt that committed a version; None if there is no such version.
 
@@ -132,6 +134,7 @@ class View:
         exists = version in self.versions()
         return self._checkpoint.snapshot(version).attempt if exists else None
 
+    @typed
     def to_arrow(self, version: int | None = None) -> pa.Table:
         """Return the rows of a version (the newest when None), in the sort order of the plan.
 
@@ -148,6 +151,7 @@ class View:
             self.check_retained(snapshot.version)
             raise
 
+    @typed
     def scan(self, version: int | None = None, columns: Sequence[str] | None = None) -> ViewScan:
         """Return a description of where the rows of a version are, to read them in parts.
 
@@ -169,6 +173,7 @@ class View:
         whole = ViewScan(folder, number, columns_of_runs, schema, view.keys, trees)
         return whole if columns is None else whole.select(ordinals_of(schema, columns))
 
+    @typed
     def to_reader(
         self, version: int | None = None, columns: Sequence[str] | None = None
     ) -> pa.RecordBatchReader:
@@ -196,6 +201,7 @@ class View:
             self.check_retained(scan.version)
             raise
 
+    @typed
     def to_ibis(self, version: int | None = None) -> Any:
         """Return the rows of a version as a table of ibis, in memory.
 
@@ -211,6 +217,7 @@ class View:
 
         return ibis.memtable(self.to_arrow(version))
 
+    @typed
     def to_dataset(self, version: int | None = None) -> Dataset:
         """Return the rows of a version as a `pyarrow.dataset.Dataset`.
 
@@ -257,6 +264,7 @@ class View:
         self.check_retained(version)
         return snapshot
 
+    @typed
     def check_retained(self, version: int) -> None:
         """Refuse a version whose state is no longer kept.
 
@@ -273,6 +281,7 @@ class View:
             path=str(self._checkpoint.folder),
         )
 
+    @typed
     def changes(self, since: int | None = None, until: int | None = None) -> pa.Table:
         """Return the changes of the versions after `since` up to `until` (all when None).
 
@@ -291,6 +300,7 @@ class View:
         snapshots = self._versions_between(since, until)
         return self._changes(snapshots)
 
+    @typed
     def scan_changes(self, since: int | None = None, until: int | None = None) -> ChangeScan:
         """Return a description of where the changes are, to read them in parts.
 
@@ -334,6 +344,7 @@ class View:
     def _snapshots(self, first: int, last: int) -> list[Snapshot]:
         return [self._checkpoint.snapshot(version) for version in range(first, last + 1)]
 
+    @typed
     def between(self, first: int, last: int) -> pa.Table:
         """Return the changes of the versions from `first` to `last`, as `changes`.
 
@@ -363,6 +374,7 @@ class View:
             newest = self._checkpoint.snapshot(earlier) if earlier in versions else None
         return changes[::-1]
 
+    @typed
     def retractions(self, version: int) -> pa.Table | None:
         """Return the retractions of the rows that the view had before another plan began.
 
@@ -424,6 +436,7 @@ class View:
             path=str(self._checkpoint.folder),
         )
 
+    @typed
     def late(self, since: int | None = None, until: int | None = None) -> dict[str, pa.Table]:
         """Return the late rows of the versions after `since` up to `until` (all when None).
 
@@ -447,6 +460,7 @@ class View:
             for table, parts in tables.items()
         }
 
+    @typed
     def bad_rows(self, since: int | None = None, until: int | None = None) -> pa.Table:
         """Return the bad rows of the versions after `since` up to `until` (all when None).
 
@@ -469,6 +483,7 @@ class View:
         keys = [(name, "ascending") for name in (VERSION, "source", "file", "position", "row")]
         return pa.concat_tables([BAD_ROWS.empty_table(), *parts]).sort_by(keys)
 
+    @typed
     def quarantined(self, version: int | None = None) -> pa.Table:
         """Return the rows that wait for their insertion at a version (the newest when None).
 
@@ -502,6 +517,7 @@ class View:
     def _read(self, change: ChangeFile) -> pa.Table:
         return read_change_file(self._checkpoint.changes, change)
 
+    @typed
     def to_spark(self, spark: SparkSession, version: int | None = None) -> DataFrame:
         """Return the rows of a version as a DataFrame."""
         return spark.createDataFrame(self.to_arrow(version))

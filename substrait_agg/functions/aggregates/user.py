@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from substrait_agg.errors import UsageError
 from substrait_agg.functions.aggregates.registry import UserMeasure, register, unregister
 from substrait_agg.plan.types import Type
 
@@ -114,6 +115,7 @@ def register_measure(measure: AdditiveMeasure | OrderedMeasure) -> None:
 
     Raises:
         ValueError: its URN is a standard one, a name is missing or taken, or it takes no argument.
+        UsageError: OPTION_INVALID: it is not a measure.
     """
     register(_declaration(measure))
 
@@ -123,7 +125,11 @@ def unregister_measure(measure: AdditiveMeasure | OrderedMeasure) -> None:
     unregister(_declaration(measure))
 
 
-def _declaration(measure: AdditiveMeasure | OrderedMeasure) -> UserMeasure:
+def _declaration(measure: object) -> UserMeasure:
+    if not isinstance(measure, BaseMeasure):
+        message = f"an object of type {type(measure).__name__} is not a measure"
+        help = "give an instance of a class that extends AdditiveMeasure or OrderedMeasure"
+        raise UsageError("OPTION_INVALID", message, help=help, path="measure")
     return UserMeasure(
         urn=measure.urn,
         names=measure.names,

@@ -111,7 +111,7 @@ def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
     yield "arguments", "\n".join(map(_parameter, row.parameters)) or "none"
     yield "result", RESULT_TEXTS[row.result]
     yield "null arguments", row.nulls
-    yield "nothing counts", row.empty
+    yield "over no values", row.empty
     yield "state", row.state
     yield "DISTINCT", _said(row.distinct)
     if takes_rows(row):

@@ -267,7 +267,7 @@ def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
             notice(
                 "SQL_CLAUSE_IGNORED",
                 f"{ignored.text} has no effect: it says how Spark stores a table",
-                help="nothing: the rows of the view are the same",
+                help="no action is needed: the rows of the view are the same",
             )
         name = ".".join(statement.name)
         if name.lower() in by_name:

@@ -61,7 +61,7 @@ def report_orphan_files(checkpoint: Checkpoint, findings: FindingCollector) -> N
     """Report every unknown or unfinished file, and an unfinished rollback."""
     left = drafts(checkpoint)
     for draft in left:
-        help = "nothing; state vacuum deletes it"
+        help = "no action is needed: state vacuum deletes it"
         findings.note("FILE_LEFT_OVER", draft, "it is incomplete", help)
     patterns = _KNOWN if not checkpoint.root.is_remote else _KNOWN | _KNOWN_IN_STORES
     for folder, pattern in patterns.items():

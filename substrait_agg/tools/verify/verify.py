@@ -164,37 +164,13 @@ class _Verification:
         self, snapshots: Sequence[Snapshot], document: PlanDocument | None
     ) -> None:
         """Check that each version follows its predecessor, with the same plan and query."""
-        for snapshot in snapshots:
+        for previous, snapshot in zip([None, *snapshots], snapshots, strict=False):
             path = f"snapshots/{snapshot_name(snapshot.version)}"
-            of = document if document is None else self._document_of(snapshot.plan, path)
-            if of is not None and len(snapshot.operators) != of.operators:
-                message = (
-                    f"it has {len(snapshot.operators)} operators, but the plan has {of.operators}"
-                )
+            of = None if document is None else self._document_of(snapshot.plan, path)
+            contradictions = [] if of is None else [*_against_plan(snapshot, of)]
+            contradictions += [] if previous is None else _against_previous(snapshot, previous)
+            for message in contradictions:
                 self._found.fault("CHAIN_BROKEN", path, message)
-            if of is not None and {v.name for v in of.views} != set(snapshot.views):
-                message = "its views are not those of the plan"
-                self._found.fault("CHAIN_BROKEN", path, message)
-        for previous, after in pairwise(snapshots):
-            path = f"snapshots/{snapshot_name(after.version)}"
-            if after.begun != after.version and (previous.plan, previous.begun) != (
-                after.plan,
-                after.begun,
-            ):
-                message = (
-                    f"it is of plan {after.plan[:12]}, the version before of {previous.plan[:12]}"
-                )
-                self._found.fault("CHAIN_BROKEN", path, message)
-            if previous.query is not None and after.query != previous.query:
-                self._found.fault("CHAIN_BROKEN", path, "it belongs to another streaming query")
-            elif not previous.batch <= after.batch <= previous.batch + 1:
-                message = f"it is of batch {after.batch}, the version before of {previous.batch}"
-                self._found.fault("CHAIN_BROKEN", path, message)
-            watermarks = (previous.watermark, after.watermark)
-            if None not in watermarks and watermarks[1] < watermarks[0]:  # type: ignore[operator]
-                self._found.fault(
-                    "CHAIN_BROKEN", path, "its watermark is lower than the previous one"
-                )
 
     def _change_files(self, snapshot: Snapshot) -> None:
         records = {bad.file.name for bad in snapshot.bad}
@@ -299,7 +275,7 @@ class _Verification:
     def _leftovers(self, retention: RetentionState, newest: int) -> None:
         """Report files of failed attempts, and state that the next sweep deletes."""
         everything = RetentionState(retention.state_from, retention.changes_from, -1)
-        help = "nothing: it is not used, and the next sweep or state vacuum deletes it"
+        help = "no action is needed: the next sweep or state vacuum deletes it"
         with self._found.caught("STATE_DAMAGED", "snapshots"):
             for folder, names in (
                 ("state", unneeded_state(self._checkpoint, everything, newest)),
@@ -309,6 +285,28 @@ class _Verification:
                     self._found.note(
                         "FILE_LEFT_OVER", f"{folder}/{name}", "no version refers to it", help
                     )
+
+
+def _against_plan(snapshot: Snapshot, document: PlanDocument) -> Iterator[str]:
+    """Yield what a version has otherwise than its plan."""
+    if len(snapshot.operators) != document.operators:
+        yield f"it has {len(snapshot.operators)} operators, but the plan has {document.operators}"
+    if {view.name for view in document.views} != set(snapshot.views):
+        yield "its views are not those of the plan"
+
+
+def _against_previous(after: Snapshot, previous: Snapshot) -> Iterator[str]:
+    """Yield why a version cannot follow the previous one."""
+    same_plan = (previous.plan, previous.begun) == (after.plan, after.begun)
+    if after.begun != after.version and not same_plan:
+        yield f"it is of plan {after.plan[:12]}, the version before of {previous.plan[:12]}"
+    if previous.query is not None and after.query != previous.query:
+        yield "it belongs to another streaming query"
+    elif not previous.batch <= after.batch <= previous.batch + 1:
+        yield f"it is of batch {after.batch}, the version before of {previous.batch}"
+    low, high = previous.watermark, after.watermark
+    if low is not None and high is not None and high < low:
+        yield "its watermark is lower than the previous one"
 
 
 def _rank(finding: Finding) -> tuple[bool, str, str]:
