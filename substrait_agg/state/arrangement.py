@@ -23,6 +23,7 @@ from substrait_agg.state.keys.rows import (
     group_rows,
     row_hashes,
     rows_equal,
+    stable_order,
     take,
 )
 from substrait_agg.state.run import (
@@ -261,14 +262,34 @@ def consolidate_rows(rows: pa.Table, layout: ArrangementLayout) -> pa.Table:
     whole = rows.combine_chunks()
     hashes, weights = whole.column(0).to_numpy(), whole.column(1).to_numpy()
     columns = [column.combine_chunks() for column in whole.columns[2:]]
-    order, first = group_rows(row_hashes(columns, hashes), columns)
-    starts = np.flatnonzero(first)
-    sums = sum_runs_of_rows(weights[order], starts)
+    representatives, sums = _summed(hashes, weights, columns)
     nonzero = sums != 0
-    representatives, sums = order[starts[nonzero]], sums[nonzero]
-    by_hash = np.argsort(hashes[representatives], kind="stable")
+    representatives, sums = representatives[nonzero], sums[nonzero]
+    by_hash = stable_order(hashes[representatives])
     sorted_rows = whole.take(pa.array(representatives[by_hash]))
     return sorted_rows.set_column(1, layout.schema.field(1), pa.array(sums[by_hash]))
+
+
+def _summed(
+    hashes: Hashes, weights: Weights, columns: Sequence[pa.Array]
+) -> tuple[Indices, Weights]:
+    """Return a row of each set of equal rows, and the sum of their weights.
+
+    Rows are compared only where their hash occurs several times, unless these are most rows.
+    """
+    order = stable_order(hashes)
+    same = hashes[order][1:] == hashes[order][:-1]
+    repeated = np.append(same, False) | np.append(False, same)
+    compared, alone = order[repeated], order[~repeated]
+    if len(compared) > len(alone):
+        compared, alone = np.arange(len(order)), order[:0]
+    else:
+        columns = take(columns, compared)
+    grouped, first = group_rows(row_hashes(columns, hashes[compared]), columns)
+    starts = np.flatnonzero(first)
+    compared = compared[grouped]
+    sums = sum_runs_of_rows(weights[compared], starts)
+    return np.concatenate([alone, compared[starts]]), np.concatenate([weights[alone], sums])
 
 
 def arranged(

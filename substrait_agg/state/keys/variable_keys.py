@@ -97,7 +97,11 @@ def byte_hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
 
 def _polynomials(data: npt.NDArray[np.uint8], bounds: npt.NDArray[np.int64]) -> Words:
     lengths = np.diff(bounds)
-    powers = np.cumprod(np.full(int(lengths.max()), _MULTIPLIER, np.uint64))
+    longest = int(lengths.max())
+    powers = np.cumprod(np.full(longest, _MULTIPLIER, np.uint64))
+    if longest * len(lengths) == len(data):  # all have one length
+        table = data.reshape(-1, longest).astype(np.uint64)
+        return np.asarray(np.einsum("ij,j->i", table, powers) + powers.sum())
     places = np.arange(len(data)) - np.repeat(bounds[:-1], lengths)
     terms = (data.astype(np.uint64) + np.uint64(1)) * powers[places]
     return np.asarray(np.add.reduceat(terms, bounds[:-1]))
