@@ -17,7 +17,7 @@ SUFFIXES = frozenset((".bin", ".binpb", ".json", ".pb", ".plan", ".protobin", ".
 
 # A key that every plan in JSON contains and other JSON documents do not.
 _PLAN_KEY = re.compile(rb'"(?:relations|extensions|extension_?[uU]r[in]s)"\s*:')
-_SQL = re.compile(r"\s*(select|with|create)\s", re.IGNORECASE)
+_SQL = re.compile(r"\s*(select|with|create|--)\s", re.IGNORECASE)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -25,18 +25,24 @@ def read_plan(name: str) -> substrait_agg.Plan:
     """Read the plan in a file or on stdin, without decoding it.
 
     Raises:
-        UsageError: the file does not exist or cannot be read.
+        UsageError: the file does not exist, cannot be read, or has SQL text.
     """
-    if name == STDIO:
-        return substrait_agg.Plan(STDIO, stdin_bytes())
     if not name:
         raise UsageError("FILE_NOT_FOUND", "the path is empty", help="give the path of a plan file")
     try:
-        return substrait_agg.Plan.from_file(name)
+        plan = (
+            substrait_agg.Plan(STDIO, stdin_bytes())
+            if name == STDIO
+            else substrait_agg.Plan.from_file(name)
+        )
     except UsageError as error:
         if error.code == "FILE_NOT_FOUND" and _SQL.match(name):
             error.help = "this is SQL text, not the name of a file: give it with --query"
         raise
+    if _SQL.match(plan.content[:100].decode("utf-8-sig", "replace")):
+        message, help = "this is SQL text, not a plan", f"give it with --sql {name}"
+        raise UsageError("FILE_NOT_READABLE", message, help=help, path=name)
+    return plan
 
 
 def stdin_bytes() -> bytes:

@@ -253,7 +253,11 @@ def convert(source: str, to: str) -> None:
     IN is a plan of any release, or - for stdin. OUT is JSON if it ends in .json, or - for JSON on stdout; any
     other name is protobuf.
     """
-    loaded = read_plan(source)
+    try:
+        loaded = read_plan(source)
+    except UsageError as error:
+        error.help = error.help.replace("give it with", "write its plan with substrait-agg plan")
+        raise
     _ = loaded.decoded
     write_plan(loaded, to)
 

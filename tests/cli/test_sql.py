@@ -169,3 +169,19 @@ def test_a_view_with_the_name_of_its_source_is_told_apart(source: str, tmp_path:
 def test_an_option_of_the_api_is_named_as_the_command_line_has_it(source: str) -> None:
     result = call("explain", "--query", QUERY, "--source", source, "--refresh", "often")
     assert result.stderr.startswith("error[OPTION_INVALID] at --refresh: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "help"),
+    [
+        (["validate", "-"], "give it with --sql -"),
+        (["explain", "-"], "give it with --sql -"),
+        (["convert", "-", "plan.json"], "write its plan with substrait-agg plan --sql -"),
+    ],
+)
+def test_sql_in_place_of_a_plan_says_which_option_takes_it(arguments: list[str], help: str) -> None:
+    result = call(*arguments, stdin="-- all regions\nSELECT region FROM sales")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error[FILE_NOT_READABLE] at -: this is SQL text, not a plan\nhelp: {help}\n"
+    )
