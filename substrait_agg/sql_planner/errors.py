@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 
@@ -104,6 +105,22 @@ def planning_error(error: Exception, query: QueryText, names: TableNames) -> Sql
         return _at_start("SQL_STATEMENTS", plain, help, query)
     help = "write the query in another way; docs/sql.md says what is supported"
     return _at_start("SQL_NOT_PLANNED", _first_line(plain), help, query)
+
+
+@contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn a panic of DataFusion into an exception. Its class is no `Exception`, and no module has it.
+
+    Raises:
+        RuntimeError: DataFusion panicked.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        message = f"DataFusion cannot compute a constant of the query: {error}"
+        raise RuntimeError(message) from error
 
 
 def is_syntax_error(error: Exception) -> bool:

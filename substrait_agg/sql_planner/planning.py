@@ -10,7 +10,7 @@ import pyarrow as pa
 from substrait_agg.errors import SqlRefused, SubstraitAggError
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.corrections import corrected
-from substrait_agg.sql_planner.errors import is_syntax_error, planning_error
+from substrait_agg.sql_planner.errors import is_syntax_error, panics_as_errors, planning_error
 from substrait_agg.sql_planner.names import TableNames, output_names
 from substrait_agg.sql_planner.not_in import check_marks
 from substrait_agg.sql_planner.places import SqlOrigin
@@ -162,7 +162,8 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
         frame = _frame(context, query)
         check_marks(frame.logical_plan(), query)
         check_types(frame.logical_plan(), query)
-        optimized = frame.optimized_logical_plan()
+        with panics_as_errors():
+            optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
     except SqlRefused:
         raise

@@ -21,6 +21,7 @@ from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.plan.types import Type
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.corrections import correct_expressions
+from substrait_agg.sql_planner.errors import panics_as_errors
 from substrait_agg.sql_planner.messages import messages, parts
 
 if TYPE_CHECKING:
@@ -179,7 +180,8 @@ def _value_of_datafusion(plan: Any, context: SessionContext) -> pa.Scalar | None
         frame = context.create_dataframe_from_logical_plan(
             Consumer.from_substrait_plan(context, read)
         )
-        (batch,) = frame.collect()
+        with panics_as_errors():
+            (batch,) = frame.collect()
     except Exception:  # noqa: BLE001 - DataFusion has no class of its own, and keeps an expression that fails
         return None
     return batch.column(0)[0]

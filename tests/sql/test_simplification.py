@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from datafusion import DataFrame
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundProject, Constant, Conversion, Expr
 from substrait_agg.bind.rewrite import subexpressions
-from substrait_agg.errors import RunFailed
+from substrait_agg.errors import RunFailed, SqlRefused
 from substrait_agg.evaluation.expressions import evaluate
 
 TABLE = "CREATE TABLE t (k BIGINT, x DOUBLE, p DECIMAL(10, 2));"
@@ -85,3 +87,19 @@ def test_a_cast_that_does_not_round_is_removed() -> None:
     """DataFusion's simplification is used for other queries."""
     comparison = first_column("CAST(p AS DECIMAL(12, 3)) = 1.5 + 0.0")
     assert not any(isinstance(e, Conversion) for e in subexpressions(comparison))
+
+
+class PanicException(BaseException):
+    """What PyO3 raises for a panic, which needs a constant of two gigabytes."""
+
+
+def test_a_panic_of_datafusion_is_an_error_with_a_code() -> None:
+    def panicking(_frame: object) -> None:
+        raise PanicException("byte array offset overflow")
+
+    with (
+        patch.object(DataFrame, "optimized_logical_plan", panicking),
+        pytest.raises(SqlRefused, match="byte array offset overflow") as refused,
+    ):
+        sa.sql(f"{TABLE} SELECT k FROM t", {})
+    assert refused.value.code == "SQL_NOT_PLANNED"
