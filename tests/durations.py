@@ -38,6 +38,7 @@ LONG = (
     "tests/repo/test_checks.py",
     "tests/packaging/",
     "tests/commit/test_damage.py",
+    "tests/fuzz/test_bombs.py",
     "tests/plan/test_fields.py",
     "tests/joins/",
 )
