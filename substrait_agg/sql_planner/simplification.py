@@ -40,13 +40,14 @@ _COMPARISONS = frozenset(
     {"equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from", "is_not_distinct_from"}
 )  # fmt: skip
 _DECIMAL_TARGETS = ("i8", "i16", "i32", "i64", "decimal")
+_TEXTS = ("string", "varchar", "fixedchar")
 _TIMES = ("precision_timestamp", "precision_timestamp_tz")
 
 
 def is_simplified_wrongly(content: bytes, plain: bytes, context: SessionContext) -> bool:
     """Return whether DataFusion's simplification gives a plan other values than a run computes.
 
-    Constants that only Spark can compute are not compared, but for timestamps as text.
+    Constants that only Spark can compute are not compared, but for floats and timestamps as text.
 
     Args:
         content: the plan as DataFusion writes it without simplification.
@@ -131,7 +132,7 @@ def _differs(plan: Any, constant: Any, context: SessionContext) -> bool | None:
     correct_expressions(one, {})
     expression = _bound(one)
     if expression is None or not supports(expression):
-        return expression is not None and any(map(_writes_time, subexpressions(expression)))
+        return expression is not None and any(map(_writes_otherwise, subexpressions(expression)))
     if theirs is None:
         return None
     try:
@@ -141,13 +142,14 @@ def _differs(plan: Any, constant: Any, context: SessionContext) -> bool | None:
     return repr(own[0].as_py()) != repr(theirs.as_py())
 
 
-def _writes_time(expression: Expr) -> bool:
-    """Return whether an expression writes a timestamp as text. DataFusion puts a T before the time."""
-    return (
-        isinstance(expression, Conversion)
-        and expression.type.kind in ("string", "varchar", "fixedchar")
-        and expression.input.type.kind.startswith("precision_timestamp")
-    )
+def _writes_otherwise(expression: Expr) -> bool:
+    """Return whether an expression writes a value as another text than DataFusion.
+
+    DataFusion puts a T before the time of a timestamp, and writes 1e19 where Spark writes 1.0E19.
+    """
+    if not isinstance(expression, Conversion) or expression.type.kind not in _TEXTS:
+        return False
+    return expression.input.type.kind in ("fp32", "fp64", *_TIMES)
 
 
 def _plan_of(plan: Any, constant: Any) -> Any:
