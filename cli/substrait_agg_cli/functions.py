@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from importlib import import_module
 from typing import Literal as OneOf
 
@@ -11,7 +10,7 @@ import click
 
 import substrait_agg
 from substrait_agg.errors import UsageError
-from substrait_agg_cli.terminal import debug_option
+from substrait_agg_cli.terminal import debug_option, terminal_width
 
 Kind = OneOf["aggregate", "scalar", "all"]
 KINDS: tuple[Kind, ...] = ("aggregate", "scalar", "all")
@@ -124,7 +123,7 @@ def _function_help(name: str) -> str:
         for s in supports
         if not s.supported
     }
-    return function_help(function, refusals, _width())
+    return function_help(function, refusals, terminal_width())
 
 
 def _tables(format: str, kind: Kind) -> str:
@@ -134,7 +133,11 @@ def _tables(format: str, kind: Kind) -> str:
         *(catalogue_tables.aggregate_tables() if kind != "scalar" else ()),
         *(catalogue_tables.scalar_tables() if kind != "aggregate" else ()),
     )
-    return markdown.markdown(listed) if format == "markdown" else markdown.text(listed, _width())
+    return (
+        markdown.markdown(listed)
+        if format == "markdown"
+        else markdown.text(listed, terminal_width())
+    )
 
 
 def _extension() -> str:
@@ -151,8 +154,3 @@ def _dialect() -> str:
         content, sort_keys=False, allow_unicode=True, width=100
     )
     return str(written)
-
-
-def _width() -> int:
-    """Return the columns of the terminal (or COLUMNS); 100 if the output goes elsewhere."""
-    return max(40, shutil.get_terminal_size((100, 24)).columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.problem_kinds import KINDS, LEVELS, Level, ProblemKind
 from substrait_agg.problems import Problem
-from substrait_agg_cli.terminal import debug_option
+from substrait_agg_cli.terminal import debug_option, terminal_width
 
 if TYPE_CHECKING:
     from substrait_agg.error_codes import ErrorCode
@@ -131,17 +130,12 @@ def _examine(plan: str) -> Iterable[Problem]:
 def _overview(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode]) -> str:
     from substrait_agg.report import problem_pages
 
-    return problem_pages.overview(kinds, errors, _width())
+    return problem_pages.overview(kinds, errors, terminal_width())
 
 
 def _pages(kinds: Sequence[ProblemKind], errors: Sequence[ErrorCode]) -> str:
     from substrait_agg.report import problem_pages
 
-    pages = [problem_pages.kind_page(kind, _examine, _width()) for kind in kinds]
-    pages += [problem_pages.error_page(error, _width()) for error in errors]
+    pages = [problem_pages.kind_page(kind, _examine, terminal_width()) for kind in kinds]
+    pages += [problem_pages.error_page(error, terminal_width()) for error in errors]
     return "\n\n\n".join(pages)
-
-
-def _width() -> int:
-    """Return the columns of the terminal (or COLUMNS); 100 if the output goes elsewhere."""
-    return max(40, shutil.get_terminal_size((100, 24)).columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -216,6 +217,11 @@ def _wrong_call(error: click.ClickException) -> int:
 def _interrupted() -> int:
     show("error", "INTERRUPTED", "", "stopped by the user")
     return INTERRUPTED
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal (or COLUMNS); 100 if the output goes elsewhere."""
+    return max(40, shutil.get_terminal_size((100, 24)).columns)
 
 
 def debug_option(command: Any) -> Any:

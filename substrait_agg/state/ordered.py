@@ -23,10 +23,17 @@ import pyarrow as pa
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout, consolidate_sorted
 from substrait_agg.state.keys.keys import EncodedKeys, KeyForm, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, beginnings
-from substrait_agg.state.ordered_run import OrderedRun, pieces
+from substrait_agg.state.ordered_run import OrderedRun
 from substrait_agg.state.ranks import Positions, find_ranks, weight_before
 from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_rows, payload_at
-from substrait_agg.state.run import HASH_MAX, RunFile, RunWriter, open_run, rows_at_once
+from substrait_agg.state.run import (
+    HASH_MAX,
+    RunFile,
+    RunWriter,
+    open_run,
+    rows_at_once,
+    scan_ranges,
+)
 from substrait_agg.state.segments import Segments
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.weights import Weights, add_weights
@@ -356,7 +363,7 @@ class OrderedTree:
         """
         if not self._readers and self._extra is not None:
             yield self._piece(low, high)
-        for start, stop in pieces(self._readers, low, high, SCAN_ROWS):
+        for start, stop in scan_ranges(self._readers, low, high, SCAN_ROWS):
             yield self._piece(start, stop)
 
     def _piece(self, low: int, high: int) -> pa.Table:

@@ -7,7 +7,7 @@ places at once, page by page, and read only the pages concerned.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ import pyarrow as pa
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
 from substrait_agg.state.keys.keys import EncodedKeys, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, beginnings
-from substrait_agg.state.run import HASH_MAX, RunReader, rows_at_once
+from substrait_agg.state.run import HASH_MAX, RunReader
 from substrait_agg.state.weights import Weights
 
 _MANY = 4
@@ -347,20 +347,3 @@ def bisect(low: Indices, high: Indices, passed: Callable[[Indices, Indices], Mas
             low[active[done]] = start[done]
             active, start, stop = active[~done], start[~done], stop[~done]
     return low
-
-
-def pieces(
-    readers: Sequence[RunReader], low: int, high: int, rows: int
-) -> Iterator[tuple[int, int]]:
-    """Yield ranges of hashes from `low` to `high` with about `rows` rows of all runs together.
-
-    A range contains whole groups, and at least one group.
-    """
-    total = sum(reader.file.rows for reader in readers)
-    biggest = max(readers, key=lambda reader: reader.file.rows, default=None)
-    if biggest is None:
-        return
-    page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
-    step = max(1, rows_at_once(readers, rows) // page_rows)
-    cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
-    yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)

@@ -233,8 +233,12 @@ def rows_at_once(readers: Sequence[RunReader], rows: int) -> int:
     return max(1, min(rows, PIECE_BYTES * total // size))
 
 
-def scan_ranges(readers: Sequence[RunReader], low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of hashes that cover `low` to `high`, each of about `SCAN_ROWS` rows.
+def scan_ranges(
+    readers: Sequence[RunReader], low: int, high: int, rows: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield ranges of hashes that cover `low` to `high`, each of about `rows` rows of all runs.
+
+    None means `SCAN_ROWS`.
 
     Yields:
         The least and the greatest hash of each range; nothing without runs.
@@ -244,7 +248,7 @@ def scan_ranges(readers: Sequence[RunReader], low: int, high: int) -> Iterator[t
     if biggest is None:
         return
     page_rows = max(1, len(biggest.hashes[0]) * total // max(1, biggest.file.rows))
-    step = max(1, rows_at_once(readers, SCAN_ROWS) // page_rows)
+    step = max(1, rows_at_once(readers, rows or SCAN_ROWS) // page_rows)
     cuts = sorted({int(h) for h in biggest.first[step::step] if low < int(h) <= high})
     yield from zip([low, *cuts], [*(c - 1 for c in cuts), high], strict=True)
 

@@ -10,7 +10,11 @@ from substrait_agg.bind.aggregates.arguments import expressions_of, fits, within
 from substrait_agg.bind.aggregates.candidate import MeasureCandidate
 from substrait_agg.bind.bound import Argument
 from substrait_agg.bind.context import BindContext, is_keyable
-from substrait_agg.bind.expressions.calls import describe_argument
+from substrait_agg.bind.expressions.calls import (
+    arguments_given,
+    arguments_needed,
+    describe_argument,
+)
 from substrait_agg.bind.places import argument_place
 from substrait_agg.functions.aggregates.row import AggregateFunction, FunctionParameter
 from substrait_agg.plan.model import EnumArgument
@@ -42,7 +46,7 @@ def report_faults(
         if fault.kind == "number":
             context.report(
                 "ARGUMENT_COUNT", f"{candidate.measure.path}.arguments", function=candidate.name,
-                needed=_needed(row), count=_given(len(candidate.arguments)), takes=row.signature,
+                needed=_needed(row), count=arguments_given(len(candidate.arguments)), takes=row.signature,
             )  # fmt: skip
         elif fault.kind == "word" and fault.parameter is not None:
             _report_word(candidate, position, fault.parameter, context)
@@ -85,18 +89,7 @@ def _report_word(
 
 def _needed(row: AggregateFunction) -> str:
     least = sum(not p.optional for p in row.parameters)
-    most = len(row.parameters)
-    if any(p.repeats for p in row.parameters):
-        return f"at least {_arguments(least)}"
-    return _arguments(most) if least == most else f"{least} to {_arguments(most)}"
-
-
-def _arguments(count: int) -> str:
-    return f"{count} argument" if count == 1 else f"{count or 'no'} arguments"
-
-
-def _given(count: int) -> str:
-    return f"{count or 'none'} {'is' if count == 1 else 'are'}"
+    return arguments_needed(least, len(row.parameters), more=any(p.repeats for p in row.parameters))
 
 
 def _faults(row: AggregateFunction, arguments: tuple[Argument, ...]) -> Iterator[Fault]:

@@ -471,7 +471,7 @@ def report_faults(
     if not forms:
         context.report(
             "ARGUMENT_COUNT", f"{call.path}.scalar_function.arguments", function=row.name,
-            needed=_needed(row), count=_given(len(arguments)), takes=takes,
+            needed=_needed(row), count=arguments_given(len(arguments)), takes=takes,
         )  # fmt: skip
         return
     position, params = _furthest(forms, arguments, fits)
@@ -512,10 +512,14 @@ def _furthest(
 
 
 def _needed(row: ScalarFunction) -> str:
-    counts = sorted({len(o.params) for o in row.overloads})
-    if any(o.variadic for o in row.overloads):
-        return f"at least {_arguments(counts[0])}"
-    least, most = counts[0], counts[-1]
+    counts = {len(o.params) for o in row.overloads}
+    return arguments_needed(min(counts), max(counts), more=any(o.variadic for o in row.overloads))
+
+
+def arguments_needed(least: int, most: int, *, more: bool) -> str:
+    """Return how many arguments a function takes, as text; with `more`, any number from `least` on."""
+    if more:
+        return f"at least {_arguments(least)}"
     return _arguments(most) if least == most else f"{least} to {_arguments(most)}"
 
 
@@ -523,5 +527,6 @@ def _arguments(count: int) -> str:
     return f"{count} argument" if count == 1 else f"{count or 'no'} arguments"
 
 
-def _given(count: int) -> str:
+def arguments_given(count: int) -> str:
+    """Return how many arguments there are, with the verb: ``none are``."""
     return f"{count or 'none'} {'is' if count == 1 else 'are'}"
