@@ -19,6 +19,9 @@ HEAD = """# Python API
 `import substrait_agg as sa` loads neither PySpark nor Arrow. `run` needs the extra `spark`; the other names work without it. The
 package has type annotations (`py.typed`). What is listed here is stable as [Deprecation policy](deprecation.md) says; all
 other modules and names may change in any release.
+
+An argument of another type than its annotation raises `UsageError` (`OPTION_INVALID`) with the name of the argument, before
+anything is read or written.
 """
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Plans": ("load", "sql", "sql_views", "from_dataframe", "validate", "explain", "Plan", "PlanSet", "Report", "Problem"),
