@@ -1,8 +1,9 @@
 """Reading a view through the Spark data source against reading the same rows from Parquet, in turns in one Spark.
 
 ``python -m benchmarks.reading --rows 5000000 --json FILE`` makes a view of that many rows, changes a few of them in further
-batches, writes its rows as Parquet, and prints the ratios of the reads. The third contender is a Python data source that hands
-out constant batches of the same columns: the least time that Spark takes for rows of any such source.
+batches, writes its rows as Parquet, and prints seconds, processor time and ratios of the reads. The third contender is a Python
+data source that yields constant batches of the same columns: what Spark itself takes for the rows of any such source. `--conf` gives
+Spark further settings.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -44,7 +47,16 @@ def _sums(frame: DataFrame) -> None:
     frame.selectExpr(*(f"sum({name})" for name in frame.columns)).collect()
 
 
-ACTIONS: dict[str, Callable[[DataFrame], None]] = {"all columns": _all_columns, "sums": _sums}
+def _to_arrow(frame: DataFrame) -> None:
+    frame.toArrow()
+
+
+ACTIONS: dict[str, Callable[[DataFrame], None]] = {
+    "all columns": _all_columns,
+    "sums": _sums,
+    "to Arrow": _to_arrow,
+}
+"""What is done with the rows of each source. All columns: Spark makes every row and drops it."""
 
 
 class ConstantSource(DataSource):
@@ -84,27 +96,28 @@ class ConstantReader(DataSourceReader):
 
 COLUMNS = ["k", "n", "s", "a"]
 BATCH_ROWS = 1 << 17
+PARQUET = "parquet"
+WARM_UP = 2
+"""Rounds that do not count: the JVM compiles, and workers verify the runs."""
 
 
 @dataclass(frozen=True)
-class ReadTimes:
-    """Times of an action, medians in seconds.
+class ReadCost:
+    """Cost of an action on a source, in seconds: medians of the rounds.
 
     Attributes:
-        action: what reads the rows.
-        view: through the data source.
-        constant: from a Python data source of constant batches.
-        parquet: from Parquet.
-        ratio: median of the ratios of view and Parquet in a round.
-        floor: median of the ratios of constant batches and Parquet in a round.
+        seconds: its time.
+        jvm: processor time of Spark's JVM.
+        python: processor time of the Python workers.
+        ratio: its time by that of Parquet in the same round.
+        processor_ratio: the same, of all processor time.
     """
 
-    action: str
-    view: float
-    constant: float
-    parquet: float
+    seconds: float
+    jvm: float
+    python: float
     ratio: float
-    floor: float
+    processor_ratio: float
 
 
 def parser() -> argparse.ArgumentParser:
@@ -114,7 +127,10 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--rows", type=int, default=5_000_000, help="of the view")
     made.add_argument("--batches", type=int, default=3, help="after the first, of 1 %% of the rows")
-    made.add_argument("--rounds", type=int, default=5, help="that count, after one that does not")
+    made.add_argument(
+        "--rounds", type=int, default=5, help=f"that count, after {WARM_UP} that do not"
+    )
+    made.add_argument("--conf", action="append", default=[], help="a setting of Spark: KEY=VALUE")
     made.add_argument("--json", type=Path, help="file that figures are kept in")
     return made
 
@@ -122,7 +138,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and show."""
     options = parser().parse_args(arguments)
-    spark = on_spark.session()
+    spark = on_spark.session(dict(setting.split("=", 1) for setting in options.conf))
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         checkpoint = _view(spark, Path(folder), options.rows, options.batches)
@@ -139,18 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             .options(rows=options.rows, parts=source.rdd.getNumPartitions())
             .load()
         )
-        frames = {"view": source, "constant": constant, "parquet": parquet}
-        times = [_measure(name, frames, options.rounds) for name in ACTIONS]
+        frames = {"view": source, "constant batches": constant, PARQUET: parquet}
         runs = [len(files) for files in view.scan().trees]
-    for found in times:
-        print(
-            f"{found.action}: view {found.view:.2f} s, constant batches {found.constant:.2f} s, Parquet "
-            f"{found.parquet:.2f} s; view to Parquet {found.ratio:.2f}, constant batches to Parquet "
-            f"{found.floor:.2f} (rows {options.rows}, runs {runs})"
-        )
+        print(f"{options.rows} rows, runs {runs}", flush=True)
+        costs = {name: _measure(name, frames, options.rounds) for name in ACTIONS}
     if options.json:
-        kept = {"machine": machine(), "rows": options.rows, "runs": runs}
-        options.json.write_text(json.dumps({**kept, "times": [asdict(t) for t in times]}, indent=1))
+        kept = {
+            "machine": machine(), "rows": options.rows, "runs": runs, "settings": options.conf,
+            "costs": {a: {name: asdict(cost) for name, cost in of.items()} for a, of in costs.items()},
+        }  # fmt: skip
+        options.json.write_text(json.dumps(kept, indent=1))
     return 0
 
 
@@ -177,21 +191,48 @@ def _check_same(source: DataFrame, parquet: DataFrame, view: Any) -> None:
         raise SystemExit(f"the rows differ: {counts}, and the view has {rows}")
 
 
-def _measure(action: str, frames: dict[str, DataFrame], rounds: int) -> ReadTimes:
-    """Time an action on all frames, every second round in the other order."""
-    taken: dict[str, list[float]] = {name: [] for name in frames}
-    for turn in range(rounds + 1):
+def _measure(action: str, frames: dict[str, DataFrame], rounds: int) -> dict[str, ReadCost]:
+    """Measure an action on all frames, every second round in the other order."""
+    taken: dict[str, list[tuple[float, float, float]]] = {name: [] for name in frames}
+    for turn in range(WARM_UP + rounds):
         for name in list(frames) if turn % 2 else reversed(frames):
-            start = time.perf_counter()
+            start, before = time.perf_counter(), _processor_seconds()
             ACTIONS[action](frames[name])
-            taken[name].append(time.perf_counter() - start)
-    counted = {name: seconds[1:] for name, seconds in taken.items()}
-    medians = {name: statistics.median(seconds) for name, seconds in counted.items()}
-    ratio, floor = (
-        statistics.median(a / b for a, b in zip(counted[n], counted["parquet"], strict=True))
-        for n in ("view", "constant")
-    )
-    return ReadTimes(action, medians["view"], medians["constant"], medians["parquet"], ratio, floor)
+            seconds, after = time.perf_counter() - start, _processor_seconds()
+            taken[name].append((seconds, after[0] - before[0], after[1] - before[1]))
+    counted = {name: turns[WARM_UP:] for name, turns in taken.items()}
+    costs = {name: _cost(turns, counted[PARQUET]) for name, turns in counted.items()}
+    for name, cost in costs.items():
+        print(
+            f"{action}, {name}: {cost.seconds:.2f} s, processor time of the JVM {cost.jvm:.2f} s, of Python {cost.python:.2f} s; "
+            f"by Parquet: time {cost.ratio:.2f}, processor time {cost.processor_ratio:.2f}",
+            flush=True,
+        )
+    return costs
+
+
+def _cost(
+    turns: Sequence[tuple[float, float, float]], parquet: Sequence[tuple[float, float, float]]
+) -> ReadCost:
+    seconds, jvm, python = (statistics.median(turn[i] for turn in turns) for i in range(3))
+    pairs = list(zip(turns, parquet, strict=True))
+    ratio = statistics.median(turn[0] / other[0] for turn, other in pairs)
+    processor = statistics.median(sum(turn[1:]) / sum(other[1:]) for turn, other in pairs)
+    return ReadCost(seconds, jvm, python, ratio, processor)
+
+
+def _processor_seconds() -> tuple[float, float]:
+    """Return the processor time of the JVM, and that of its Python workers."""
+    jvm = python = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            times = process.cpu_times()
+            if process.name() == "java":
+                jvm += times.user + times.system
+            else:
+                # A daemon forks the workers. Those that have ended count as its children.
+                python += sum(times[:4])
+    return jvm, python
 
 
 if __name__ == "__main__":

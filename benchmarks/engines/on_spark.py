@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,8 +24,8 @@ DDL = {
 }  # fmt: skip
 
 
-def session() -> SparkSession:
-    """A Spark on `CORES` cores of this machine."""
+def session(conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A Spark on `CORES` cores of this machine, with further settings."""
     settings = {
         RECENT: "10000",
         "spark.driver.memory": os.environ.get(MEMORY, "3g"),
@@ -34,6 +34,7 @@ def session() -> SparkSession:
         "spark.ui.retainedStages": "10000",
         "spark.sql.ui.retainedExecutions": "10000",
         "spark.ui.liveUpdate.period": "0",
+        **(conf or {}),
     }
     return get_session(f"local[{CORES}]", settings)
 
