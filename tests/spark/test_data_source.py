@@ -22,6 +22,7 @@ from pyspark_substrait_agg import DefaultSource
 import substrait_agg as sa
 from substrait_agg.commit.view import change_files
 from substrait_agg.errors import UsageError
+from substrait_agg.spark.data_source import partitions
 from substrait_agg.spark.data_source.stream import ViewStreamReader
 from tests.checkpoint.local_checkpoint import filled
 from tests.checkpoint.stored import GOALS, unpacked
@@ -105,6 +106,27 @@ def test_changes_and_rows_as_changes(goals: str, monkeypatch: pytest.MonkeyPatch
     )
     assert set(found.column("__version").to_pylist()) == {1}
     assert set(found.column("__weight").to_pylist()) == {1}
+
+
+def test_batches_are_small(whole: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, rows = source(whole), sa.open_view(whole).to_arrow()
+    schema = made.schema()
+    monkeypatch.setattr(partitions, "BATCH_BYTES", rows.nbytes // rows.num_rows * 2)
+    reader = made.reader(schema)
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert len(batches) > rows.num_rows // 8
+    target = to_arrow_schema(schema, timezone="UTC")
+    assert bag(pa.Table.from_batches(batches, target)) == as_spark(rows, schema)
+
+
+def test_a_batch_is_sliced_by_its_size() -> None:
+    numbers = pa.record_batch({"n": pa.array(range(200_000)), "text": pa.array(["a"] * 200_000)})
+    pieces = list(partitions.slices(numbers))
+    assert max(piece.nbytes for piece in pieces) <= partitions.BATCH_BYTES
+    assert min(piece.nbytes for piece in pieces[:-1]) > partitions.BATCH_BYTES // 2
+    assert pa.Table.from_batches(pieces) == pa.Table.from_batches([numbers])
+    assert [piece.num_rows for piece in partitions.slices(numbers.select([]))] == [200_000]
+    assert not list(partitions.slices(numbers.slice(0, 0)))
 
 
 def test_a_schema_chooses_columns(goals: str) -> None:

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 INSERTED = (pa.field(VERSION, pa.int64()), pa.field(WEIGHT, pa.int64()))
 """The columns that changes have besides those of the view."""
 
+BATCH_BYTES = 1 << 19
+"""Bytes of the batches that Spark receives, about. Spark copies each batch into one buffer before it
+reads the rows. Buffers of this size come from a pool and stay in the caches of the processor; one
+of a whole page is larger than any buffer of the pool."""
+
 
 @contextmanager
 def help_in_traceback() -> Iterator[None]:
@@ -119,7 +124,14 @@ def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa
     with help_in_traceback():
         for batch in partition.batches():
             columns = [_cast(c, f.type) for c, f in zip(batch.columns, target, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, schema=target)
+            yield from slices(pa.RecordBatch.from_arrays(columns, schema=target))
+
+
+def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch in slices of about `BATCH_BYTES`."""
+    rows = max(1, BATCH_BYTES * batch.num_rows // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
