@@ -171,7 +171,7 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
     """A full disk, a read-only disk and missing permissions of a task have their own message."""
     from substrait_agg.spark.session.errors import batch_failed
 
-    for raised in ("OSError: [Errno 28] No space", "OSError: [Errno 30] Read-only", "PermissionError: [Errno 13] no"):  # fmt: skip
+    for raised in ("OSError: [Errno 28] No space", "OSError: [Errno 30] Read-only", "OSError: [Errno 27] File too large", "PermissionError: [Errno 13] no"):  # fmt: skip
         failed = batch_failed(Exception(WORKER.replace("ValueError: boom", raised)))
         assert failed.code == "CHECKPOINT_NOT_WRITTEN"
         assert raised in failed.message
@@ -190,6 +190,7 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
         ("terminated with exception: chmod: changing permissions of '/c/ckpt/spark/commits/.2.tmp': Read-only file system", "CHECKPOINT_NOT_WRITTEN"),
         ("terminated with exception: chmod: changing permissions of '/c/spark/offsets/.2.tmp': Operation not permitted", "CHECKPOINT_NOT_WRITTEN"),
         ("terminated with exception: No space left on device", "CHECKPOINT_NOT_WRITTEN"),
+        ("terminated with exception: File too large", "CHECKPOINT_NOT_WRITTEN"),
         ("terminated with exception: /data/in/a.csv (Permission denied)", "BATCH_FAILED"),
         ("terminated: Job aborted due to stage failure: No space left on device", "BATCH_FAILED"),
     ],

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from errno import EACCES, EDQUOT, ENOSPC, EPERM, EROFS
+from errno import EACCES, EDQUOT, EFBIG, ENOSPC, EPERM, EROFS
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
@@ -82,14 +82,14 @@ _WRAPPERS: tuple[tuple[str, str], ...] = (
 The cause follows in the same message, or in the next one.
 """
 _UNWRAPPED = re.compile("|".join(f"(?:{begins})" for _, begins in _WRAPPERS))
-_REFUSALS = (EPERM, EACCES, ENOSPC, EROFS, EDQUOT)
+_REFUSALS = (EPERM, EACCES, EFBIG, ENOSPC, EROFS, EDQUOT)
 _REFUSED = re.compile(
     rf"^(?:OSError|PermissionError): \[Errno (?:{'|'.join(map(str, _REFUSALS))})\]"
 )
 """The message of a Python worker that may not write. Java's messages differ."""
 _NOTES_REFUSED = re.compile(
     r"/spark/\S+(?: \(|: )(?:Read-only file system|Permission denied|Operation not permitted)"
-    r"|No space left on device|Disk quota exceeded"
+    r"|No space left on device|Disk quota exceeded|File too large"
 )
 """Messages of Java, and of the ``chmod`` that it starts, if Spark cannot write its offsets."""
 _OF_A_TASK = "Job aborted due to stage failure"
