@@ -123,7 +123,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("SOURCE_NOT_FOUND", "the location of a source does not exist", "check the path; create the folder before the run if files arrive later"),
         ("SOURCE_EMPTY", "a source has no file yet, so its columns are not known", "start the run when the first file exists"),
         ("SOURCE_UNREADABLE", "Spark cannot open the source", "check location, format and options; --debug shows Spark's log"),
-        ("SOURCE_FILES_UNREAD", "a source has files in folders that Spark does not read", "put all files directly into the folder, or all into partition folders; or add ?recursiveFileLookup=true"),
+        ("SOURCE_FILES_UNREAD", "a source has files in folders that Spark does not read; a warning if Spark reads all files directly in the folder", "put all files directly into the folder, or all into partition folders; or add ?recursiveFileLookup=true"),
         ("SOURCE_TYPES_UNKNOWN", "the plan gives no column types for a table, and its source has none either, or types that a plan cannot have", "give a source with types, such as Parquet or a DataFrame, or write the types into the plan"),
         ("REFRESH_INPUT_GONE", "--refresh full needs all files of the input, and one was removed", "restore the file, or give --refresh incremental"),
         ("SOURCE_FILE_GONE", "a file of the current batch was removed", "restore the file and run again; nothing of the batch was committed"),

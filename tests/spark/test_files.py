@@ -53,7 +53,7 @@ def test_the_files_are_those_that_spark_reads(
     for link in ("gone.csv", "loop.csv"):
         (folder / link).unlink()  # Hadoop fails where a link leads nowhere
     with patch.object(files, "_is_here", lambda scheme: here and scheme == "file"):
-        found = files.look_up(spark, str(folder))
+        found = files.look_up(spark, str(folder), files.FileRules(recursive=True))
     assert found is not None
     assert found.files == tuple(sorted(f"file:{folder / name}" for name in DATA))
     times = {Path(name).name: time for name, time in zip(found.files, found.modified, strict=True)}
@@ -64,9 +64,9 @@ def test_the_files_are_those_that_spark_reads(
 
 
 def found_in(spark: SparkSession, folder: Path) -> int:
-    from substrait_agg.spark.sources.files import look_up
+    from substrait_agg.spark.sources.files import FileRules, look_up
 
-    found = look_up(spark, str(folder))
+    found = look_up(spark, str(folder), FileRules(recursive=True))
     assert found is not None
     return len(found.files)
 
@@ -117,17 +117,19 @@ def test_a_name_that_is_no_text_is_refused(spark: SparkSession, folder: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("names", "pattern", "unread"),
+    ("names", "pattern", "missed", "below"),
     [
-        (("a.csv", "b.csv"), "", ()),
-        (("p=1/a.csv", "p=2/b.csv"), "", ()),
-        (("a.csv", "p=1/b.csv"), "", ("a.csv",)),
-        (("a.csv", "p=1/q=2/b.csv"), "", ("a.csv",)),
-        (("a.csv", "p=1/empty.csv"), "", ("a.csv",)),
-        (("a.csv", "sub/b.csv", "sub/deep/c.csv"), "", ("sub/b.csv", "sub/deep/c.csv")),
-        (("sub/a.csv",), "", ("sub/a.csv",)),
-        (("a.csv", "sub/b.csv"), "/*", ()),
-        (("p=1/a.csv", "p=1/q=1/b.csv"), "/*", ("p=1/a.csv",)),
+        (("a.csv", "b.csv"), "", (), ()),
+        (("p=1/a.csv", "p=2/b.csv"), "", (), ()),
+        (("a.csv", "p=1/b.csv"), "", ("a.csv",), ()),
+        (("a.csv", "p=1/q=2/b.csv"), "", ("a.csv",), ()),
+        (("a.csv", "p=1/empty.csv"), "", ("a.csv",), ()),
+        (("a.csv", "sub/b.csv", "sub/deep/c.csv"), "", (), ("sub/b.csv", "sub/deep/c.csv")),
+        (("sub/a.csv",), "", ("sub/a.csv",), ()),
+        (("a.csv", "sub/b.csv"), "/*", (), ()),
+        (("p=1/a.csv", "p=1/q=1/b.csv"), "/*", ("p=1/a.csv",), ()),
+        (("a.csv", "c/plan.json", "c/snapshots/0.json", "c/state/r.arrow"), "", (), ()),
+        (("a.csv", "c/plan.json"), "", (), ("c/plan.json",)),
     ],
 )
 def test_files_that_spark_leaves_out_are_known(
@@ -135,7 +137,8 @@ def test_files_that_spark_leaves_out_are_known(
     tmp_path: Path,
     names: tuple[str, ...],
     pattern: str,
-    unread: tuple[str, ...],
+    missed: tuple[str, ...],
+    below: tuple[str, ...],
 ) -> None:
     """What Spark reads without a word about the rest is exactly the other files."""
     from substrait_agg.spark.sources.files import look_up
@@ -147,10 +150,11 @@ def test_files_that_spark_leaves_out_are_known(
     location = f"{tmp_path / 'in'}{pattern}"
     found = look_up(spark, location)
     assert found is not None
-    assert found.unread == tuple(f"file:{tmp_path / 'in' / name}" for name in unread)
+    assert found.missed == tuple(f"file:{tmp_path / 'in' / name}" for name in missed)
+    assert found.below == tuple(f"file:{tmp_path / 'in' / name}" for name in below)
     read = spark.read.csv(location, header=True, schema="k string").collect()
-    left_out = {"p=1/empty.csv", *unread}
-    assert sorted(row["k"] for row in read) == [name for name in names if name not in left_out]
+    uris = sorted(f"file:{tmp_path / 'in' / row['k']}" for row in read)
+    assert list(found.files) == uris
 
 
 def test_a_source_with_files_left_out_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -175,6 +179,23 @@ def test_a_source_with_files_left_out_is_refused(spark: SparkSession, tmp_path: 
         rows("&pathGlobFilter=[bc].*")
     assert rows("&pathGlobFilter=b.csv") == 1
     assert rows("&recursiveFileLookup=TRUE") == 3
+
+
+def test_files_in_subfolders_beside_others_give_a_warning(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The header of the source is that of a file that Spark reads."""
+    from substrait_agg.plan.types import Type
+    from substrait_agg.spark.sources.readers import read_source
+    from substrait_agg.spark.sources.specs import as_spec
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "a.csv").write_text("other\n1\n")
+    (tmp_path / "b.csv").write_text("k\nx\n")
+    spec = as_spec(f"csv:{tmp_path}?static=true")
+    assert read_source(spark, spec, {"k": Type("string")}, "t").count() == 1
+    assert "SOURCE_FILES_UNREAD" in caplog.text
+    assert "a/a.csv" in caplog.text
 
 
 NAMES = ("a.csv", "b.csv", "ab.csv", "a.txt", "{a}.csv", "a,b", "^a", "!a", "-a", "a+b(1).csv", "")

@@ -27,7 +27,7 @@ from substrait_agg.commit.log.query_logs import (
 )
 from substrait_agg.errors import InputRefused
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.spark.sources.files import exists, files_unread, unread_files
+from substrait_agg.spark.sources.files import exists, files_unread, split
 
 _UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
 """Names of log files that Spark has not finished writing."""
@@ -70,9 +70,9 @@ def check_folders(planned: Sequence[PlannedSource], folders: Sequence[str]) -> N
     for source in planned:
         files = [unquote(urlsplit(uri).path) for uri in source.files or ()]
         for folder in folders:
-            unread = sorted(unread_files([(folder, files)]))
-            if unread and all(file.startswith(f"{folder}/") for file in files):
-                raise files_unread("the current batch", unread)
+            missed = sorted(split([(folder, files)]).missed)
+            if missed and all(file.startswith(f"{folder}/") for file in files):
+                raise files_unread("the current batch", missed)
 
 
 def planned_files(folder: Path, batch: int) -> Iterator[str]:

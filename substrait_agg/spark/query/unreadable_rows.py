@@ -112,7 +112,7 @@ def _find_in_file(
 def _opened(
     spark: SparkSession, spec: SourceSpec, columns: Mapping[str, Type], table: str, file: str
 ) -> _TextFile | None:
-    place = look_up(spark, spec.location, spec.name_pattern)
+    place = look_up(spark, spec.location, spec.file_rules)
     # Spark's message contains the path as part of a URL.
     paths = (_path(file), unquote(_path(file)))
     same = [f for f in place.files if _path(f) in paths] if place is not None else []

@@ -111,7 +111,7 @@ def _is_static(place: InputPlace) -> bool:
 
 def _static_files(name: str, spec: SourceSpec, place: InputPlace) -> list[str]:
     """Return the paths of the files of a static table."""
-    files = local_files(spec.location.removeprefix("file://"), spec.name_pattern)
+    files = local_files(spec.location.removeprefix("file://"), spec.file_rules)
     if files is None:
         raise NotComputable(f"the table {name} has no local files")
     try:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from substrait_agg.errors import InputRefused
 
@@ -21,6 +21,18 @@ _File = tuple[str, int, int]
 _GLOB = frozenset("*?[]{}\\")
 
 
+class FileRules(NamedTuple):
+    """Which files of a folder Spark reads.
+
+    Attributes:
+        pattern: glob for the names, as the option ``pathGlobFilter``; empty for all names.
+        recursive: whether files in all folders below are read, as by ``recursiveFileLookup``.
+    """
+
+    pattern: str = ""
+    recursive: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class InputFiles:
     """A path that exists, and its files.
@@ -28,11 +40,12 @@ class InputFiles:
     Attributes:
         path: folder or glob to stream from.
         only_file: glob for the name of a single file; empty for all files.
-        files: the current data files, in order of path.
-        unread: those of `files` that Spark leaves out, because of the folders that they are in.
+        files: the current data files that Spark reads, in order of path.
         load_paths: the paths that a batch reader loads.
         modified: the modification time of each of `files`, in milliseconds since 1970.
         sizes: the size of each of `files`, in bytes.
+        missed: files whose rows Spark leaves out, because of the folders that they are in.
+        below: files in subfolders beside those that Spark reads.
     """
 
     path: str
@@ -41,7 +54,8 @@ class InputFiles:
     load_paths: list[str]
     modified: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
-    unread: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
 
     @property
     def first_file(self) -> list[str]:
@@ -186,8 +200,8 @@ def local_sizes(location: str) -> list[int] | None:
     return [status.st_size for status in sorted(statuses, key=lambda s: s.st_mtime_ns)]
 
 
-def local_files(location: str, pattern: str = "") -> list[LocalFile] | None:
-    """Return the data files at a local path whose names match a pattern, by name.
+def local_files(location: str, rules: FileRules = FileRules()) -> list[LocalFile] | None:  # noqa: B008 - immutable
+    """Return the data files at a local path that Spark reads, by name.
 
     Returns:
         None for a glob, a URL, or a path that does not exist.
@@ -201,7 +215,9 @@ def local_files(location: str, pattern: str = "") -> list[LocalFile] | None:
     root = place.parent if place.is_file() else place
     if place.is_file():
         return [_local_file(root, place)]
-    uris = [uri for uri, *_ in _data_files(_listed_here(str(place)), pattern)]
+    listed = list(_listed_here(str(place)))
+    read = split([(f"file:{place}", [uri for uri, *_ in listed])], recursive=rules.recursive).read
+    uris = [uri for uri, *_ in _data_files(listed, rules.pattern) if uri in read]
     return [_local_file(root, Path(uri.removeprefix("file:"))) for uri in sorted(uris)]
 
 
@@ -265,8 +281,12 @@ def _hadoop_path(spark: SparkSession, location: Any) -> Any:
     return getattr(spark.sparkContext._jvm, "org.apache.hadoop.fs.Path")(location)
 
 
-def look_up(spark: SparkSession, location: str, pattern: str = "") -> InputFiles | None:
-    """Return the files at a path or glob whose names match a pattern; None if no path exists.
+def look_up(
+    spark: SparkSession,
+    location: str,
+    rules: FileRules = FileRules(),  # noqa: B008 - immutable
+) -> InputFiles | None:
+    """Return the files at a path or glob; None if no path exists.
 
     Spark's file stream reads folders only. A single file is therefore streamed as its folder,
     filtered by the name of the file. A relative local path is relative to the working folder of
@@ -288,30 +308,42 @@ def look_up(spark: SparkSession, location: str, pattern: str = "") -> InputFiles
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not is_glob(location)
     roots = [str(status.getPath().toString()) for status in statuses]
     below = [_files_below(system, status) for status in statuses]
-    skipped = unread_files((root, [f for f, *_ in b]) for root, b in zip(roots, below, strict=True))
-    files = (file for files in below for file in files)
-    listed = sorted(_data_files(files, "" if single else pattern))
-    paths = tuple(file for file, _, _ in listed)
+    every = [file for files in below for file in files]
+    listed = sorted(_data_files(every, "" if single else rules.pattern))
+    uris = ([uri for uri, *_ in files] for files in below)
+    parts = split(zip(roots, uris, strict=True), recursive=rules.recursive)
+    read = [file for file in listed if file[0] in parts.read]
     only = statuses[0].getPath()
     return InputFiles(
         str(only.getParent().toString()) if single else location,
         escaped(str(only.getName())) if single else "",
-        paths,
+        tuple(uri for uri, _, _ in read),
         [location],
-        tuple(instant for _, instant, _ in listed),
-        tuple(size for _, _, size in listed),
-        tuple(file for file in paths if file in skipped),
+        tuple(instant for _, instant, _ in read),
+        tuple(size for _, _, size in read),
+        tuple(uri for uri, *_ in listed if uri in parts.missed),
+        tuple(uri for uri, *_ in listed if uri in parts.below),
     )
 
 
-def unread_files(folders: Iterable[tuple[str, Iterable[str]]]) -> frozenset[str]:
-    """Return the files that Spark leaves out, because of the folders that they are in.
+class SplitFiles(NamedTuple):
+    """Files by what Spark does with them, as in `InputFiles`."""
+
+    read: frozenset[str]
+    missed: frozenset[str] = frozenset()
+    below: frozenset[str] = frozenset()
+
+
+def split(folders: Iterable[tuple[str, Iterable[str]]], *, recursive: bool = False) -> SplitFiles:
+    """Divide files into those that Spark reads, and others.
 
     Spark reads the files directly in a folder. If a file is in a partition folder (``name=value``)
-    below one of the folders, Spark reads files in partition folders alone.
+    below one of the folders, Spark reads files in partition folders alone. Files of checkpoints are
+    none of these.
 
     Args:
         folders: each folder with the files below it; a file may be its own folder.
+        recursive: whether Spark reads the files in all folders below.
     """
     direct: list[str] = []
     partitioned: list[str] = []
@@ -321,7 +353,25 @@ def unread_files(folders: Iterable[tuple[str, Iterable[str]]]) -> frozenset[str]
             parents = file[len(folder.rstrip("/")) + 1 :].split("/")[:-1]
             kind = direct if not parents else partitioned if "=" in parents[-1] else others
             kind.append(file)
-    return frozenset([*direct, *others] if partitioned else others)
+    if recursive:
+        return SplitFiles(frozenset((*direct, *partitioned, *others)))
+    others = _without_checkpoints(others)
+    if partitioned:
+        return SplitFiles(frozenset(partitioned), frozenset((*direct, *others)))
+    missed, below = ((), others) if direct else (others, ())
+    return SplitFiles(frozenset(direct), frozenset(missed), frozenset(below))
+
+
+_PLAN_OF_CHECKPOINT = "/plan.json"
+
+
+def _without_checkpoints(files: Sequence[str]) -> list[str]:
+    """Return the files that are not in the folder of a checkpoint."""
+    plans = [f.removesuffix(_PLAN_OF_CHECKPOINT) for f in files if f.endswith(_PLAN_OF_CHECKPOINT)]
+    checkpoints = tuple(
+        f"{folder}/" for folder in plans if any(f.startswith(f"{folder}/snapshots/") for f in files)
+    )
+    return [file for file in files if not file.startswith(checkpoints)]
 
 
 def files_unread(source: str, files: Sequence[str]) -> InputRefused:

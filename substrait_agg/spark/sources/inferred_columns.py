@@ -103,7 +103,7 @@ def _of_files(spec: SourceSpec, table: str) -> pa.Schema | None:
     reader = _READERS.get(spec.format)
     if reader is None or ":" in spec.location:
         return None
-    files = local_files(spec.location, spec.name_pattern)
+    files = local_files(spec.location, spec.file_rules)
     if files is None and set("*?[]{}") & set(spec.location):
         return None
     if not files:

@@ -16,6 +16,7 @@ from pyspark.sql import types as st
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from substrait_agg.errors import InputRefused
+from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.sources.files import (
     InputFiles,
@@ -97,7 +98,7 @@ def _reader(spark: SparkSession, spec: SourceSpec) -> DataFrameReader | DataStre
 def _read_files(
     spark: SparkSession, spec: SourceSpec, columns: ColumnTypes, table: str
 ) -> DataFrame:
-    place = look_up(spark, spec.location, spec.name_pattern)
+    place = look_up(spark, spec.location, spec.file_rules)
     if place is None:
         raise InputRefused(
             "SOURCE_NOT_FOUND",
@@ -116,9 +117,13 @@ def _read_files(
 
 
 def _check_all_read(spec: SourceSpec, place: InputFiles, table: str) -> None:
-    """Refuse a source of which Spark would silently read some files only."""
-    if place.unread and not spec.is_recursive:
-        raise files_unread(f"the source of {table} ({spec.redacted()})", place.unread)
+    """Refuse a source of which Spark silently misses files; warn of files in subfolders."""
+    source = f"the source of {table} ({spec.redacted()})"
+    if place.missed:
+        raise files_unread(source, place.missed)
+    if place.below:
+        warning = files_unread(source, place.below)
+        notice(warning.code, warning.message, help=warning.help)
 
 
 def stream_folders(sources: Iterable[str | SourceSpec | DataFrame]) -> tuple[str, ...]:
@@ -127,7 +132,8 @@ def stream_folders(sources: Iterable[str | SourceSpec | DataFrame]) -> tuple[str
     return tuple(
         urlsplit(spec.location).path if "://" in spec.location else os.path.abspath(spec.location)  # noqa: PTH100 - it is not resolved
         for spec in specs
-        if spec.is_files and not (spec.static or spec.is_recursive or is_glob(spec.location))
+        if spec.is_files
+        and not (spec.static or spec.file_rules.recursive or is_glob(spec.location))
     )
 
 

@@ -157,7 +157,7 @@ def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.St
 
     The oldest file does not change when files arrive, so a continued run sees the same schema.
     """
-    place = look_up(spark, spec.location, spec.name_pattern)
+    place = look_up(spark, spec.location, spec.file_rules)
     if place is None or not place.files:
         code, what = (
             ("SOURCE_NOT_FOUND", "does not exist")

@@ -20,6 +20,7 @@ from substrait_agg.files.filesystem import filesystem
 from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, UpsertDeclaration
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.redaction import redacted_options, redacted_place, remember
+from substrait_agg.spark.sources.files import FileRules
 from substrait_agg.spark.sources.format_options import (
     OPTIONS,
     nearest,
@@ -126,15 +127,11 @@ class SourceSpec:
         return self.format == "csv" and options.get("header", "true") == "false"
 
     @property
-    def name_pattern(self) -> str:
-        """Return the glob that the names of files match; empty if all are read."""
-        return next((v for name, v in self.options if name.lower() == "pathglobfilter"), "")
-
-    @property
-    def is_recursive(self) -> bool:
-        """Return whether Spark reads the files of all folders below the location."""
-        options = {name.lower(): value.lower() for name, value in self.options}
-        return options.get("recursivefilelookup") == "true"
+    def file_rules(self) -> FileRules:
+        """Return which files of the location Spark reads."""
+        options = {name.lower(): value for name, value in self.options}
+        recursive = options.get("recursivefilelookup", "").lower() == "true"
+        return FileRules(options.get("pathglobfilter", ""), recursive)
 
     @property
     def is_files(self) -> bool:

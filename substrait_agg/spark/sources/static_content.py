@@ -49,7 +49,7 @@ def files_content(
         InputRefused: SOURCE_UNREADABLE, SOURCE_NOT_FOUND.
     """
     location = spec.location.removeprefix("file://")
-    local = local_files(location, spec.name_pattern)
+    local = local_files(location, spec.file_rules)
     if local is not None:
         rows = [(file.name, file.size, file.modified) for file in local]
         paths = [(file.name, file.path) for file in local]
@@ -65,7 +65,7 @@ def files_content(
 
 
 def _listed(spec: SourceSpec, table: str, spark: SparkSession | None) -> list[tuple[str, int, int]]:
-    files = None if spark is None else look_up(spark, spec.location, spec.name_pattern)
+    files = None if spark is None else look_up(spark, spec.location, spec.file_rules)
     if files is None:
         raise InputRefused(
             "SOURCE_NOT_FOUND",

@@ -70,7 +70,7 @@ def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSp
     newest_first = [v for k, v in spec.options if k.lower() == "latestfirst"]
     if newest_first and newest_first[-1].lower() != "false":
         raise _unknown(spec, table, "the option latestFirst reads the newest files first")
-    place = look_up(spark, spec.location, spec.name_pattern)
+    place = look_up(spark, spec.location, spec.file_rules)
     if place is not None and place.only_file:
         return replace(spec, batch_files=1)
     if spec.batch_files != 1:
