@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import Type
@@ -138,6 +139,22 @@ def test_files_that_spark_has_to_read(uri: str) -> None:
     reader = parquet_reader(as_spec("parquet:/data"), schema, origin)
     assert reader is not None
     assert reader.open([uri]) is None
+
+
+def test_unsigned_integers_in_a_later_file_are_refused(tmp_path: Path) -> None:
+    """Spark reads those above 2^63 as negative ones."""
+    from pyspark.sql import types as st
+
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": pa.array([2**63], pa.uint64())}), file, use_dictionary=False)
+    schema = st.StructType([st.StructField("a", st.LongType())])
+    reader = parquet_reader(
+        as_spec("parquet:/data"), schema, TableOrigin(("t",), ("a",), (Type("i64"),))
+    )
+    assert reader is not None
+    with pytest.raises(InputRefused, match="column a is uint64") as refused:
+        reader.open([file.as_uri()])
+    assert refused.value.code == "COLUMN_TYPE_MISMATCH"
 
 
 @pytest.mark.parametrize("text", ["csv:/data", "parquet:/data?datetimeRebaseMode=LEGACY", "parquet:/data?bad-rows=quarantine"])  # fmt: skip

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import types as st
 
+from substrait_agg.errors import InputRefused
 from substrait_agg.evaluation.steps import whole
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
@@ -120,7 +121,11 @@ class ParquetReader:
     signs: Mapping[str, int] | None
 
     def open(self, uris: Sequence[str]) -> PlannedFiles | None:
-        """Look at the files as Spark's log names them; None if Spark has to read them."""
+        """Look at the files as Spark's log names them; None if Spark has to read them.
+
+        Raises:
+            InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values.
+        """
         paths, rows, size = [], 0, 0
         try:
             for uri in uris:
@@ -170,6 +175,8 @@ class ParquetReader:
             type_ = schema.field(column.name).type
             if column is self.change and pa.types.is_dictionary(type_):
                 type_ = type_.value_type
+            if type_ == pa.uint64() and column.types == _SIGNED:
+                raise _unsigned(column)
             if type_ not in column.types:
                 raise KeyError(column.name)
             columns.append(column)
@@ -193,6 +200,15 @@ class ParquetReader:
         if places.null_count:
             raise ValueError("an unknown operation")
         return pa.array(list(signs.values()), pa.int64()).take(places)
+
+
+def _unsigned(column: _Column) -> InputRefused:
+    """Return the error for unsigned integers of 64 bits, which Spark reads as signed ones."""
+    return InputRefused(
+        "COLUMN_TYPE_MISMATCH",
+        f"column {column.name} is uint64 in a file of the batch and {column.target} in the plan",
+        help="write the column as int64 in the file; nothing of the batch was committed",
+    )
 
 
 def count_rows(uris: Sequence[str]) -> int:
