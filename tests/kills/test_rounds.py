@@ -21,14 +21,16 @@ pytestmark = pytest.mark.spark
 
 KILLS = (
     Kill("driver", "worker", 7, 0.0),
-    Kill("all", "version", 2, 0.3),
     Kill("jvm", "driver", 600, 0.0),
     Kill("workers", "worker", 40, 0.0),
 )
 
 
-def test_four_kills_leave_no_trace(tmp_path: Path) -> None:
-    """Of everything at once, and of each kind of process alone; view, changes and outputs are the model's and those of a run on the local executor."""
+def test_three_kills_leave_no_trace(tmp_path: Path) -> None:
+    """Of each kind of process alone; view, changes and outputs are the model's and those of a run on the local executor.
+
+    The test of the demo kills everything at once.
+    """
     tally = RoundCounts()
     Stage(tmp_path / "stage", 1, 11, local=True).once("killed", iter(KILLS), tally)
     assert tally.rounds == len(KILLS), tally
