@@ -221,6 +221,10 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(FLUSHED_AT_ONCE, "flush")
 
 
+# The threads of the pool do not exist in a child process, which would wait for them.
+os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -65,21 +65,26 @@ def note_early_batches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     from substrait_agg.spark.query.planned_batches import PlannedBatches
 
     noted: list[bool] = []
-    wait, has_computed = PlannedBatches.wait, PlannedBatches.has_computed
+    seen: set[int] = set()
+    begins, wait = PlannedBatches._begins, PlannedBatches.wait
+    has_computed = PlannedBatches.has_computed
+
+    def noting_begins(self: PlannedBatches, batch: int) -> bool:
+        begun = begins(self, batch)
+        seen.add(batch)
+        return begun
 
     def patient_wait(self: PlannedBatches, batch: int) -> None:
         ends = time.monotonic() + 20
-        while self._watcher and how_many(self) < batch and time.monotonic() < ends:
+        while self._watcher and batch not in seen and time.monotonic() < ends:
             time.sleep(0.01)
         wait(self, batch)
-
-    def how_many(self: PlannedBatches) -> int:
-        return self._done[0] if self._to_skip == 0 else 1 << 20
 
     def noting(self: PlannedBatches, batch: int) -> bool:
         noted.append(has_computed(self, batch))
         return noted[-1]
 
+    monkeypatch.setattr(PlannedBatches, "_begins", noting_begins)
     monkeypatch.setattr(PlannedBatches, "wait", patient_wait)
     monkeypatch.setattr(PlannedBatches, "has_computed", noting)
     return noted
