@@ -25,9 +25,9 @@ from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.emission import ALL
-from substrait_agg.operator.common.names import PORT, WEIGHT
+from substrait_agg.operator.common.names import PORT, WEIGHT, arrangement_tree
 from substrait_agg.operator.join.spec import JoinSide, JoinSpec
-from substrait_agg.operator.join.step import JoinOperator
+from substrait_agg.operator.join.step import JoinOperator, _Step
 from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.spark.execution.driver import _VERIFIER, Driver
 from substrait_agg.spark.execution.job import OperatorJob
@@ -249,6 +249,35 @@ def test_what_a_batch_reads_is_limited_and_not_what_is_stored(tmp_path: Path) ->
     assert driver.takes_matches(job, few)
     assert not driver.takes_matches(job, many)
     assert Driver().takes_matches(job, many)
+    own = rows_of([(0, (1, "x"), 1)], run.join, 100)
+    assert driver.takes_matches(job, own), "an inner join does not read the side of a row"
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("kind", ["inner", "left", "full", "semi", "anti", "mark", "single"])
+def test_a_batch_looks_up_what_its_operator_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: JoinKind, residual: bool
+) -> None:
+    """Each key that is looked up in a side comes from a port whose rows may look it up there."""
+    join = spec(kind, DIFFERENT) if residual else spec(kind)
+    operator = JoinOperator(join)
+    looked_up: list[tuple[int, int]] = []
+    before = _Step._before
+
+    def noting(self: _Step, side: int, hashes: Any, keys: Any) -> Any:
+        ports = [p for p in range(2) if operator.looks_up(arrangement_tree(side), p)]
+        known = np.concatenate([self._deltas[port].hashes for port in ports])
+        assert np.isin(hashes, known).all()
+        looked_up.extend((side, port) for port in ports if len(hashes))
+        return before(self, side, hashes, keys)
+
+    monkeypatch.setattr(_Step, "_before", noting)
+    run = Run(tmp_path, join, 100)
+    run.batch([(side, (key, f"{side}"), 1) for side in range(2) for key in range(4)])
+    run.batch([(0, (1, "0"), -1), (0, (5, "0"), 1), (1, (2, "1"), -1), (1, (6, "1"), 1)])
+    run.batch([(1, (5, "1"), 1), (1, (3, "1"), -1)])
+    assert {(0, 1), (1, 0)} <= set(looked_up)
+    assert operator.looks_up(arrangement_tree(0), 0) == (kind in ("full", "single"))
 
 
 def test_a_damaged_file_is_not_verified_in_the_background(tmp_path: Path) -> None:

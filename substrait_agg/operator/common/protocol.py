@@ -160,6 +160,10 @@ class StatefulOperator(Protocol):
         """Return how many delta rows to process at once; each may need its group's stored row."""
         return state.open_keyed(GROUP).rows_at_once(self.spec.slice_rows)
 
+    def looks_up(self, tree: str, port: int) -> bool:
+        """Return whether rows of a port look up the rows with their key in an arrangement."""
+        return True
+
     def expected(
         self, runs: Mapping[str, Runs], emission: Emission, low: int = 0, high: int = HASH_MAX
     ) -> EstimatedWork:

@@ -71,6 +71,11 @@ class JoinOperator(StatefulOperator):
         """See `StatefulOperator`: matching rows are read in pieces, however many there are."""
         return self.spec.slice_rows
 
+    def looks_up(self, tree: str, port: int) -> bool:
+        """See `StatefulOperator`: the other side, and the own one if the other follows matches."""
+        kind = self.spec.kind
+        return tree != arrangement_tree(port) or kind == "single" or follows_matches(kind, 1 - port)
+
     def apply(
         self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
     ) -> OperatorResult:

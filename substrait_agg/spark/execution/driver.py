@@ -18,6 +18,7 @@ from threading import Thread
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.commit.documents.files import FolderFiles
@@ -28,11 +29,13 @@ from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
 from substrait_agg.commit.runtime.difference import DifferencePlan, difference
 from substrait_agg.commit.runtime.task import run_task, sort_hashes
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.operator.common.names import PORT
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.spark.execution.job import OperatorJob, work_of
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed, texts_of
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING, own_setting
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
+from substrait_agg.state.keys.rows import Hashes
 from substrait_agg.state.run import RunFile, is_verified, verify_runs
 
 DRIVER_BYTES = 1 << 18
@@ -125,12 +128,14 @@ class Driver:
         layouts = job.operator.state_schema(final=job.final).items()
         arranged = {name: kind for name, kind in layouts if isinstance(kind, ArrangementLayout)}
         files = FolderFiles(f"{job.checkpoint}/state")
-        hashes = np.unique(np.concatenate([sort_hashes(batch) for batch in batches]))
-        sizes = (
-            Arrangement(files, job.state[name], layout).bytes_of(hashes)
-            for name, layout in arranged.items()
-        )
-        return sum(sizes) <= self.state_bytes
+        hashes_by_port = _hashes_by_port(batches, job.operator.ports)
+        read = 0
+        for name, layout in arranged.items():
+            probes = [h for port, h in hashes_by_port.items() if job.operator.looks_up(name, port)]
+            if probes and read <= self.state_bytes:
+                hashes = np.unique(np.concatenate(probes))
+                read += Arrangement(files, job.state[name], layout).bytes_of(hashes)
+        return read <= self.state_bytes
 
     def takes_tasks(self, tasks: Sequence[TaskPlan]) -> bool:
         """Return whether the driver runs tasks that receive no rows."""
@@ -192,6 +197,20 @@ class _Verifier:
         """Wait until all runs are verified."""
         if self._thread is not None:
             self._thread.join()
+
+
+def _hashes_by_port(batches: Sequence[pa.RecordBatch], ports: int) -> dict[int, Hashes]:
+    """Return the sort hashes of the rows of each port; rows without ``__port`` are of port 0."""
+    hashes = np.concatenate([sort_hashes(batch) for batch in batches])
+    port = np.concatenate(
+        [
+            pc.fill_null(batch.column(PORT), 0).to_numpy()
+            if PORT in batch.schema.names
+            else np.zeros(batch.num_rows, np.int8)
+            for batch in batches
+        ]
+    )
+    return {number: hashes[port == number] for number in range(ports)}
 
 
 _VERIFIER = _Verifier()
