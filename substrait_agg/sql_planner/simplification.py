@@ -34,8 +34,6 @@ _EXPRESSION = "substrait.Expression"
 _COMPUTED = ("scalar_function", "cast", "singular_or_list", "if_then")
 """Kinds of expressions that have a value of their own."""
 _NOT_CONSTANT = ("selection", "subquery", "window_function", "dynamic_parameter")
-
-
 _COMPARISONS = frozenset(
     {"equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from", "is_not_distinct_from"}
 )  # fmt: skip

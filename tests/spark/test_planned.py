@@ -12,7 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.spark.offsets.planned_files import forget_unplanned
+from substrait_agg.spark.offsets.planned_files import (
+    PlannedSource,
+    check_folders,
+    forget_unplanned,
+)
 from substrait_agg.spark.sources import files, readers
 
 if TYPE_CHECKING:
@@ -91,6 +95,19 @@ def test_a_batch_with_and_without_partition_folders_is_refused(
     run("?recursiveFileLookup=true")
     shown = sa.open_view(tmp_path / "ckpt").to_arrow().to_pydict()
     assert dict(zip(shown["k"], shown["s"], strict=True)) == {1: 1, 2: 10}
+
+
+def test_folders_that_are_streamed_are_known_by_path() -> None:
+    """A slash at the end is not part of it. Globs, static tables and recursive reads are none."""
+    given = ("parquet:s3a://bucket/in/", "csv:file:///data/in/", "json:/data/a b/")
+    others = ("csv:/d?static=true", "csv:/d/*.csv", "csv:/d?recursiveFileLookup=true", "table:t")
+    folders = readers.stream_folders((*given, *others))
+    assert folders == ("/in", "/data/in", "/data/a b")
+    mixed = ("s3a://bucket/in/x.parquet", "s3a://bucket/in/p%3D1/y.parquet")
+    with pytest.raises(sa.InputRefused) as refused:
+        check_folders([PlannedSource(False, mixed)], folders)
+    assert refused.value.code == "SOURCE_FILES_UNREAD"
+    assert "/in/x.parquet" in str(refused.value)
 
 
 def test_files_seen_without_a_batch_are_taken_back(tmp_path: Path) -> None:

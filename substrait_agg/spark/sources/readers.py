@@ -130,7 +130,9 @@ def stream_folders(sources: Iterable[str | SourceSpec | DataFrame]) -> tuple[str
     """Return the paths of the folders that sources stream from, without globs."""
     specs = [as_spec(source) for source in sources if not isinstance(source, DataFrame)]
     return tuple(
-        urlsplit(spec.location).path if "://" in spec.location else os.path.abspath(spec.location)  # noqa: PTH100 - it is not resolved
+        urlsplit(spec.location).path.rstrip("/")
+        if "://" in spec.location
+        else os.path.abspath(spec.location)  # noqa: PTH100 - it is not resolved
         for spec in specs
         if spec.is_files
         and not (spec.static or spec.file_rules.recursive or is_glob(spec.location))
