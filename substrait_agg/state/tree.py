@@ -194,11 +194,7 @@ class KeyedTree:
                 [*list(schema)[: KEYS_FROM + self._keys], *map(schema.field, columns)]
             )
         for start, stop in scan_ranges(self._runs, low, high):
-            parts = [
-                run.rows_between(max(start, run.file.low), min(stop, run.file.high))
-                for run in self._runs
-                if run.file.low <= stop and run.file.high >= start
-            ]
+            parts = [rows for _, rows in self._rows_between(start, stop)]
             parts = [part.select(schema.names) for part in parts]
             rows = newest(pa.concat_tables([schema.empty_table(), *parts]), self._keys)
             yield rows if dead else rows.filter(pa.array(~dead_rows(rows)))
@@ -208,49 +204,67 @@ class KeyedTree:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the current row of every key that is not deleted, page by page, in no order.
 
-        Unlike `scan`, this sorts nothing. A page of which all rows are current is not copied.
+        Unlike `scan`, this sorts only hashes. A page of which all rows are current is not copied.
         """
-        for age, run in enumerate(self._runs):
-            least, most = max(low, run.file.low), min(high, run.file.high)
-            for page in run.rows_between(least, most).to_batches() if least <= most else ():
-                if not page.num_rows:
-                    continue
+        for start, stop in scan_ranges(self._runs, low, high):
+            pages = [
+                (age, page)
+                for age, rows in self._rows_between(start, stop)
+                for page in rows.to_batches()
+                if page.num_rows
+            ]
+            for (_, page), outdated in zip(pages, self._outdated(pages), strict=True):
                 is_current = ~as_mask(page.column(1))
-                is_current[self._outdated(page, self._runs[:age])] = False
+                is_current[outdated] = False
                 rows = page.select(list(columns))
                 yield rows if is_current.all() else rows.filter(pa.array(is_current))
 
-    def _outdated(self, page: pa.RecordBatch, newer: Sequence[RunReader]) -> Indices:
-        """Return the places of the rows of a page whose keys are in newer runs."""
+    def _rows_between(self, low: int, high: int) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the rows of each run in a range of hashes, and its age; the newest run has age 0."""
+        for age, run in enumerate(self._runs):
+            if run.file.low <= high and run.file.high >= low:
+                yield age, run.rows_between(max(low, run.file.low), min(high, run.file.high))
+
+    def _outdated(self, pages: Sequence[tuple[int, pa.RecordBatch]]) -> list[Indices]:
+        """Return the places in each page of the rows whose keys are in newer runs.
+
+        Args:
+            pages: all rows of a range of hashes, newest run first, each page with the age of its run.
+        """
+        none = [np.zeros(0, np.int64)] * len(pages)
+        if len({age for age, _ in pages}) < 2:
+            return none
+        hashes = [page.column(0).to_numpy() for _, page in pages]
+        repeated = _repeated(hashes)
+        if not len(repeated):
+            return none
+        places = [_places_of(stored, repeated) for stored in hashes]
         names = self._schema.names[KEYS_FROM : KEYS_FROM + self._keys]
-        parts = [part for run in newer for part in _rows_of_page(run, page, names)]
-        if not parts:
-            return np.zeros(0, np.int64)
-        schema = pa.schema([self._schema.field(name) for name in ("hash", *names)])
-        above = pa.Table.from_batches(parts, schema).combine_chunks()
-        hashes, newer_hashes = page.column(0).to_numpy(), above.column(0).to_numpy()
-        same = _places_of(hashes, _distinct(newer_hashes))
-        here = [page.column(name).take(pa.array(same)) for name in names]
-        newer_columns = _flat([above.column(name) for name in names])
-        keys = [pa.concat_arrays(pair) for pair in zip(newer_columns, here, strict=True)]
-        order, first = group_rows(np.concatenate([newer_hashes, hashes[same]]), keys)
-        repeated: Indices = order[~first] - above.num_rows
-        outdated: Indices = same[repeated[repeated >= 0]]
-        return outdated
+        rows = pa.Table.from_batches(
+            [
+                page.select(["hash", *names]).take(pa.array(at))
+                for (_, page), at in zip(pages, places, strict=True)
+            ]
+        ).combine_chunks()
+        order, first = group_rows(rows.column(0).to_numpy(), _flat([rows.column(n) for n in names]))
+        is_outdated = np.zeros(rows.num_rows, np.bool_)
+        is_outdated[order[~first]] = True
+        ends = np.cumsum([len(at) for at in places])
+        return [at[part] for at, part in zip(places, np.split(is_outdated, ends[:-1]), strict=True)]
 
 
-def _rows_of_page(
-    run: RunReader, page: pa.RecordBatch, keys: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield hashes and keys of the rows of a run that have a hash of a page."""
-    hashes = page.column(0).to_numpy()
-    low, high = max(int(hashes[0]), run.file.low), min(int(hashes[-1]), run.file.high)
-    for rows in run.rows_between(low, high).to_batches() if low <= high else ():
-        run_hashes = rows.column(0).to_numpy()
-        at = np.minimum(np.searchsorted(hashes, run_hashes), len(hashes) - 1)
-        hit = np.flatnonzero(hashes[at] == run_hashes)
-        if len(hit):
-            yield rows.select(["hash", *keys]).take(pa.array(hit))
+def _repeated(hashes: Sequence[Hashes]) -> Hashes:
+    """Return the hashes that occur more than once in ascending sequences, in ascending order.
+
+    One sort of all hashes is several times faster than a search for those of each run in all older
+    runs. A stable sort merges ascending sequences.
+    """
+    ordered = np.concatenate(hashes)
+    ordered.sort(kind="stable")
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    # `numpy.unique` takes twice as long for few.
+    distinct: Hashes = repeated[np.flatnonzero(np.diff(repeated, prepend=~repeated[:1]))]
+    return distinct
 
 
 def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -264,16 +278,14 @@ def _rows_of(run: RunReader, hashes: Hashes, columns: Sequence[str]) -> Iterator
             yield run.pages[page].select(list(columns)).take(pa.array(at))
 
 
-def _distinct(hashes: Hashes) -> Hashes:
-    """Return different hashes in ascending order. `numpy.unique` takes twice as long for few."""
-    ordered = np.sort(hashes)
-    return ordered[np.flatnonzero(np.diff(ordered, prepend=~ordered[:1]))]
-
-
 def _places_of(stored: Hashes, sought: Hashes) -> Indices:
     """Return the places of some hashes, ascending and without duplicates, among ascending hashes."""
-    low = np.searchsorted(stored, sought, "left")
-    lengths = np.searchsorted(stored, sought, "right") - low
+    first, last = np.searchsorted(sought, stored[[0, -1]])
+    inside = sought[first : last + 1]
+    low = np.minimum(np.searchsorted(stored, inside), len(stored) - 1)
+    hit = np.flatnonzero(stored[low] == inside)
+    low = low[hit]
+    lengths = np.searchsorted(stored, inside[hit], "right") - low
     ends = np.cumsum(lengths)
     return np.repeat(low - ends + lengths, lengths) + np.arange(lengths.sum())
 
