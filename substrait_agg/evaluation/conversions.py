@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -213,22 +215,69 @@ def cast_of(conversion: Conversion) -> CastCase | None:
     return _CASTS.get((types[0].kind, types[1].kind))
 
 
-_PLAIN_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_CLOCK = r"\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?"
+_FLOAT = r"-?\d{1,38}(?:\.\d{1,38})?(?:[eE][+-]?\d{1,3})?|NaN|-?Infinity"
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the texts have no zone
+
+
+def _plain_date(text: str, _type: Type) -> int:
+    return (date.fromisoformat(text) - _EPOCH.date()).days
+
+
+def _plain_timestamp(text: str, type_: Type) -> int | None:
+    micros = (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    ticks, rest = divmod(micros, 10 ** (MAX_DIGITS - type_.params[0]))
+    return None if rest else ticks
+
+
+def _plain_integer(text: str, type_: Type) -> int | None:
+    low, high = _range(type_.kind)
+    return int(text) if low <= int(text) <= high else None
+
+
+def _plain_decimal(text: str, type_: Type) -> int | None:
+    precision, scale = type_.params
+    _, digits, exponent = Decimal(text).as_tuple()
+    has = -int(exponent)
+    fits = has <= scale and len(digits) + scale - has <= precision
+    return int(text.replace(".", "")) * 10 ** (scale - has) if fits else None
+
+
+def _plain_float(text: str, type_: Type) -> float | None:
+    value = float(text)
+    if type_.kind == "fp64" or math.isnan(value):
+        return value
+    with np.errstate(over="ignore"):
+        is_exact = float(np.float32(value)) == value
+    return value if is_exact else None  # another one would be rounded twice
+
+
+_PLAIN: dict[str, tuple[re.Pattern[str], Callable[[str, Type], int | float | None]]] = {
+    "date": (re.compile(_DAY, re.ASCII), _plain_date),
+    "precision_timestamp": (re.compile(rf"{_DAY}(?:[ T]{_CLOCK})?", re.ASCII), _plain_timestamp),
+    **dict.fromkeys(_INTEGERS, (re.compile(r"-?\d{1,19}", re.ASCII), _plain_integer)),
+    "decimal": (re.compile(r"-?\d{1,38}(?:\.\d{1,38})?", re.ASCII), _plain_decimal),
+    **dict.fromkeys(("fp32", "fp64"), (re.compile(_FLOAT, re.ASCII), _plain_float)),
+}  # fmt: skip
+"""Kind of a type -> texts that every system reads alike, and their value as in `Constant`; None if it does not fit."""
 
 
 def folded(conversion: Conversion) -> Constant | None:
-    """Return the cast of a constant text to a date as a constant; None if it is something else."""
-    source = conversion.input
-    if not (
-        isinstance(source, Constant)
-        and source.type.kind in TEXTS
-        and conversion.type.kind == "date"
-        and isinstance(source.value, str)
-        and _PLAIN_DATE.fullmatch(source.value)
-    ):
+    """Return the cast of a constant text as a constant; None if it is something else.
+
+    Only texts in the usual form of a date, a timestamp or a number are read.
+    """
+    source, target = conversion.input, conversion.type
+    if not isinstance(source, Constant) or source.type.kind not in TEXTS:
+        return None
+    pattern, read = _PLAIN.get(target.kind, (None, None))
+    if pattern is None or read is None or not isinstance(source.value, str):
+        return None
+    if not pattern.fullmatch(source.value) or arrow_type(target) is None:
         return None
     try:
-        day = date.fromisoformat(source.value)
+        value = read(source.value, target)
     except ValueError:
         return None
-    return Constant(conversion.type, (day - date(1970, 1, 1)).days)
+    return None if value is None else Constant(target, value)

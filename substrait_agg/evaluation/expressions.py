@@ -12,7 +12,7 @@ fail for others, in expressions that can fail in several places.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +31,13 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.evaluation.columns import Mask, Rows, failed, null_unless, scattered
 from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
-from substrait_agg.evaluation.constants import arrow_type, scalar
+from substrait_agg.evaluation.constants import MAX_DIGITS, arrow_type, scalar
 from substrait_agg.evaluation.conversions import cast_of, folded
 from substrait_agg.evaluation.kernels import Kernel, KernelArguments, Kernels
 from substrait_agg.evaluation.numbers import NUMBERS
 from substrait_agg.evaluation.texts import TEXT
 from substrait_agg.evaluation.times import MOVES, TIME
+from substrait_agg.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,34 @@ def _guarded(what: str, compute: Callable[[], pa.Array]) -> pa.Array:
         raise failed(what, str(error)) from error
 
 
+def _in_steps(expr: Call) -> Expr:
+    """Return a point in time plus or minus a constant of months, days and a clock time as one step for each."""
+    interval = expr.arguments[-1]
+    if interval.type.kind != "interval_compound":
+        return expr
+    value = interval.value if isinstance(interval, Constant) else None
+    digits = interval.type.params[0] if interval.type.params else MAX_DIGITS
+    if value is None or len(expr.arguments) != 2:
+        raise _Unsupported
+    months, days, ticks = value
+    micros, finer = divmod(ticks * 10**MAX_DIGITS, 10**digits)
+    if finer:
+        raise _Unsupported
+    moved = expr.arguments[0]
+    if months:
+        by_months = Constant(Type("interval_year"), months)
+        moved = replace(expr, type=moved.type, arguments=(moved, by_months))
+    if not months or days or micros or moved.type.kind != expr.type.kind:
+        by_days = Constant(Type("interval_day", params=(MAX_DIGITS,)), (days, micros))
+        moved = replace(expr, arguments=(moved, by_days))
+    return moved
+
+
 def _call(expr: Call) -> Evaluator:
+    if expr.function in MOVES and expr.arguments:
+        steps = _in_steps(expr)
+        if steps is not expr:
+            return _compiled(steps)
     lazy = _LAZY.get(expr.function)
     if lazy is not None:
         if any(_type(a) != _type(expr) for a in expr.arguments):

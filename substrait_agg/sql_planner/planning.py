@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,8 +25,13 @@ from substrait_agg.sql_planner.session import (
     has_decimal_literals,
     new_session,
     with_parentheses,
+    without_exponents,
 )
-from substrait_agg.sql_planner.simplification import SIMPLIFYING_RULES, is_simplified_wrongly
+from substrait_agg.sql_planner.simplification import (
+    SIMPLIFYING_RULES,
+    computes_all_constants,
+    is_simplified_wrongly,
+)
 from substrait_agg.sql_planner.tokens import QueryText, syntax_error, tokens
 from substrait_agg.sql_planner.windows import register_windows
 
@@ -168,26 +174,39 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
     except SqlRefused:
         raise
     except Exception as error:
+        if SIMPLIFYING_RULES[0] in str(error):
+            outputs = output_names(query.text, query.tokens, columns)
+            plain = _plan_without_simplification(
+                context, query, names, outputs, computes_all_constants
+            )
+            if plain is not None:
+                return plain
         raise planning_error(error, query, names) from error
     check_casts_of_floats(frame.logical_plan(), optimized, query)
     outputs = output_names(query.text, query.tokens, columns)
-    plain = _plan_without_simplification(context, query, names, outputs)
+    is_wanted = partial(is_simplified_wrongly, context=context)
+    plain = _plan_without_simplification(context, query, names, outputs, is_wanted)
     return plain or corrected(content, optimized, query, names, outputs)
 
 
 def _plan_without_simplification(
-    context: SessionContext, query: QueryText, names: TableNames, outputs: Sequence[str]
+    context: SessionContext,
+    query: QueryText,
+    names: TableNames,
+    outputs: Sequence[str],
+    is_wanted: Callable[[bytes, bytes], bool],
 ) -> bytes | None:
-    """Return the plan of a query that DataFusion simplifies wrongly; None for other queries.
+    """Return the plan of a query without DataFusion's simplification; None if it is not wanted.
 
     Args:
         context: the session; it no longer simplifies afterwards.
-        query: the query, which can be planned.
+        query: the query.
         names: its tables.
         outputs: names of the columns of its result.
+        is_wanted: takes the plan as DataFusion writes it, and the corrected plan.
 
     Raises:
-        SqlRefused: SQL_TYPES: the query is simplified wrongly, and combines a float with a decimal.
+        SqlRefused: SQL_TYPES: the plan is wanted, and the query combines a float with a decimal.
     """
     from datafusion.substrait import Producer
 
@@ -200,7 +219,7 @@ def _plan_without_simplification(
         plain = corrected(content, optimized, query, names, outputs)
     except Exception:  # noqa: BLE001 - DataFusion has no class of its own
         return None  # some plans have a form in Substrait only after they are simplified
-    if not is_simplified_wrongly(content, plain, context):
+    if not is_wanted(content, plain):
         return None
     check_casts_of_floats(frame.logical_plan(), optimized, query)
     return plain
@@ -211,13 +230,14 @@ def _frame(context: SessionContext, query: QueryText) -> DataFrame:
     from datafusion import SQLOptions
 
     options = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
-    text = with_parentheses(query.text, query.tokens)
+    plain = without_exponents(query.text, query.tokens)
+    text = with_parentheses(plain, tokens(plain))
     try:
         return context.sql_with_options(text, options)
     except Exception as error:
-        if text == query.text or not is_syntax_error(error):
+        if text == plain or not is_syntax_error(error):
             raise
-    context.sql_with_options(query.text, options)
+    context.sql_with_options(plain, options)
     place = next(t for t in query.tokens if t.is_word("is"))
     message = "the operands of IS DISTINCT FROM are not clear"
     raise query.refused_token(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.optional_packages import require
+from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION
 from substrait_agg.plan.plannable import plannable
 from substrait_agg.sql_planner.names import TableNames
 from substrait_agg.sql_planner.tokens import QueryText, Token
@@ -119,6 +121,30 @@ def has_decimal_literals(query: QueryText, names: TableNames) -> bool:
     named = any(token.is_word(*_NUMBER_WORDS) for token in query.tokens)
     large = any(t.text.isdigit() and int(t.text) > _LARGEST for t in query.tokens)
     return has_decimal or named or large or not any(map(pa.types.is_floating, types))
+
+
+def without_exponents(text: str, tokens: Sequence[Token]) -> str:
+    """Return a query that writes 1e19 with its digits, and 1e100 as a float.
+
+    DataFusion reads 1e19 as a decimal of the scale -19, which neither casts nor plans support. A decimal has no more than 38 digits.
+
+    Args:
+        text: the query.
+        tokens: its tokens.
+    """
+    for token in reversed(tokens):
+        if token.kind == "number" and "e" in token.text.lower():
+            text = text[: token.start] + _without_exponent(token.text) + text[token.end :]
+    return text
+
+
+def _without_exponent(number: str) -> str:
+    _, digits, exponent = Decimal(number).as_tuple()
+    whole, fraction = max(len(digits) + int(exponent), 0), max(-int(exponent), 0)
+    if whole + fraction > MAX_DECIMAL_PRECISION:
+        return f"CAST('{number}' AS DOUBLE)"
+    plain = format(Decimal(number), "f")
+    return plain if fraction else f"{plain}."
 
 
 def check_casts_of_floats(logical: Any, optimized: Any, query: QueryText) -> None:

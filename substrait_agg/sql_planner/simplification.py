@@ -2,18 +2,26 @@
 
 DataFusion replaces a constant expression by its value. Its integers wrap around, for example, and it
 truncates the quotients of decimals. It also removes casts of a side of a comparison, although the
-cast rounds.
+cast rounds, or fails for some values. For some constants it fails itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from substrait import algebra_pb2, plan_pb2, type_pb2
 
-from substrait_agg.bind.bound import BoundProject, BoundRelation, Call, Conversion, Expr, InList
+from substrait_agg.bind.bound import (
+    BoundProject,
+    BoundRelation,
+    Call,
+    Column,
+    Conversion,
+    Expr,
+    InList,
+)
 from substrait_agg.bind.rewrite import expressions_of, inputs_of, subexpressions
 from substrait_agg.bind.rewrite import parts as parts_of
 from substrait_agg.errors import RunFailed
@@ -37,15 +45,16 @@ _NOT_CONSTANT = ("selection", "subquery", "window_function", "dynamic_parameter"
 _COMPARISONS = frozenset(
     {"equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from", "is_not_distinct_from"}
 )  # fmt: skip
-_DECIMAL_TARGETS = ("i8", "i16", "i32", "i64", "decimal")
-_TEXTS = ("string", "varchar", "fixedchar")
 _TIMES = ("precision_timestamp", "precision_timestamp_tz")
+_WHOLE_DIGITS = {"i8": 3, "i16": 5, "i32": 10, "i64": 19}
+"""Integer type -> digits of its largest value."""
 
 
 def is_simplified_wrongly(content: bytes, plain: bytes, context: SessionContext) -> bool:
-    """Return whether DataFusion's simplification gives a plan other values than a run computes.
+    """Return whether DataFusion's simplification can give a plan other values than a run computes.
 
-    Constants that only Spark can compute are not compared, but for floats and timestamps as text.
+    A constant that only Spark computes counts as another value. One of a function that only DataFusion has keeps its value.
+    True also for a plan with a cast that columns cannot have.
 
     Args:
         content: the plan as DataFusion writes it without simplification.
@@ -53,14 +62,36 @@ def is_simplified_wrongly(content: bytes, plain: bytes, context: SessionContext)
         context: the session of the plan.
     """
     plan = plan_pb2.Plan.FromString(content)
-    constants = {c.SerializeToString(deterministic=True): c for c in _constants(plan)}
-    differences = {_differs(plan, constant, context) for constant in constants.values()}
+    differences = {_differs(plan, constant, context) for constant in _distinct_constants(plan)}
     if True in differences:
         return True
-    bound = Plan("", plain).check().bound
-    if bound is None:
+    checked = Plan("", plain).check()
+    if checked.bound is None:
+        return "CAST_NOT_SUPPORTED" in {problem.code for problem in checked.problems}
+    return None in differences or any(map(_compares_changed, _expressions(checked.bound.root)))
+
+
+def computes_all_constants(content: bytes, plain: bytes) -> bool:
+    """Return whether a run computes a plan with all of its constants, and none of them fails.
+
+    It is asked where DataFusion's simplification fails.
+
+    Args:
+        content: the plan as DataFusion writes it without simplification.
+        plain: the same plan, corrected.
+    """
+    plan = plan_pb2.Plan.FromString(content)
+    if Plan("", plain).check().bound is None:
         return False
-    return None in differences or any(map(_compares_rounded, _expressions(bound.root)))
+    expressions = [_read(_plan_of(plan, constant)) for constant in _distinct_constants(plan)]
+    try:
+        return all(e is not None and supports(e) and evaluate(e, [], 1) for e in expressions)
+    except RunFailed:
+        return False
+
+
+def _distinct_constants(plan: Any) -> Collection[Any]:
+    return {c.SerializeToString(deterministic=True): c for c in _constants(plan)}.values()
 
 
 def _expressions(root: BoundRelation) -> Iterator[Expr]:
@@ -75,35 +106,49 @@ def _expressions(root: BoundRelation) -> Iterator[Expr]:
             waiting.extend(inputs_of(relation))
 
 
-def _compares_rounded(expression: Expr) -> bool:
-    """Return whether a comparison has a side that a cast rounds.
+def _compares_changed(expression: Expr) -> bool:
+    """Return whether a constant is compared with a cast that rounds, or fails for some values.
 
     DataFusion compares the value before the cast: ``CAST(price AS bigint) = 1`` becomes ``price = 1.00``.
     """
-    if isinstance(expression, InList):
-        return any(map(_is_rounded, (expression.value, *expression.options)))
     is_comparison = isinstance(expression, Call) and expression.function in _COMPARISONS
-    return is_comparison and any(map(_is_rounded, parts_of(expression)))
+    if not is_comparison and not isinstance(expression, InList):
+        return False
+    sides = tuple(parts_of(expression))
+    return any(map(_is_changed, sides)) and not all(map(_reads_columns, sides))
 
 
-def _is_rounded(expression: Expr) -> bool:
-    """Return whether an expression is a cast that rounds, or a cast of one."""
+def _reads_columns(expression: Expr) -> bool:
+    return any(isinstance(e, Column) for e in subexpressions(expression))
+
+
+def _is_changed(expression: Expr) -> bool:
+    """Return whether an expression is a cast that changes values, or a cast of one."""
     while isinstance(expression, Conversion):
-        if _rounds(expression.input.type, expression.type):
+        if not _keeps_values(expression.input.type, expression.type):
             return True
         expression = expression.input
     return False
 
 
-def _rounds(before: Type, after: Type) -> bool:
-    """Return whether a cast of numbers or times can give several values the same result.
+def _keeps_values(before: Type, after: Type) -> bool:
+    """Return whether a cast of numbers or times has a result for all values, and another one for each.
 
-    DataFusion does not remove casts of floats and texts, and casts to dates.
+    True for other types: DataFusion does not remove casts of floats and texts, and casts to them or to dates.
     """
-    if before.kind == "decimal" and after.kind in _DECIMAL_TARGETS:
-        digits = after.params[1] if after.kind == "decimal" else 0
-        return digits < before.params[1]
-    return before.kind in _TIMES and after.kind in _TIMES and after.params < before.params
+    whole, digits = _digits(before)
+    whole_after, digits_after = _digits(after)
+    if whole and whole_after:
+        return whole <= whole_after and digits <= digits_after
+    return not (before.kind in _TIMES and after.kind in _TIMES and after.params < before.params)
+
+
+def _digits(type_: Type) -> tuple[int, int]:
+    """Return the digits of an exact number before and after the point; 0 before it for other types."""
+    if type_.kind == "decimal":
+        precision, scale = type_.params
+        return precision - scale, scale
+    return _WHOLE_DIGITS.get(type_.kind, 0), 0
 
 
 def _constants(plan: Any) -> Iterator[Any]:
@@ -127,27 +172,23 @@ def _differs(plan: Any, constant: Any, context: SessionContext) -> bool | None:
     """Return whether a run computes another value than DataFusion, or fails; None if it is not known."""
     one = _plan_of(plan, constant)
     theirs = _value_of_datafusion(one, context)
-    correct_expressions(one, {})
-    expression = _bound(one)
-    if expression is None or not supports(expression):
-        return expression is not None and any(map(_writes_otherwise, subexpressions(expression)))
-    if theirs is None:
+    expression = _read(one)
+    if expression is None:
+        return False
+    if theirs is None or not supports(expression):
         return None
     try:
-        own = evaluate(expression, [], 1)
+        own = evaluate(expression, [], 1)[0]
     except RunFailed:
         return True
-    return repr(own[0].as_py()) != repr(theirs.as_py())
+    return _shown(own) != _shown(theirs)
 
 
-def _writes_otherwise(expression: Expr) -> bool:
-    """Return whether an expression writes a value as another text than DataFusion.
-
-    DataFusion puts a T before the time of a timestamp, and writes 1e19 where Spark writes 1.0E19.
-    """
-    if not isinstance(expression, Conversion) or expression.type.kind not in _TEXTS:
-        return False
-    return expression.input.type.kind in ("fp32", "fp64", *_TIMES)
+def _shown(value: pa.Scalar) -> str:
+    """Return a value as text. Dates and timestamps can be outside of the years that Python has."""
+    if isinstance(value, pa.TimestampScalar):
+        return str(value.cast(pa.timestamp("us"), safe=False).value)
+    return repr(value.value if isinstance(value, pa.Date32Scalar) else value.as_py())
 
 
 def _plan_of(plan: Any, constant: Any) -> Any:
@@ -187,8 +228,9 @@ def _value_of_datafusion(plan: Any, context: SessionContext) -> pa.Scalar | None
     return batch.column(0)[0]
 
 
-def _bound(plan: Any) -> Expr | None:
-    """Return the expression of a plan of `_plan_of`; None if it is not supported."""
+def _read(plan: Any) -> Expr | None:
+    """Correct a plan of `_plan_of` and return its expression; None if it is not supported."""
+    correct_expressions(plan, {})
     bound = Plan("", plan.SerializeToString()).check().bound
     if bound is None or not isinstance(bound.root, BoundProject):
         return None

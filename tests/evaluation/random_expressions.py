@@ -80,6 +80,18 @@ ROUNDING = (
     "TIE_DOWN", "TIE_UP", "TIE_TOWARDS_ZERO", "TIE_TO_ODD",
 )  # fmt: skip
 POINTS = (DATE, TS, TSTZ)
+COMPOUND = Type("interval_compound", params=(9,))
+WHOLE_TEXTS = ("0", "-7", "007", "127", "-128", "9223372036854775807")
+PLAIN_TEXTS = {
+    **{t.kind: WHOLE_TEXTS for t in INTEGERS},
+    "decimal": (*WHOLE_TEXTS, "0.05", "-1.25", "00.5", "1.500", "99999999.99"),
+    "fp32": ("1.5", "-0.0", "NaN", "-Infinity", "16777216", "0.1"),
+    "fp64": (*WHOLE_TEXTS, "0.1", "NaN", "Infinity", "-1.25", "1e19", "1.5E-7", "9007199254740993", "1e400", "-0.0", "123456789.123456789"),
+    "precision_timestamp": (
+        "2024-02-29 12:34:56.789", "9999-12-31 23:59:59.999999", "0001-01-01", "1969-12-31T23:59:59", "1582-10-10 00:00:00",
+    ),
+}  # fmt: skip
+"""Kind -> texts that are cast to it. Those that do not fit are left to Spark."""
 COMPARABLE = TYPES
 
 
@@ -122,6 +134,8 @@ class Maker:
         ordinals = [i for i, t in enumerate(self._types) if t == type_]
         if ordinals and self._rng.random() < 0.8:
             return Column(type_, self._rng.choice(ordinals))
+        if type_.kind in PLAIN_TEXTS and self._rng.random() < 0.3:
+            return self._plain_text(type_)
         return self._constant(type_)
 
     def _constant(self, type_: Type, *, null: bool = True) -> Constant:
@@ -317,12 +331,22 @@ class Maker:
         point = self.make(DATE, depth)
         words = [Constant(STRING, w) for w in ("year", "quarter", "month", "week", "day", "hour")]
         return self._rng.choice((
-            self._call(DATE, self._rng.choice(("add", "subtract")), point, self._leaf(MONTHS)),
-            self._call(DATE, self._rng.choice(("add", "subtract")), point, self._leaf(DAYS)),
+            self._moved(DATE, point),
+            self._moved(DATE, point),
             self._call(DATE, "date_trunc", self._rng.choice(words), point),
             Conversion(DATE, self.make(self._rng.choice((TS, TSTZ)), depth)),
-            Conversion(DATE, Constant(STRING, self._rng.choice(("1995-01-01", "2000-02-29")))),
+            Conversion(DATE, Constant(STRING, self._rng.choice(("1995-01-01", "2000-02-29", "9999-12-31")))),
         ))  # fmt: skip
+
+    def _moved(self, type_: Type, point: Expr) -> Expr:
+        days, micros = value(self._rng, DAYS)
+        compound = Constant(COMPOUND, (value(self._rng, MONTHS), days, micros * 1000))
+        interval = self._rng.choice((self._leaf(MONTHS), self._leaf(DAYS), compound))
+        return self._call(type_, self._rng.choice(("add", "subtract")), point, interval)
+
+    def _plain_text(self, type_: Type) -> Expr:
+        """Cast a text that has the usual form of a value."""
+        return Conversion(type_, Constant(STRING, self._rng.choice(PLAIN_TEXTS[type_.kind])))
 
     def _timestamp(self, type_: Type, depth: int) -> Expr:
         other = self.make(self._rng.choice((DATE, TS, TSTZ)), depth)
@@ -330,7 +354,7 @@ class Maker:
             return Conversion(type_, other)
         point = self.make(type_, depth)
         return self._rng.choice((
-            self._call(type_, self._rng.choice(("add", "subtract")), point, self._leaf(MONTHS)),
-            self._call(type_, self._rng.choice(("add", "subtract")), point, self._leaf(DAYS)),
+            self._moved(type_, point),
+            self._moved(type_, point),
             Conversion(type_, other),
         ))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -24,8 +25,9 @@ from substrait_agg.evaluation import steps
 from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.evaluation.steps import apply_steps, supports_steps
 from substrait_agg.flow.graph.graph import FilterStep, ProjectStep, Step
-from substrait_agg.plan.types import BOOL, DATE, FP64, I32, I64, STRING, Type, decimal
+from substrait_agg.plan.types import BOOL, DATE, FP32, FP64, I32, I64, STRING, Type, decimal
 
+TS = Type("precision_timestamp", params=(6,))
 A, B = Column(I64, 0), Column(I64, 1)
 ZERO = Constant(I64, 0)
 
@@ -115,6 +117,52 @@ def test_a_constant_date_in_words_is_supported() -> None:
     assert supports(shipped)
     assert not supports(Conversion(DATE, Constant(STRING, "1995-02-30")))
     assert not supports(Conversion(DATE, Constant(STRING, "1995-3-15")))
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        (TS, "9999-12-31 23:59:59.5", datetime(9999, 12, 31, 23, 59, 59, 500_000)),
+        (TS, "0001-01-01", datetime(1, 1, 1)),
+        (I32, "-007", -7),
+        (decimal(4, 2), "-1.5", Decimal("-1.50")),
+        (FP64, "1e19", 1e19),
+        (FP32, "0.5", 0.5),
+    ],
+)
+def test_a_constant_text_in_the_usual_form_is_supported(type_: Type, text: str, value: Any) -> None:
+    assert values(Conversion(type_, Constant(STRING, text)), [1]) == [value]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        (TS, "2024-02-30 00:00:00"), (TS, "2024-1-1"), (Type("precision_timestamp", params=(3,)), "2024-01-01 00:00:00.0001"),
+        (I32, "2147483648"), (I32, " 1"), (I32, "1.0"), (decimal(4, 2), "100"), (decimal(4, 2), "0.001"), (FP32, "0.1"), (FP64, "1d"),
+    ],
+)  # fmt: skip
+def test_other_constant_texts_are_left_to_spark(type_: Type, text: str) -> None:
+    assert not supports(Conversion(type_, Constant(STRING, text)))
+
+
+@pytest.mark.parametrize(
+    ("function", "interval", "moved"),
+    [
+        ("add", (1, 1, 0), date(2024, 3, 1)),
+        ("subtract", (1, -30, 0), date(2024, 1, 30)),
+        ("add", (0, 0, 86_400_000_000_000), date(2024, 2, 1)),
+        ("add", (0, 0, 1), None),
+    ],
+)
+def test_months_are_added_before_days(
+    function: str, interval: tuple[int, int, int], moved: date | None
+) -> None:
+    """An interval with less than a microsecond is left to Spark."""
+    constant = Constant(Type("interval_compound", params=(9,)), interval)
+    expr = call(DATE, function, Column(DATE, 0), constant)
+    assert supports(expr) == (moved is not None)
+    if moved is not None:
+        assert values(expr, [date(2024, 1, 31)], types=(pa.date32(),)) == [moved]
 
 
 def test_a_quotient_is_rounded_once() -> None:
