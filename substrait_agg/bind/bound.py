@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from substrait_agg.functions.aggregates.kinds import MeasureKind
@@ -206,12 +206,17 @@ class BoundMeasure:
 
 @dataclass(frozen=True, slots=True)
 class BoundRead:
-    """A table with the columns `names` of `types`. Relations above it filter and project."""
+    """A table with the columns `names` of `types`. Relations above it filter and project.
+
+    `fields` has per column the names of the struct fields inside it, depth first; it is empty if the
+    plan does not give them.
+    """
 
     table: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[Type, ...]
     path: str
+    fields: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from substrait_agg.bind.bound import BoundRelation, Column, Constant, Expr
@@ -214,6 +215,12 @@ def names_width(type_: Type) -> int:
         return 1 + inner
     # The elements of lists and maps have no names.
     return 1 + inner - len(type_.children)
+
+
+def fields_of_columns(names: tuple[str, ...], types: Sequence[Type]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the struct fields inside each column, from a depth-first list of names."""
+    ends = tuple(accumulate(map(names_width, types)))
+    return tuple(names[s + 1 : e] for s, e in zip((0, *ends), ends, strict=False))
 
 
 def unknown() -> Expr:

@@ -272,6 +272,8 @@ class ReadRel:
         files: True if the plan names local files itself (`table` then contains their URIs).
         emit: output mapping; None if direct.
         best_effort_filter: a condition that is checked, but not applied.
+        fields: per column, the names of the struct fields inside it, depth first; empty if the plan
+            does not give them.
     """
 
     table: tuple[str, ...]
@@ -284,6 +286,7 @@ class ReadRel:
     emit: tuple[int, ...] | None
     path: str
     best_effort_filter: Expression | None = None
+    fields: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from substrait_agg.bind.context import (
     Opaque,
     Schema,
     columns,
+    fields_of_columns,
     is_keyable,
     is_unknown,
     listed,
@@ -132,7 +133,8 @@ def _read(node: model.ReadRel, context: BindContext) -> Ordered:
             table, path = ".".join(node.table), f"{node.path}.base_schema"
             context.report("SCHEMA_TYPES_MISSING", path, table=table, count=len(node.names))
             return Ordered(Opaque(node.path))
-        node = replace(node, names=schema[0], types=schema[1])
+        fields = fields_of_columns(node.names, schema[1])
+        node = replace(node, names=schema[0], types=schema[1], fields=fields)
     node = replace(node, types=_limited_types(node, context))
     if node.files:
         context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
@@ -170,7 +172,7 @@ def _source(node: model.ReadRel, context: BindContext) -> Bound:
     if node.rows is not None:
         return bind_rows(node.rows, node, context)
     if len(node.names) == len(node.types):
-        return BoundRead(node.table, node.names, node.types, node.path)
+        return BoundRead(node.table, node.names, node.types, node.path, node.fields)
     needed = sum(map(names_width, node.types))
     path = f"{node.path}.base_schema"
     context.report("NAMES_COUNT", path, count=len(node.names), needed=needed)

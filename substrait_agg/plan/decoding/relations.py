@@ -314,7 +314,7 @@ def _read(node: MessageNode, context: DecodeContext) -> Relation:
         context.missing(node, "read_type")
         node.refuse()
         return Unsupported("read", node.path)
-    names, types = _schema(node, context)
+    names, types, fields = _schema(node, context)
     if node.has("best_effort_filter"):
         context.report("BEST_EFFORT_FILTER", node.at("best_effort_filter"))
     return ReadRel(
@@ -328,6 +328,7 @@ def _read(node: MessageNode, context: DecodeContext) -> Relation:
         emit=_emit(node),
         path=node.path,
         best_effort_filter=optional(node, "best_effort_filter", context),
+        fields=fields,
     )
 
 
@@ -346,12 +347,15 @@ def _uri(item: MessageNode, context: DecodeContext) -> str:
     return item.text(kind) if kind else ""
 
 
-def _schema(node: MessageNode, context: DecodeContext) -> tuple[tuple[str, ...], tuple[Type, ...]]:
-    """Return names and types of the columns, without the names of nested fields."""
+_Schema = tuple[tuple[str, ...], tuple[Type, ...], tuple[tuple[str, ...], ...]]
+
+
+def _schema(node: MessageNode, context: DecodeContext) -> _Schema:
+    """Return names and types of the columns, and the names of the fields inside each column."""
     schema = node.message("base_schema")
     if schema is None:
         context.missing(node, "base_schema")
-        return (), ()
+        return (), (), ()
     struct = schema.message("struct")
     types: tuple[Type, ...] = ()
     if struct is not None:
@@ -362,14 +366,19 @@ def _schema(node: MessageNode, context: DecodeContext) -> tuple[tuple[str, ...],
         types = tuple(each(struct, "types"))
     names = tuple(schema.scalars("names"))
     if names and not types and node.has("named_table"):
-        return names, ()  # binding takes the types from the source, or reports that there are none
+        return (
+            names,
+            (),
+            (),
+        )  # binding takes the types from the source, or reports that there are none
     widths = [1 + _nested_names(type_) for type_ in types]
     if len(names) == sum(widths):
-        starts = accumulate(widths[:-1], initial=0) if widths else ()
-        return tuple(names[start] for start in starts), types
+        ends = tuple(accumulate(widths))
+        columns = [names[end - width : end] for end, width in zip(ends, widths, strict=True)]
+        return tuple(c[0] for c in columns), types, tuple(c[1:] for c in columns)
     code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
     context.report(code, schema.path, count=len(names), needed=sum(widths))
-    return names, types
+    return names, types, ()
 
 
 def _nested_names(type_: Type) -> int:

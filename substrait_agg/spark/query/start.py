@@ -67,7 +67,7 @@ from substrait_agg.spark.session.session import (
 )
 from substrait_agg.spark.sources.open import is_static, weight_kind
 from substrait_agg.spark.sources.source_identity import check_locations, input_locations
-from substrait_agg.spark.sources.source_types import source_schemas, with_positions
+from substrait_agg.spark.sources.source_types import source_schemas, with_names
 from substrait_agg.spark.sources.specs import Table, check_sources
 from substrait_agg.spark.sources.upserts import upserts_in
 
@@ -223,7 +223,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     """
     if options.partitions is not None:
         check_partitions(options.partitions)
-    by_table = with_positions(check_sources(sources, plan.reads), plan.reads)
+    by_table = with_names(check_sources(sources, plan.reads), plan.reads)
     stored = [view.name for view in plan.views if view.stored]
     outputs = outputs_by_view(options.sinks, options.on_changes, stored)
     keep_late = any(keeps_late(output) for of_view in outputs for output in of_view.outputs)

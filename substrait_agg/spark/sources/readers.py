@@ -29,6 +29,7 @@ from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
 from substrait_agg.spark.types.schema import in_text, to_spark
 from substrait_agg.spark.types.source_columns import check_type, find_column, reader_type
+from substrait_agg.spark.types.struct_fields import in_plan_order, json_type
 
 ColumnTypes = Mapping[str, Type]
 """Columns to read: name in the plan -> type in the plan."""
@@ -166,14 +167,17 @@ def _planned(columns: ColumnTypes) -> st.StructType:
 def _chosen(
     actual: st.StructType,
     columns: ColumnTypes,
+    spec: SourceSpec,
     table: str,
     ask: Callable[[st.DataType, Type], st.DataType],
 ) -> st.StructType:
     fields: dict[str, st.StructField] = {}
     for name, type_ in columns.items():
         field = actual.fields[find_column(name, actual.names, table)]
-        check_type(name, field.dataType, type_, table)
-        fields.setdefault(field.name, st.StructField(field.name, ask(field.dataType, type_)))
+        inner = dict(spec.fields).get(name, ())
+        found = in_plan_order(field.dataType, type_, inner, f"{table}.{name}")
+        check_type(name, found, type_, table)
+        fields.setdefault(field.name, st.StructField(field.name, ask(found, type_)))
     return st.StructType(list(fields.values()))
 
 
@@ -184,7 +188,7 @@ def _parquet_schema(
         assumed = [st.StructField(n, reader_type(to_spark(t), t)) for n, t in columns.items()]
         return st.StructType(assumed), {}
     actual = _batch_schema(spark, spec, place.load_paths)
-    return _chosen(actual, columns, table, reader_type), {}
+    return _chosen(actual, columns, spec, table, reader_type), {}
 
 
 def _own_schema(
@@ -194,7 +198,7 @@ def _own_schema(
     if not place.files:
         return _planned(columns), {}
     actual = _batch_schema(spark, spec, place.load_paths)
-    return _chosen(actual, columns, table, lambda found, type_: found), {}
+    return _chosen(actual, columns, spec, table, lambda found, type_: found), {}
 
 
 def _csv_schema(
@@ -291,16 +295,35 @@ def _json_schema(
 
     Spark compares keys with regard to case. A key that no row has is reported as missing.
     """
-    names: dict[str, Type] = {}
-    keys = _batch_schema(spark, spec, place.first_file).names if place.files else []
-    if any(not _has(name, keys) for name in columns) and len(place.files) > 1:
-        keys = _batch_schema(spark, spec, place.load_paths).names
-    for name, type_ in columns.items():
-        names[keys[find_column(name, keys, table)] if keys else name] = in_text(type_)
-    if spec.bad_rows == "quarantine" and not names:
+    if not place.files:
+        empty = st.StructType()
+        return _of_text(spec, _json_fields(spec, empty, columns, table), {})
+    first = _batch_schema(spark, spec, place.first_file)
+    try:
+        fields = _json_fields(spec, first, columns, table)
+    except InputRefused as error:
+        if error.code != "COLUMN_MISSING" or len(place.files) == 1:
+            raise
+        fields = _json_fields(spec, _batch_schema(spark, spec, place.load_paths), columns, table)
+    if spec.bad_rows == "quarantine" and not fields:
         # Spark does not read CORRUPT alone, so another column has to be read.
-        names = dict.fromkeys(keys[:1], Type("string"))
-    return _of_text(spec, _planned(names).fields, {})
+        fields = [st.StructField(name, st.StringType()) for name in first.names[:1]]
+    return _of_text(spec, fields, {})
+
+
+def _json_fields(
+    spec: SourceSpec, actual: st.StructType, columns: ColumnTypes, table: str
+) -> list[st.StructField]:
+    """Return the columns to read from JSON files in which Spark finds the columns `actual`."""
+    inner, fields = dict(spec.fields), {}
+    for name, type_ in columns.items():
+        key, found = name, None
+        if actual.names:
+            place = find_column(name, actual.names, table)
+            key, found = actual.names[place], actual.fields[place].dataType
+        read = json_type(in_text(type_), inner.get(name, ()), found, f"{table}.{name}")
+        fields[key] = st.StructField(key, read)
+    return list(fields.values())
 
 
 def _has(name: str, names: list[str]) -> bool:

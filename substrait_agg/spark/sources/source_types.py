@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from substrait_agg.bind.bound import BoundRead
-from substrait_agg.bind.context import SourceSchemas, UntypedTable
+from substrait_agg.bind.context import SourceSchemas, UntypedTable, names_width
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
@@ -96,13 +96,8 @@ def columns_of(
         field = schema.fields[find_column(name, schema.names, table)]
         names.append(name)
         types.append(_type(field.dataType, name, table))
-        del written[: _nested_names(types[-1])]
+        del written[: names_width(types[-1]) - 1]
     return tuple(names), tuple(types)
-
-
-def _nested_names(type_: Type) -> int:
-    own = len(type_.children) if type_.kind == "struct" else 0
-    return own + sum(map(_nested_names, type_.children))
 
 
 def _type(actual: st.DataType, name: str, table: str) -> Type:
@@ -180,29 +175,35 @@ def _oldest(place: InputFiles) -> list[str]:
     return [min(zip(place.modified, place.files, strict=True))[1]]
 
 
-def with_positions(
-    sources: Mapping[Table, Source], reads: Iterable[BoundRead]
-) -> dict[Table, Source]:
-    """Return the sources, with the plan's column names added to those without a header.
+def with_names(sources: Mapping[Table, Source], reads: Iterable[BoundRead]) -> dict[Table, Source]:
+    """Return the sources with names of the plan: of columns without a header, and of struct fields.
 
-    A warning lists the columns of each such source.
+    A warning lists the columns of each source without a header.
 
     Raises:
         InputRefused: TABLE_READS_DIFFER: the plan declares the columns of such a table in several
             ways.
     """
-    declared: dict[Table, set[tuple[str, ...]]] = {}
+    by_table: dict[Table, list[BoundRead]] = {}
     for read in reads:
-        declared.setdefault(read.table, set()).add(read.names)
+        by_table.setdefault(read.table, []).append(read)
     return {
-        table: _with_positions(source, table, declared[table]) for table, source in sources.items()
+        table: source
+        if isinstance(source, DataFrame)
+        else _with_positions(_with_fields(as_spec(source), by_table[table]), table, by_table[table])
+        for table, source in sources.items()
     }
 
 
-def _with_positions(source: Source, table: Table, declared: set[tuple[str, ...]]) -> Source:
-    if isinstance(source, DataFrame):
-        return source
-    spec, name = as_spec(source), ".".join(table)
+def _with_fields(spec: SourceSpec, reads: Sequence[BoundRead]) -> SourceSpec:
+    """Add the names of struct fields on which all reads of a table agree."""
+    pairs = {(n, f) for read in reads for n, f in zip(read.names, read.fields, strict=False) if f}
+    names = [name for name, _ in pairs]
+    return replace(spec, fields=tuple(sorted(p for p in pairs if names.count(p[0]) == 1)))
+
+
+def _with_positions(spec: SourceSpec, table: Table, reads: Sequence[BoundRead]) -> SourceSpec:
+    name, declared = ".".join(table), {read.names for read in reads}
     if not spec.by_position:
         return spec
     if len(declared) > 1:

@@ -101,6 +101,7 @@ class SourceSpec:
         upsert: the declaration of upserts; None if a row does not replace the row of its key.
         bad_rows: what happens to a row that is unreadable or violates the plan.
         columns: the columns of the table in the plan, for files without a header.
+        fields: column in the plan -> the names of the struct fields inside it, depth first.
         static: whether all rows are read once, in the first version.
         first_bytes: the limit of the first batch of a run that chooses the limits itself, in bytes;
             it does not apply where another limit is given.
@@ -119,6 +120,7 @@ class SourceSpec:
     columns: tuple[str, ...] = ()
     static: bool = False
     first_bytes: int | None = None
+    fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def by_position(self) -> bool:
