@@ -131,7 +131,7 @@ def demo_run(folder: Path, query: DemoQuery, versions: int) -> DemoRun:
             path=str(plan),
         )
     script = Path(sys.executable).with_name("substrait-agg")
-    program = [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli.main"]
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli"]
     sources = [f"{t}=parquet:{folder / 'in' / t}?op=op&batch-files=1" for t in query.tables]
     options = [word for source in sources for word in ("--source", source)]
     checkpoint = folder / query.name

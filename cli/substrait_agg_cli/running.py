@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import Field, fields
 from typing import Any, NoReturn
 
@@ -33,12 +34,12 @@ from substrait_agg_cli.queries import (
 )
 from substrait_agg_cli.sparklog import spark_log
 from substrait_agg_cli.terminal import (
-    INTERRUPTED,
-    TERMINATED,
+    SigtermReceived,
     debug_option,
     debug_wanted,
     show,
     show_warnings,
+    stopped_by,
 )
 
 Command = Callable[..., None]
@@ -122,6 +123,20 @@ def run_options(command: Command) -> Command:
     return command
 
 
+def _terminated(*_: Any) -> NoReturn:
+    raise SigtermReceived
+
+
+@contextmanager
+def sigterm_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end a block like Ctrl-C, with its own exit status."""
+    before = signal.signal(signal.SIGTERM, _terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 @click.command(epilog=EPILOG)
 @click.argument("plan", metavar="[PLAN]", required=False)
 @sql_options
@@ -139,6 +154,7 @@ def run_options(command: Command) -> Command:
 )
 @run_options
 @debug_option
+@sigterm_like_ctrl_c()
 def run(
     *,
     plan: str | None,
@@ -219,19 +235,10 @@ def leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-class SigtermReceived(KeyboardInterrupt):
-    """SIGTERM, which service managers send instead of Ctrl-C."""
-
-
-def _terminated(*_: Any) -> NoReturn:
-    raise SigtermReceived
-
-
 def wait(started: Any, meter: ProgressMeter) -> None:
     """Wait for a run to end. Ctrl-C and SIGTERM stop it; committed versions remain."""
     # Spark's own handler, set when a session is created, would make the current batch fail first.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    before = signal.signal(signal.SIGTERM, _terminated)
     try:
         started.wait()
     except KeyboardInterrupt as interrupt:
@@ -243,10 +250,9 @@ def wait(started: Any, meter: ProgressMeter) -> None:
         show(
             "error", "INTERRUPTED", "", message, "run the same command again to continue from there"
         )
-        status = TERMINATED if isinstance(interrupt, SigtermReceived) else INTERRUPTED
+        status = stopped_by(interrupt)
         if started.busy_outputs:
             leave(status)
         click.get_current_context().exit(status)
     finally:
         meter.end()
-        signal.signal(signal.SIGTERM, before)

@@ -123,8 +123,8 @@ class _Guarded(click.Command):
             status = _status_of(error)
             for note in getattr(error, "__notes__", ()):
                 click.echo(f"note: {note}", err=True)
-        except KeyboardInterrupt:
-            status = _interrupted()
+        except KeyboardInterrupt as interrupt:
+            status = _interrupted(interrupt)
         sys.exit(status if isinstance(status, int) else SUCCESS)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -176,7 +176,7 @@ def _status_of(error: Exception) -> int:
     if isinstance(error, SubstraitAggError):
         return show_error(error)
     if isinstance(error, click.Abort):
-        return _interrupted()
+        return _interrupted(error.__cause__)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return WRONG_CALL
@@ -214,9 +214,18 @@ def _wrong_call(error: click.ClickException) -> int:
     return WRONG_CALL
 
 
-def _interrupted() -> int:
+class SigtermReceived(KeyboardInterrupt):
+    """SIGTERM, which service managers send instead of Ctrl-C."""
+
+
+def stopped_by(interrupt: BaseException | None) -> int:
+    """Return the exit status of a command that Ctrl-C or SIGTERM has stopped."""
+    return TERMINATED if isinstance(interrupt, SigtermReceived) else INTERRUPTED
+
+
+def _interrupted(interrupt: BaseException | None) -> int:
     show("error", "INTERRUPTED", "", "stopped by the user")
-    return INTERRUPTED
+    return stopped_by(interrupt)
 
 
 def terminal_width() -> int:
