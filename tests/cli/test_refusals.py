@@ -204,10 +204,13 @@ def test_metrics_that_cannot_be_written_change_nothing(
     assert contents(tmp_path) == before
 
 
-def test_a_setting_that_spark_does_not_take_is_one_message(
-    good_plan: Path, rows: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    "conf", ["spark.sql.shuffle.partitions=Moon/There", "spark.sql.session.timeZone=Moon/There"]
+)
+def test_a_setting_that_is_not_taken_is_one_message(
+    good_plan: Path, rows: Path, tmp_path: Path, conf: str
 ) -> None:
-    conf = "spark.sql.session.timeZone=Moon/There"
+    """Spark refuses a value, or the setting would change the rows of the result."""
     result = run(good_plan, f"parquet:{rows}", tmp_path / "ck", "--conf", conf)
     is_one_message(result, "SETTING_REFUSED")
     assert "Moon/There" in result.stderr

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from substrait_agg.spark.session.session import SESSION_CONF, get_session, isolated
+from substrait_agg.errors import UsageError
+from substrait_agg.spark.session.session import (
+    SESSION_CONF,
+    check_settings,
+    get_session,
+    isolated,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -39,3 +45,17 @@ def test_an_isolated_session_sees_the_tables_of_the_catalogue(spark: SparkSessio
     assert ours.catalog.tableExists("agg_shared")
     assert not ours.catalog.tableExists("agg_view")
     spark.sql("drop table agg_shared")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.sql.session.timeZone", "America/New_York"),
+        ("spark.sql.ansi.enabled", "false"),
+        ("spark.sql.files.ignoreMissingFiles", "true"),
+    ],
+)
+def test_a_setting_that_changes_rows_is_refused(key: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f"{key}={value} would change the rows"):
+        check_settings({key: value})
+    check_settings({key: SESSION_CONF[key].upper(), "spark.sql.adaptive.enabled": "true"})

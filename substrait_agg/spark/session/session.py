@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO, Any
@@ -54,6 +56,13 @@ SESSION_CONF: dict[str, str] = {
     ),
 }
 """SQL settings of the sessions that this module creates. Other sessions keep their settings."""
+
+_FREE = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.parquet.mergeSchema",
+    "spark.sql.streaming.checkpointFileManagerClass",
+)
+"""Settings of `SESSION_CONF` that a user may change. The others decide which rows a plan has."""
 
 OWN_SETTINGS = "spark.substraitAgg."
 """The prefix of our own settings."""
@@ -102,6 +111,7 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
     Raises:
         UsageError: ``SETTING_REFUSED``.
     """
+    check_settings(conf or {})
     for key, value in {**SESSION_CONF, **(conf or {})}.items():
         if key.startswith(OWN_SETTINGS):
             own_setting(key, value)
@@ -115,6 +125,26 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
                 "SETTING_REFUSED", message, help="correct it", path="--conf"
             ) from error
     return spark
+
+
+def check_settings(conf: Mapping[str, str]) -> None:
+    """Check that settings do not change the values of expressions or the rows of sources.
+
+    The driver computes small batches with the values of `SESSION_CONF`, so another value would hold
+    for some batches only.
+
+    Raises:
+        UsageError: SETTING_REFUSED.
+    """
+    for key, value in conf.items():
+        only = value if key in _FREE else SESSION_CONF.get(key, value)
+        if value.lower() != only.lower():
+            raise UsageError(
+                "SETTING_REFUSED",
+                f"{key}={value} would change the rows of the result",
+                help=f"remove it: a run always has {key}={only}",
+                path="--conf",
+            )
 
 
 def is_of_session(spark: SparkSession, key: str) -> bool:
@@ -159,6 +189,7 @@ def get_session(
         UsageError: ``JAVA_MISSING``, ``JAVA_TOO_OLD``, ``JAVA_INCOMPLETE``.
         RunFailed: ``SPARK_NOT_STARTED``.
     """
+    check_settings(conf or {})
     running = spark or SparkSession.getActiveSession()
     if running is not None:
         return isolated(running, conf)
@@ -229,9 +260,14 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
     for key, value in conf.items():
         settings.set(key, value)
     try:
-        context = SparkContext(conf=settings, gateway=_gateway(settings, log))
         if log is not None:
-            _quiet(context)
+            _quiet_py4j()
+        with _own_interrupt_handler():
+            context = SparkContext(conf=settings, gateway=_gateway(settings, log))
+        if log is not None and context._accumulatorServer is not None:
+            # If the JVM is killed or Ctrl-C comes, the accumulator server prints tracebacks.
+            server: Any = context._accumulatorServer
+            server.handle_error = lambda *_: None
         session = SparkSession(context)
         # Spark validates SQL settings when it reads the first of them.
         session.conf.get("spark.app.name")
@@ -249,6 +285,19 @@ def start_spark(conf: Mapping[str, str], log: IO[bytes] | None = None) -> SparkS
     return session
 
 
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """Keep the handler of SIGINT that the process has.
+
+    PySpark's handler calls the JVM, also while the main thread waits for an answer of the JVM. The
+    connection has no room for a second call.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
 _PY4J_MESSAGES = (
     "Exception while sending command.",
     "KeyboardInterrupt while sending command.",
@@ -256,14 +305,16 @@ _PY4J_MESSAGES = (
 """What py4j logs with a traceback when a call of the JVM ends early."""
 
 
-def _quiet(context: Any) -> None:
+def _quiet_py4j() -> None:
     """Suppress the error output of py4j. The errors that a run raises report the failures."""
     # py4j logs the traceback of every exception that a batch raises.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    # If the JVM is killed or Ctrl-C comes, py4j and the accumulator server print tracebacks.
-    logging.getLogger().addFilter(lambda record: record.msg not in _PY4J_MESSAGES)
-    if context._accumulatorServer is not None:
-        context._accumulatorServer.handle_error = lambda *_: None
+    # If the JVM is killed or Ctrl-C comes, py4j logs tracebacks.
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.msg not in _PY4J_MESSAGES
 
 
 def _printed(log: IO[bytes] | None) -> str:
