@@ -12,11 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.notices import LOGGER as NOTICES
 from substrait_agg.spark.offsets.planned_files import (
+    LoggedFile,
     PlannedSource,
     check_folders,
     forget_unplanned,
 )
+from substrait_agg.spark.refresh.files_so_far import FilesSoFar
 from substrait_agg.spark.sources import files, readers
 
 if TYPE_CHECKING:
@@ -125,3 +128,54 @@ def test_files_seen_without_a_batch_are_taken_back(tmp_path: Path) -> None:
     sources = tmp_path / "sources"
     left = sorted(str(path.relative_to(sources)) for path in sources.glob("*/*"))
     assert left == ["0/2", "0/3", "0/9.compact", "2/0"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_a_file_that_is_lost_before_its_batch_is_missed(
+    spark: SparkSession, tmp_path: Path, format: str
+) -> None:
+    """Spark lists all files when the run starts, and would leave out one that is deleted later."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    paths = [_file(folder, ordinal) for ordinal in range(3)]
+    if format == "json":
+        for ordinal, path in enumerate(paths):
+            path.write_text(f'{{"k": 1, "i": {ordinal}, "x": 1.0}}\n')
+            _date(path, ordinal)
+    source = {"t": f"{format}:{folder}?batch-files=1"}
+
+    def committed(_table: pa.Table, version: int) -> None:
+        if version == 1:
+            paths[2].unlink(missing_ok=True)
+
+    def run() -> None:
+        checkpoint = tmp_path / "ckpt"
+        sa.run(PLAN, source, checkpoint=checkpoint, spark=spark, on_changes=committed).wait()
+
+    with pytest.raises(sa.InputRefused) as refused:
+        run()
+    assert refused.value.code == "SOURCE_FILE_GONE"
+    assert sa.open_view(tmp_path / "ckpt").version == 2
+
+
+def test_files_that_were_modified_after_they_were_read_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Deleted files and files of stores are not."""
+    paths = [_file(tmp_path, ordinal) for ordinal in range(4)]
+    logged = [
+        LoggedFile(path.as_uri(), 1_700_000_000_000 + i * 1000) for i, path in enumerate(paths)
+    ]
+    stored = LoggedFile("s3://bucket/a.parquet", 5)
+    for ordinal in (1, 2):
+        _date(paths[ordinal], 9)
+    paths[3].unlink()
+    monkeypatch.setattr(FilesSoFar, "_tables", (("t",),))
+    monkeypatch.setattr(FilesSoFar, "_logged", lambda _: [(*logged, stored)])
+    nothing: Any = None
+    with caplog.at_level("WARNING", NOTICES.name):
+        FilesSoFar(nothing, nothing, {}).warn_of_modified()
+    (record,) = caplog.records
+    assert record.msg.code == "SOURCE_FILE_CHANGED"
+    assert f"{paths[1]} and 1 more, read for the table t" in record.msg.message

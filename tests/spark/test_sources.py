@@ -576,7 +576,9 @@ def test_zones_of_the_callers_session_change_nothing(spark: SparkSession) -> Non
 
 def test_fields_of_structs_are_read_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
     """In JSON, and in Parquet files whose structs have other orders and more fields."""
-    type_ = Type("struct", children=(I64, Type("list", children=(Type("struct", children=(I64,)),))))
+    type_ = Type(
+        "struct", children=(I64, Type("list", children=(Type("struct", children=(I64,)),)))
+    )
     table = TableOrigin(("t",), ("s",), (type_,))
     (tmp_path / "json").mkdir()
     (tmp_path / "json" / "1.json").write_text('{"s":{"y":[{"z":2}],"x":1}}\n{"s":null}\n')
@@ -586,10 +588,21 @@ def test_fields_of_structs_are_read_by_their_names(spark: SparkSession, tmp_path
     pq.write_table(pa.table({"s": values}), tmp_path / "parquet" / "1.parquet")
     for format in ("json", "parquet"):
         spec = replace(
-            parse_spec(f"{format}:{tmp_path / format}?static=true"), fields=(("s", ("x", "y", "z")),)
+            parse_spec(f"{format}:{tmp_path / format}?static=true"),
+            fields=(("s", ("x", "y", "z")),),
         )
         rows = open_source(spark, spec, table).frame.collect()
         assert [row[0] and row[0].asDict(recursive=True) for row in rows] == [
             {"f0": 1, "f1": [{"f0": 2}]},
             None,
         ]
+
+
+def test_a_first_file_whose_name_has_wildcards_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes paths as globs, and the first file decides about the columns."""
+    for format, text in (("csv", "a\n1\n"), ("json", '{"a":1}\n')):
+        folder = tmp_path / format
+        folder.mkdir()
+        (folder / f"a[b]{{c}}*.{format}").write_text(text)
+        opened = open_source(spark, f"{format}:{folder}?static=true", origin(a=I64))
+        assert opened.frame.collect() == [(1, 1)]

@@ -27,25 +27,27 @@ from substrait_agg.commit.log.query_logs import (
 )
 from substrait_agg.errors import InputRefused
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.spark.sources.files import exists, files_unread, split
+from substrait_agg.spark.sources.files import exists, files_unread, is_local, split
 
 _UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
 """Names of log files that Spark has not finished writing."""
 
 
-def check_planned_files(spark: SparkSession, folder: Path, batch: int) -> None:
+def check_planned_files(spark: SparkSession, folder: Path, batch: int, *, first: bool) -> None:
     """Check that every file planned for a micro-batch exists.
 
     Args:
         spark: the session that accesses the paths.
         folder: Spark's own folder in the checkpoint.
         batch: id of the micro-batch.
+        first: whether it is the first batch of the run. Of the others only local files are checked:
+            for each file of a store, the check is one more request.
 
     Raises:
         InputRefused: SOURCE_FILE_GONE: a file is missing; the error names the first.
     """
     for path in planned_files(folder, batch):
-        if not exists(spark, path):
+        if (first or is_local(path)) and not exists(spark, path):
             raise InputRefused(
                 "SOURCE_FILE_GONE",
                 "a file of the current batch no longer exists",

@@ -261,8 +261,8 @@ class Run:
         self._timer.end("query")
         if first:  # a stream has its own session for all batches
             prepare(session, self._conf)
-            check_planned_files(session, self._logs.folder, batch)
             self._query_id = query
+        check_planned_files(session, self._logs.folder, batch, first=first)
         self._compute(frame, batch, first=first)
         add_input_rows(self._spark, query, self._input_rows)
         if first and self._inputs.of_files and self._admission is None:

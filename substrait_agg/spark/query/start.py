@@ -129,6 +129,7 @@ def _start(
     closing.enter_context(lock_for_run(store.folder))
     store.check_runnable()
     store.claim()
+    files.warn_of_modified()
     partitions = options.partitions or store.settings().partitions or _cores(session)
     settings.put(PARTITIONS, str(partitions))
     warm_workers(session, partitions, first_bytes(checked.sources.values()))

@@ -14,10 +14,12 @@ from pyspark.sql import DataFrame
 
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.notices import notice
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.offsets.planned_files import LoggedFile, PlannedSource, logged_files
 from substrait_agg.spark.refresh.conditions import unreadable_streams
 from substrait_agg.spark.refresh.whole_input import RowsByOperator, local_path
+from substrait_agg.spark.sources.files import is_local
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 
@@ -64,6 +66,22 @@ class FilesSoFar:
         files = [tuple(file.uri for file in of_table) for of_table in self._logged() or ()]
         return tuple(PlannedSource(not uris, uris) for uris in files)
 
+    def warn_of_modified(self) -> None:
+        """Warn of local files that have been modified since they were read.
+
+        Spark reads a file once. It does not read rows that are added to the file later.
+        """
+        for table, files in zip(self._tables, self._logged() or (), strict=False):
+            modified = [path for file in files if (path := _modified(file))]
+            if modified:
+                more = f" and {len(modified) - 1} more" if len(modified) > 1 else ""
+                notice(
+                    "SOURCE_FILE_CHANGED",
+                    f"{modified[0]}{more}, read for the table {'.'.join(table)}, has been modified since; a file is "
+                    "read only once",
+                    help="write new rows to new files, and give a file its name when it is complete",
+                )
+
     def _logged(self) -> Sequence[tuple[LoggedFile, ...]] | None:
         last = self.store.newest_snapshot()
         if last is None:
@@ -97,6 +115,16 @@ class SparkTables:
         if any(not source.empty for source in planned):
             return self.inputs.rows_of_files(planned, operators)
         return {o: rows for o, rows in self.inputs.first.items() if o in operators}, {}
+
+
+def _modified(file: LoggedFile) -> str:
+    """Return the path of a local file that has been modified since it was read; else empty."""
+    path = Path(local_path(file.uri))
+    try:
+        now = path.stat().st_mtime_ns // 1_000_000 if is_local(file.uri) else file.modified
+    except OSError:
+        return ""
+    return "" if now == file.modified else str(path)
 
 
 def changed_file(files: Sequence[LoggedFile], spec: SourceSpec) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from substrait_agg.errors import InputRefused
 
@@ -60,7 +61,7 @@ class InputFiles:
     @property
     def first_file(self) -> list[str]:
         """Return the first data file as a list of paths to load."""
-        return list(self.files[:1])
+        return [escaped(file) for file in self.files[:1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +266,15 @@ def _file(status: Any) -> _File:
     return path, modified, int(status.getLen())
 
 
+def is_local(uri: str) -> bool:
+    """Return whether a URI in the form of Spark's logs is that of a local file."""
+    return _is_here(uri.partition(":")[0])
+
+
 def exists(spark: SparkSession, uri: str) -> bool:
     """Return whether a file exists at a URI in the form of Spark's logs."""
+    if is_local(uri):
+        return Path(unquote(urlsplit(uri).path)).exists()
     context = spark.sparkContext
     path = _hadoop_path(spark, getattr(context._jvm, "java.net.URI")(uri))
     return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))

@@ -20,7 +20,7 @@ from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
 from substrait_agg.redaction import safe_cause
-from substrait_agg.spark.sources.files import InputFiles, look_up
+from substrait_agg.spark.sources.files import InputFiles, escaped, look_up
 from substrait_agg.spark.sources.open import unreadable
 from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, source_of
@@ -172,7 +172,7 @@ def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.St
 def _oldest(place: InputFiles) -> list[str]:
     if len(place.modified) != len(place.files):
         return place.first_file
-    return [min(zip(place.modified, place.files, strict=True))[1]]
+    return [escaped(min(zip(place.modified, place.files, strict=True))[1])]
 
 
 def with_names(sources: Mapping[Table, Source], reads: Iterable[BoundRead]) -> dict[Table, Source]:
