@@ -33,7 +33,7 @@ def start(plan: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
         "--checkpoint", str(folder / "ck"), "--master", "local[2]", *more,
     ]  # fmt: skip
     return subprocess.Popen(
-        [sys.executable, "-m", "substrait_agg_cli.main", *arguments],
+        [sys.executable, "-m", "substrait_agg_cli", *arguments],
         cwd=folder,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,

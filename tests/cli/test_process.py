@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
-COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
+COMMAND = [sys.executable, "-m", "substrait_agg_cli"]
 
 
 def call(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -96,3 +98,38 @@ def test_validate_and_explain_load_neither_spark_nor_pandas(good_plan: Path) -> 
             capture_output=True,
             timeout=60,
         )
+
+
+def test_ctrl_c_while_the_command_loads_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    path = f"{tmp_path}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"
+    result = subprocess.run(
+        [*COMMAND, "--version"], capture_output=True, env={**ENVIRONMENT, "PYTHONPATH": path},
+        timeout=60, check=False,
+    )  # fmt: skip
+    line = b"error[INTERRUPTED]: stopped by the user\n"
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", line)
+
+
+@pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_run_that_is_stopped_before_it_waits_ends_at_once(
+    good_plan: Path, tmp_path: Path, number: str, status: int
+) -> None:
+    """A thread that computes a batch does not hold up the end."""
+    program = (
+        "import os, signal, sys, threading, time, substrait_agg\n"
+        "def run(*_, **__):\n"
+        "    threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        f"    os.kill(os.getpid(), signal.{number})\n"
+        "    time.sleep(600)\n"
+        "substrait_agg.run = run\n"
+        "from substrait_agg_cli.__main__ import main\n"
+        "main()\n"
+    )
+    options = ["run", str(good_plan), "--source", f"t=parquet:{tmp_path}", "--checkpoint", "ck"]
+    result = subprocess.run(
+        [sys.executable, "-c", program, *options], capture_output=True, env=ENVIRONMENT,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert result.returncode == status
+    assert result.stderr.split() == b"error[INTERRUPTED]: stopped by the user".split()

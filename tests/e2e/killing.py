@@ -17,7 +17,7 @@ from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import location_of
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "substrait_agg_cli.main"]
+COMMAND = [sys.executable, "-m", "substrait_agg_cli"]
 PATIENCE = 240.0
 QUICK = (
     "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

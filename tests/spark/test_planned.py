@@ -177,5 +177,6 @@ def test_files_that_were_modified_after_they_were_read_are_named(
     with caplog.at_level("WARNING", NOTICES.name):
         FilesSoFar(nothing, nothing, {}).warn_of_modified()
     (record,) = caplog.records
-    assert record.msg.code == "SOURCE_FILE_CHANGED"
-    assert f"{paths[1]} and 1 more, read for the table t" in record.msg.message
+    told: Any = record.msg
+    assert told.code == "SOURCE_FILE_CHANGED"
+    assert f"{paths[1]} and 1 more, read for the table t" in told.message
