@@ -141,18 +141,31 @@ def test_files_that_spark_has_to_read(uri: str) -> None:
     assert reader.open([uri]) is None
 
 
-def test_unsigned_integers_in_a_later_file_are_refused(tmp_path: Path) -> None:
-    """Spark reads those above 2^63 as negative ones."""
+@pytest.mark.parametrize(
+    ("value", "in_file", "in_plan"),
+    [
+        (2**63, pa.uint64(), "i64"),
+        (1, pa.timestamp("us"), "i64"),
+        (1, pa.date32(), "i32"),
+        (1, pa.time64("us"), "i64"),
+        (1, pa.int32(), "date"),
+    ],
+)
+def test_types_of_a_later_file_that_spark_misreads_are_refused(
+    tmp_path: Path, value: int, in_file: pa.DataType, in_plan: str
+) -> None:
+    """Spark reads other values, such as negative integers above 2^63 and integers for times."""
     from pyspark.sql import types as st
 
     file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"a": pa.array([2**63], pa.uint64())}), file, use_dictionary=False)
-    schema = st.StructType([st.StructField("a", st.LongType())])
+    pq.write_table(pa.table({"a": pa.array([value], in_file)}), file, use_dictionary=False)
+    in_spark = st.DateType() if in_plan == "date" else st.LongType()
+    schema = st.StructType([st.StructField("a", in_spark)])
     reader = parquet_reader(
-        as_spec("parquet:/data"), schema, TableOrigin(("t",), ("a",), (Type("i64"),))
+        as_spec("parquet:/data"), schema, TableOrigin(("t",), ("a",), (Type(in_plan),))
     )
     assert reader is not None
-    with pytest.raises(InputRefused, match="column a is uint64") as refused:
+    with pytest.raises(InputRefused, match=r"column a is .* in a file of the batch") as refused:
         reader.open([file.as_uri()])
     assert refused.value.code == "COLUMN_TYPE_MISMATCH"
 

@@ -43,6 +43,7 @@ _INTEGERS: Mapping[str, pa.DataType] = {
     "i8": pa.int8(), "i16": pa.int16(), "i32": pa.int32(), "i64": pa.int64(),
 }  # fmt: skip
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_TIMES = (pa.TimestampType, pa.Time32Type, pa.Time64Type)
 _TEXTS = (pa.string(), pa.large_string())
 _PLAIN: Mapping[str, st.DataType] = {
     "bool": st.BooleanType(),
@@ -175,8 +176,8 @@ class ParquetReader:
             type_ = schema.field(column.name).type
             if column is self.change and pa.types.is_dictionary(type_):
                 type_ = type_.value_type
-            if type_ == pa.uint64() and column.types == _SIGNED:
-                raise _unsigned(column)
+            if _is_misread(type_, column):
+                raise _mismatch(type_, column)
             if type_ not in column.types:
                 raise KeyError(column.name)
             columns.append(column)
@@ -202,12 +203,22 @@ class ParquetReader:
         return pa.array(list(signs.values()), pa.int64()).take(places)
 
 
-def _unsigned(column: _Column) -> InputRefused:
-    """Return the error for unsigned integers of 64 bits, which Spark reads as signed ones."""
+def _is_misread(type_: pa.DataType, column: _Column) -> bool:
+    """Return whether Spark reads other values from a column of a file, without an error.
+
+    It reads unsigned integers of 64 bits as signed ones, times and dates as integers, and integers
+    as dates.
+    """
+    if column.types == _SIGNED:
+        return type_ in (pa.uint64(), pa.date32(), pa.date64()) or isinstance(type_, _TIMES)
+    return column.target == pa.date32() and type_ in _SIGNED
+
+
+def _mismatch(type_: pa.DataType, column: _Column) -> InputRefused:
     return InputRefused(
         "COLUMN_TYPE_MISMATCH",
-        f"column {column.name} is uint64 in a file of the batch and {column.target} in the plan",
-        help="write the column as int64 in the file; nothing of the batch was committed",
+        f"column {column.name} is {type_} in a file of the batch and {column.target} in the plan",
+        help=f"write the column as {column.target} in the file; nothing of the batch was committed",
     )
 
 

@@ -175,9 +175,9 @@ def _chosen(
     for name, type_ in columns.items():
         field = actual.fields[find_column(name, actual.names, table)]
         inner = dict(spec.fields).get(name, ())
-        found = in_plan_order(field.dataType, type_, inner, f"{table}.{name}")
-        check_type(name, found, type_, table)
-        fields.setdefault(field.name, st.StructField(field.name, ask(found, type_)))
+        read_as = in_plan_order(field.dataType, type_, inner, f"{table}.{name}")
+        check_type(name, read_as, type_, table)
+        fields.setdefault(field.name, st.StructField(field.name, ask(read_as, type_)))
     return st.StructType(list(fields.values()))
 
 
@@ -198,7 +198,7 @@ def _own_schema(
     if not place.files:
         return _planned(columns), {}
     actual = _batch_schema(spark, spec, place.load_paths)
-    return _chosen(actual, columns, spec, table, lambda found, type_: found), {}
+    return _chosen(actual, columns, spec, table, lambda actual, type_: actual), {}
 
 
 def _csv_schema(
@@ -317,11 +317,11 @@ def _json_fields(
     """Return the columns to read from JSON files in which Spark finds the columns `actual`."""
     inner, fields = dict(spec.fields), {}
     for name, type_ in columns.items():
-        key, found = name, None
+        key, inferred = name, None
         if actual.names:
             place = find_column(name, actual.names, table)
-            key, found = actual.names[place], actual.fields[place].dataType
-        read = json_type(in_text(type_), inner.get(name, ()), found, f"{table}.{name}")
+            key, inferred = actual.names[place], actual.fields[place].dataType
+        read = json_type(in_text(type_), inner.get(name, ()), inferred, f"{table}.{name}")
         fields[key] = st.StructField(key, read)
     return list(fields.values())
 

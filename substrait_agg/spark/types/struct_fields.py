@@ -38,12 +38,12 @@ def in_plan_order(
     match actual:
         case st.ArrayType() if type_.kind == "list":
             ((_, element, inner),) = parts
-            found = in_plan_order(actual.elementType, element, inner, column)
-            return st.ArrayType(found, actual.containsNull)
+            inner_actual = in_plan_order(actual.elementType, element, inner, column)
+            return st.ArrayType(inner_actual, actual.containsNull)
         case st.MapType() if type_.kind == "map":
             key, value = (
-                in_plan_order(found, part, inner, column)
-                for found, (_, part, inner) in zip(
+                in_plan_order(inner_actual, part, inner, column)
+                for inner_actual, (_, part, inner) in zip(
                     (actual.keyType, actual.valueType), parts, strict=True
                 )
             )
@@ -89,22 +89,24 @@ def json_type(
     parts = list(_parts(type_, names))
     if type_.kind == "list":
         ((_, element, inner),) = parts
-        found = actual.elementType if isinstance(actual, st.ArrayType) else None
-        return st.ArrayType(json_type(element, inner, found, column), element.nullable)
+        inner_actual = actual.elementType if isinstance(actual, st.ArrayType) else None
+        return st.ArrayType(json_type(element, inner, inner_actual, column), element.nullable)
     if type_.kind == "map":
         _, value, inner = parts[1]
         key = to_spark(type_.children[0])
         return st.MapType(key, json_type(value, inner, None, column), value.nullable)
     if type_.kind != "struct":
         return to_spark(type_)
-    found_fields = actual.fields if isinstance(actual, st.StructType) else []
-    spelled = [field.name for field in found_fields]
+    actual_fields = actual.fields if isinstance(actual, st.StructType) else []
+    spelled = [field.name for field in actual_fields]
     fields = []
     for name, (_, part, inner) in zip(_keys(parts, spelled, column), parts, strict=True):
         place = _place(name, spelled)
-        found = None if place is None else found_fields[place].dataType
+        inner_actual = None if place is None else actual_fields[place].dataType
         spelling = name if place is None else spelled[place]
-        fields.append(st.StructField(spelling, json_type(part, inner, found, f"{column}.{name}")))
+        fields.append(
+            st.StructField(spelling, json_type(part, inner, inner_actual, f"{column}.{name}"))
+        )
     return st.StructType(fields)
 
 
