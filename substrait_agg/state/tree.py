@@ -6,8 +6,11 @@ Every run has the columns ``hash`` (uint64), ``dead`` (bool: the key is deleted)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from sys import getsizeof
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +36,10 @@ from substrait_agg.state.run import (
 from substrait_agg.state.storage import Storage
 
 KEYS_FROM = 2  # number of columns before the first key column
+OUTDATED_BYTES = 1 << 26
+"""Bytes of the places of outdated rows that a process keeps, 8 for each, for later reads of the same runs."""
+_outdated: OrderedDict[Hashable, list[Indices]] = OrderedDict()
+_OUTDATED_LOCK = Lock()  # a program may read views in several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +220,9 @@ class KeyedTree:
                 for page in rows.to_batches()
                 if page.num_rows
             ]
-            for (_, page), outdated in zip(pages, self._outdated(pages), strict=True):
+            files = tuple(run.file for run in self._runs)
+            read = (self._storage.root, files, start, stop)
+            for (_, page), outdated in zip(pages, self._known_outdated(read, pages), strict=True):
                 is_current = ~as_mask(page.column(1))
                 is_current[outdated] = False
                 rows = page.select(list(columns))
@@ -224,6 +233,22 @@ class KeyedTree:
         for age, run in enumerate(self._runs):
             if run.file.low <= high and run.file.high >= low:
                 yield age, run.rows_between(max(low, run.file.low), min(high, run.file.high))
+
+    def _known_outdated(
+        self, read: Hashable, pages: Sequence[tuple[int, pa.RecordBatch]]
+    ) -> list[Indices]:
+        """Return `_outdated` for the rows that `read` identifies, which are the same every time."""
+        with _OUTDATED_LOCK:
+            if read in _outdated:
+                _outdated.move_to_end(read)
+                return _outdated[read]
+        found = self._outdated(pages)
+        with _OUTDATED_LOCK:
+            _outdated[read] = found
+            size = sum(sum(map(getsizeof, known)) for known in _outdated.values())
+            while size > OUTDATED_BYTES:
+                size -= sum(map(getsizeof, _outdated.popitem(last=False)[1]))
+        return found
 
     def _outdated(self, pages: Sequence[tuple[int, pa.RecordBatch]]) -> list[Indices]:
         """Return the places in each page of the rows whose keys are in newer runs.

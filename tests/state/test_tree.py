@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import StateRefused
 from substrait_agg.state import run as run_files
+from substrait_agg.state import tree as tree_module
 from substrait_agg.state.keys.rows import group_rows
 from substrait_agg.state.run import RunFile, RunWriter, open_run
 from substrait_agg.state.tree import KeyedTree, newest
@@ -134,6 +135,41 @@ def test_pages_of_which_all_rows_are_current_are_not_copied(tmp_path: Path) -> N
         [1] * 4,
         [1] * 3,
     ]
+
+
+def test_a_second_read_of_the_same_runs_does_not_compare_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer run, or a range that was not read, is compared."""
+    files = FolderFiles(tmp_path)
+    compared = []
+    outdated = KeyedTree._outdated
+
+    def counted(tree: KeyedTree, pages: Any) -> Any:
+        compared.append(len(pages))
+        return outdated(tree, pages)
+
+    monkeypatch.setattr(KeyedTree, "_outdated", counted)
+    keys = [(float(i), "a") for i in range(8)]
+    runs: list[RunFile] = []
+
+    def read(*bounds: int) -> dict[tuple[Any, ...], int]:
+        return _current(KeyedTree(files, runs, SCHEMA, 2), bounds)
+
+    for value in range(3):
+        rows = [(key, False, value) for key in keys[value:]]
+        run = write(files, f"run-{value}", table(rows, 2**60), 3)
+        assert run is not None
+        runs.insert(0, run)
+        for _ in range(2):
+            assert read(0, 2**64) == {key: min(i, value) for i, key in enumerate(keys)}
+    assert len(compared) == 3
+    assert read(0, 2**62, 2**64) == read(0, 2**62, 2**64) == read(0, 2**64)
+    assert len(compared) == 5
+    monkeypatch.setattr(tree_module, "OUTDATED_BYTES", 0)
+    assert read(0, 2**64 - 1) == read(0, 2**64 - 1)
+    assert len(compared) == 7
+    assert not tree_module._outdated
 
 
 SPLITS = (0, 1, 2**59, 2**63, 2**64)
