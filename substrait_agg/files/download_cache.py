@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -149,6 +149,15 @@ def _evict(limit: int, newest: Path) -> None:
 @contextmanager
 def work_folder() -> Iterator[Path]:
     """Create an empty folder for one run, deleted with the block; delete those of killed runs."""
+    folder, delete = new_work_folder()
+    try:
+        yield folder
+    finally:
+        delete()
+
+
+def new_work_folder() -> tuple[Path, Callable[[], None]]:
+    """Create a folder as `work_folder`, and return it with the function that deletes it."""
     place = cache_folder("work")
     for lock in place.glob("*.lock"):
         _delete_if_free(lock)
@@ -156,13 +165,14 @@ def work_folder() -> Iterator[Path]:
     handle = _locked(place / f"{name}.lock")
     folder = place / name
     folder.mkdir(mode=_PRIVATE)
-    try:
-        yield folder
-    finally:
+
+    def delete() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         (place / f"{name}.lock").unlink(missing_ok=True)
         if handle is not None:
             os.close(handle)
+
+    return folder, delete
 
 
 def _locked(lock: Path) -> int | None:

@@ -26,6 +26,7 @@ from substrait_agg.errors import RunFailed, SubstraitAggError, UsageError
 from substrait_agg.spark.session.class_archive import JAVA_OPTIONS, archive_options
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
 from substrait_agg.spark.session.java import incomplete, missing_module, require_java
+from substrait_agg.spark.session.worker_sockets import socket_settings
 
 SESSION_CONF: dict[str, str] = {
     # Overflow, bad casts and division by zero are errors, never nulls.
@@ -200,6 +201,9 @@ def get_session(
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     own = {"spark.master": master or "local[*]", "spark.app.name": "substrait-agg"}
     settings = {**own, **_NEW_CONTEXT_CONF, **SESSION_CONF, **(conf or {})}
+    if log is not None:
+        # At the end, workers may print that Spark has closed their sockets.
+        settings = {**socket_settings(settings["spark.master"]), **settings}
     archive = archive_options(settings, record=log is not None)
     settings[JAVA_OPTIONS] = f"{settings[JAVA_OPTIONS]} {archive}".strip()
     session = start_spark(settings, log)
