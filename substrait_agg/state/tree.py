@@ -242,13 +242,13 @@ class KeyedTree:
             if read in _outdated:
                 _outdated.move_to_end(read)
                 return _outdated[read]
-        found = self._outdated(pages)
+        places_by_page = self._outdated(pages)
         with _OUTDATED_LOCK:
-            _outdated[read] = found
+            _outdated[read] = places_by_page
             size = sum(sum(map(getsizeof, known)) for known in _outdated.values())
             while size > OUTDATED_BYTES:
                 size -= sum(map(getsizeof, _outdated.popitem(last=False)[1]))
-        return found
+        return places_by_page
 
     def _outdated(self, pages: Sequence[tuple[int, pa.RecordBatch]]) -> list[Indices]:
         """Return the places in each page of the rows whose keys are in newer runs.
