@@ -14,7 +14,7 @@ from substrait_agg.files.atomic_files import write_atomically
 from substrait_agg.problem_kinds import Mode
 from substrait_agg_cli.plan_files import is_folder, read_plan, stdin_bytes
 from substrait_agg_cli.sparklog import spark_log
-from substrait_agg_cli.terminal import STDIO, debug_option, debug_wanted
+from substrait_agg_cli.terminal import STDIO, debug_option, debug_wanted, not_a_folder
 
 Command = Callable[..., None]
 
@@ -229,6 +229,7 @@ def plan_sql_file(name: str, sources: dict[str, str], **session: Any) -> substra
     "to",
     metavar="FILE",
     default=STDIO,
+    callback=not_a_folder,
     help="Write the plan to this file: as JSON if it ends in .json, else as protobuf. Default: JSON on stdout.",
 )
 @debug_option
@@ -245,7 +246,7 @@ def plan(
 
 @click.command(epilog="Example: substrait-agg convert old.json new.bin")
 @click.argument("source", metavar="IN")
-@click.argument("to", metavar="OUT")
+@click.argument("to", metavar="OUT", callback=not_a_folder)
 @debug_option
 def convert(source: str, to: str) -> None:
     """Convert a plan between protobuf and JSON, and upgrade it to the newest release of Substrait.

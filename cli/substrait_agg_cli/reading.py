@@ -12,7 +12,7 @@ import click
 import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.files.atomic_files import write_text
-from substrait_agg_cli.terminal import STDIO, debug_option, existing_folder
+from substrait_agg_cli.terminal import STDIO, debug_option, existing_folder, not_a_folder
 
 VIEW_FORMATS = ("table", "csv", "json", "parquet")
 CHANGE_FORMATS = ("json", "csv", "debezium", "spark-cdc")
@@ -22,6 +22,7 @@ to_option = click.option(
     "--to",
     metavar="FILE",
     default=STDIO,
+    callback=not_a_folder,
     help="Write to this file and replace its content; - is stdout.",
 )
 

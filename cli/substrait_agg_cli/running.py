@@ -37,6 +37,7 @@ from substrait_agg_cli.terminal import (
     SigtermReceived,
     debug_option,
     debug_wanted,
+    discard_closed_stdout,
     show,
     show_warnings,
     stopped_by,
@@ -177,6 +178,7 @@ def run(
     """
     from substrait_agg.changes import parse_output
 
+    discard_closed_stdout()
     check_one_given(plan, sql, query)
     options["until"] = _until(until, every)
     options["checkpoint"] = options["checkpoint"] or checkpoint_of(sql or plan or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -9,7 +10,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TextIO
 
 import click
 
@@ -156,9 +157,9 @@ def _options(command: click.Command) -> Iterator[tuple[str, str]]:
 
 
 def _set_up_streams() -> None:
-    """Write UTF-8 whatever the locale is, as to files. Discard what goes to a closed stdout."""
+    """Write UTF-8 whatever the locale is, as to files. Let writing to a closed stdout fail."""
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=stream.errors)
@@ -185,6 +186,10 @@ def _status_of(error: Exception) -> int:
     if isinstance(error, BrokenPipeError):
         _leave_stdout()
         return BROKEN_PIPE
+    if isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
+        _leave_stdout()
+        show("error", "FILE_NOT_USABLE", "", "stdout is closed", "open it, or write to a file")
+        return FAILURE
     if isinstance(error, OSError):
         help = "check the path, its permissions and the space left"
         reason = (error.strerror or str(error)).lower()
@@ -193,6 +198,19 @@ def _status_of(error: Exception) -> int:
     message = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     show("error", "INTERNAL", "", message, "this is a bug; run with --debug and report the output")
     return FAILURE
+
+
+def discard_closed_stdout() -> None:
+    """Discard what goes to stdout if the process has been started without it."""
+    if sys.stdout is not None and not _is_writable(sys.stdout):
+        _leave_stdout()
+
+
+def _is_writable(stream: TextIO) -> bool:
+    try:
+        return os.write(stream.fileno(), b"") == 0
+    except OSError as error:
+        return error.errno != errno.EBADF
 
 
 def flush_stdout() -> None:
@@ -243,6 +261,20 @@ def debug_option(command: Any) -> Any:
 def debug_wanted() -> bool:
     """Return whether ``--debug`` was given."""
     return bool(click.get_current_context().find_root().obj)
+
+
+def not_a_folder(_context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Return the value of a parameter that names a file, or several.
+
+    Raises:
+        UsageError: OPTION_INVALID: there is a folder of this name.
+    """
+    for name in (value,) if isinstance(value, str) else value or ():
+        if name != STDIO and Path(name).is_dir():
+            shown = f"{parameter.opts[0]} {name}" if isinstance(parameter, click.Option) else name
+            message = f"{shown} is a folder"
+            raise UsageError("OPTION_INVALID", message, help="give the name of a file", path=name)
+    return value
 
 
 def existing_folder(path: str) -> Path | str:

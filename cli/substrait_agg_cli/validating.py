@@ -40,7 +40,9 @@ from substrait_agg_cli.terminal import (
     WRONG_CALL,
     Color,
     debug_option,
+    discard_closed_stdout,
     flush_stdout,
+    not_a_folder,
     show_error,
 )
 
@@ -101,6 +103,7 @@ class _ValidationRun:
     metavar="FILE",
     multiple=True,
     default=(STDIO,),
+    callback=not_a_folder,
     help=(
         "Write to this file and replace its content; - is stdout. Repeatable: the suffix of each file sets its "
         "format."
@@ -171,6 +174,7 @@ def validate(
     that ends in .sql, or - for stdin. --sql or --query gives SQL instead.
     Exit status: 0 no plan has errors; 1 a plan has errors; 2 a file cannot be read, or wrong usage.
     """
+    discard_closed_stdout()
     selection = Selection.of(select, ignore)
     targets = _targets(to, format)
     findings = None

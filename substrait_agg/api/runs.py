@@ -15,7 +15,7 @@ from substrait_agg.report.checked_plan import Plan
 from substrait_agg.run_options import RunOptions
 
 if TYPE_CHECKING:
-    from substrait_agg.bind.bound import BoundPlan
+    from substrait_agg.bind.bound import BoundPlan, BoundRead
     from substrait_agg.spark.query.handle import Run
 
 
@@ -171,7 +171,18 @@ def run(
     from substrait_agg.spark.query.start import run as run_on_spark
 
     timer.end("load")
-    return run_on_spark(bound, sources, options, timer)
+    read = {
+        n: s for n, s in sources.items() if not _is_planned_away(n, plans.values(), bound.reads)
+    }
+    return run_on_spark(bound, read, options, timer)
+
+
+def _is_planned_away(name: str, plans: Iterable[Plan], reads: Iterable[BoundRead]) -> bool:
+    """Return whether SQL names the table of a source, and no plan reads it, as with LIMIT 0."""
+    tables = {read.table for read in reads}
+    if any(table[-1].lower() == name.rpartition(".")[2].lower() for table in tables):
+        return False
+    return any(plan.origin is not None and plan.origin.mentions(name) for plan in plans)
 
 
 def _configured(plan: Plans, conf: Mapping[str, str] | None) -> Mapping[str, str] | None:

@@ -34,6 +34,10 @@ class PlanOrigin(Protocol):
         """Return a problem of the plan with its place in the text, if one is known."""
         ...
 
+    def mentions(self, table: str) -> bool:
+        """Return whether the text has a name that can mean a table."""
+        ...
+
 
 @dataclass(frozen=True)
 class Checked:

@@ -57,6 +57,13 @@ class SqlOrigin:
         path = place.path(self.query.file)
         return replace(problem, path=path, message=message, excerpt=place.excerpt)
 
+    def mentions(self, table: str) -> bool:
+        """Return whether the query has a name that can mean a table."""
+        last = table.rpartition(".")[2].lower()
+        return any(
+            t.kind in ("word", "quoted") and t.name.lower() == last for t in self.query.tokens
+        )
+
     @cached_property
     def _plan(self) -> Any:
         return plan_pb2.Plan.FromString(self.content)

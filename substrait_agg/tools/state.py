@@ -76,7 +76,9 @@ class State:
 
         Raises:
             StateRefused: STATE_DAMAGED.
+            UsageError: OPTION_INVALID.
         """
+        _check_limit(limit, 1)
         return listing(self._checkpoint, limit)
 
     @typed
@@ -107,8 +109,10 @@ class State:
 
         Raises:
             StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
-            UsageError: OPERATOR_UNKNOWN, VIEW_UNKNOWN, OPTION_CONFLICT, TREE_UNKNOWN, KEY_INVALID.
+            UsageError: OPERATOR_UNKNOWN, VIEW_UNKNOWN, OPTION_CONFLICT, OPTION_INVALID, TREE_UNKNOWN,
+                KEY_INVALID.
         """
+        _check_limit(limit, 0)
         snapshot = self.at(version)
         if name is not None:
             operator = self._operator_of(name, operator, snapshot)
@@ -257,3 +261,9 @@ class State:
                 None if self._open_tables is None else self._open_tables(self._checkpoint, sources)
             )
         return verify(self._checkpoint, deep=deep, tables=tables)
+
+
+def _check_limit(limit: int | None, least: int) -> None:
+    if limit is not None and limit < least:
+        help = f"give a number from {least} on, or None for all"
+        raise UsageError("OPTION_INVALID", f"limit is {limit}", help=help, path="limit")

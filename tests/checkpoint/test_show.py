@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -165,3 +166,12 @@ def test_keys_are_written_as_outputs_write_them(
     column = pa.array([stored, None, stored], type_)
     wanted = key_values({"k": value}, ["k"], [type_])
     assert matching([column], wanted, 3).tolist() == [True, value is None, True]
+
+
+def test_a_negative_limit_is_refused(tmp_path: Path) -> None:
+    state = sa.open_state(filled(tmp_path / "ckpt", 1).folder)
+    assert state.show(limit=0)["group"].num_rows == 0
+    for call in (partial(state.ls, -1), partial(state.ls, 0), partial(state.show, limit=-1)):
+        with pytest.raises(UsageError) as refused:
+            call()
+        assert (refused.value.code, refused.value.path) == ("OPTION_INVALID", "limit")

@@ -193,6 +193,9 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
         ("terminated with exception: File too large", "CHECKPOINT_NOT_WRITTEN"),
         ("terminated with exception: /data/in/a.csv (Permission denied)", "BATCH_FAILED"),
         ("terminated: Job aborted due to stage failure: No space left on device", "BATCH_FAILED"),
+        ("terminated with exception: Checksum error: file:/c/ckpt/spark/offsets/0 at 0 exp: 1 got: 2", "STATE_DAMAGED"),
+        ("terminated with exception: Checksum error: file:/c/ckpt/spark/sources/0/3 at 0 exp: 1 got: 2", "STATE_DAMAGED"),
+        ("terminated with exception: Checksum error: file:/data/spark/part-0.parquet at 0 exp: 1 got: 2", "BATCH_FAILED"),
     ],
 )  # fmt: skip
 def test_notes_that_spark_may_not_write_are_told_as_that(told: str, code: str) -> None:

@@ -151,3 +151,23 @@ def test_a_closed_stream_is_no_internal_error(closed: str, plan: str, bad_plan: 
     assert b"INTERNAL" not in result.stderr + result.stdout
     assert b"Traceback" not in result.stderr + result.stdout
     assert result.returncode == (2 if plan else 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="streams of POSIX")
+def test_a_result_that_goes_to_a_closed_stream_is_an_error() -> None:
+    command = " ".join([sys.executable, *COMMAND[1:], "functions", ">&-"])
+    result = subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, env=ENVIRONMENT, timeout=60, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith(b"error[FILE_NOT_USABLE]: stdout is closed")
+
+
+@pytest.mark.parametrize("command", ["validate", "explain", "plan", "convert", "view", "changes"])
+def test_a_folder_as_a_target_is_a_wrong_call(
+    command: str, good_plan: Path, tmp_path: Path
+) -> None:
+    option = {"plan": ["-o"], "convert": []}.get(command, ["--to"])
+    result = CliRunner().invoke(main, [command, str(good_plan), *option, str(tmp_path)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error[OPTION_INVALID] at {tmp_path}: ")

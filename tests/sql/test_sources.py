@@ -136,3 +136,19 @@ def test_names_that_spark_has_numbered_are_names_given_twice(
     with pytest.raises(sa.InputRefused) as refused:
         check_header(names, columns, "x.csv", "t")
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize("rest", ["LIMIT 0", "WHERE false", "WHERE id = 1"])
+def test_a_table_that_is_planned_away_may_have_a_source(
+    rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source is needed, because it has the columns of the table."""
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    sources = {"t": f"parquet:{tmp_path}", "other": f"parquet:{tmp_path}"}
+    started: list[object] = []
+    monkeypatch.setattr(
+        "substrait_agg.spark.query.start.run", lambda _plan, read, *_: started.append(read)
+    )
+    query = sa.sql(f"SELECT id FROM t {rest}", sources)
+    sa.run(query, sources, checkpoint=tmp_path / "ckpt")
+    assert started == [{"other": sources["other"]} if "id" not in rest else sources]

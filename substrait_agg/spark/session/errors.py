@@ -92,6 +92,10 @@ _NOTES_REFUSED = re.compile(
     r"|No space left on device|Disk quota exceeded|File too large"
 )
 """Messages of Java, and of the ``chmod`` that it starts, if Spark cannot write its offsets."""
+_CHECKSUM = re.compile(
+    r"Checksum error: (?:file:/*(?=/))?(/\S*/spark/(?:metadata|(?:offsets|commits|sources)/\S+))"
+)
+"""The message of Hadoop for a log of Spark that differs from its file of checksums, ``.NAME.crc``."""
 _OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
@@ -139,9 +143,9 @@ def batch_failed(error: Exception) -> RunFailed:
         code, message = own.group(1), cleaned(own.group(2))
         help = _HELP.get(code, "correct the value in the source, or the plan")
         return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
-    workers = _workers_failed(text)
-    if workers is not None:
-        return workers
+    specific = _workers_failed(text) or _log_damaged(text)
+    if specific is not None:
+        return specific
     reason = reason_of(error)
     read = next(filter(None, map(_READ_FAILED.search, texts_of(error))), None)
     if read is not None and _MALFORMED in text:
@@ -181,6 +185,21 @@ def _workers_failed(text: str) -> RunFailed | None:
         "PACKAGE_NOT_ON_WORKERS",
         f"the Python workers of Spark cannot import the package {package[1] or package[2]}",
         help=f"install it in the Python of the executors, under the same path as here; {_SET_PYTHON}",
+    )
+
+
+def _log_damaged(text: str) -> RunFailed | None:
+    """Return the error for a log of Spark that differs from its checksums, or None."""
+    log = _CHECKSUM.search(text)
+    if log is None:
+        return None
+    folder, _, name = log[1].rpartition("/")
+    return RunFailed(
+        "STATE_DAMAGED",
+        f"Spark's log {name} differs from its checksums in .{name}.crc",
+        help=f"{_NOTHING_COMMITTED}; if state verify finds nothing, delete .{name}.crc, which Spark can do without; "
+        "else restore the checkpoint folder from a copy, or start a new --checkpoint",
+        path=f"{folder}/.{name}.crc",
     )
 
 
