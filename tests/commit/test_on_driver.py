@@ -8,8 +8,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed
 from substrait_agg.files.filesystem import FileSystem, using
@@ -17,6 +20,7 @@ from substrait_agg.files.locations import Location
 from substrait_agg.spark.executors.local_executor import LocalExecutor
 from tests.crash.scenario import PlainSteps, World, run
 from tests.crash.settings import chained, timed
+from tests.local.run import run as local_run
 
 Opened = TypeVar("Opened")
 
@@ -97,3 +101,17 @@ def test_all_files_of_a_version_are_flushed_before_its_snapshot(
         named |= new
     assert len(disk.at) > 3
     assert any("changes" in path for path in named)
+
+
+@pytest.mark.parametrize("query", ["SELECT k, count(*) FROM t GROUP BY k", "SELECT max(k) FROM t"])
+def test_a_text_that_is_not_utf_8_fails_its_batch(tmp_path: Path, query: str) -> None:
+    """Spark does not check the texts of Parquet files. No reader of the view could show them."""
+    for number, text in enumerate((b"a", b"\xff\xfe")):
+        texts = pa.array([text], pa.binary()).view(pa.string())
+        pq.write_table(pa.table({"k": texts}), tmp_path / f"{number}.parquet")
+    source = {"t": f"parquet:{tmp_path}?batch-files=1"}
+    started = local_run(sa.sql(query, source), source, checkpoint=tmp_path / "c", outputs=["none"])
+    with pytest.raises(RunFailed, match="not UTF-8") as failed:
+        started.wait()
+    assert failed.value.code == "TEXT_NOT_UTF8"
+    assert sa.open_view(tmp_path / "c").version == 1

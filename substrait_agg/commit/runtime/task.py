@@ -25,6 +25,7 @@ from substrait_agg.commit.runtime.consolidate import write_joined
 from substrait_agg.commit.runtime.spill import Buckets
 from substrait_agg.commit.runtime.surrogates import Surrogates
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
+from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.names import LARGE, PORT, WEIGHT
 from substrait_agg.operator.common.protocol import OperatorResult, StateReader, SumOverflow
 from substrait_agg.operator.numeric.delta import from_halves
@@ -291,6 +292,7 @@ class _Task:
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         plan = self._plan
+        _check_texts(batch, plan.node)
         hashes = sort_hashes(batch)
         if len(hashes) and (int(hashes.min()) < plan.low or int(hashes.max()) > plan.high):
             raise _Retry(misplaced=True)
@@ -381,3 +383,23 @@ def _together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Concatenate delta rows; those of batches with large weights have more coefficients."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     return pa.concat_tables(tables, promote_options="default")
+
+
+def _check_texts(batch: pa.RecordBatch, operator: int) -> None:
+    """Check that texts are UTF-8. Spark does not check those of binary formats.
+
+    Raises:
+        RunFailed: TEXT_NOT_UTF8.
+    """
+    for column in batch.columns:
+        if not (pa.types.is_string(column.type) or pa.types.is_nested(column.type)):
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise RunFailed(
+                "TEXT_NOT_UTF8",
+                f"a text that operator {operator} reads is not UTF-8",
+                help="write the column of the source as UTF-8, or declare it as binary; nothing of the batch was "
+                "committed",
+            ) from error
