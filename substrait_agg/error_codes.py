@@ -138,7 +138,7 @@ _ALL: tuple[ErrorCode, ...] = (
         "rows",
         ("NULL_IN_REQUIRED_COLUMN", "a row has a null in a column that the plan declares as required", "correct the row, or declare the column nullable"),
         ("ROW_UNREADABLE", "a row of CSV or JSON cannot be parsed, or one of its values does not have the type of its column", "correct the row, or declare another type"),
-        ("TEXT_NOT_UTF8", "a text of a source is not UTF-8; Spark reads such bytes from Parquet and other binary formats", "write the column as UTF-8, or declare it as binary"),
+        ("TEXT_ENCODING_INVALID", "a text of a source is not UTF-8; Spark reads such bytes from Parquet and other binary formats", "write the column as UTF-8, or declare it as binary"),
         ("VALUE_OUT_OF_RANGE", "a value of a source does not fit the plan's type", "correct the value, or declare a wider type"),
         ("WEIGHT_IS_NULL", "a row has no weight", "give every row a weight"),
         ("OPERATION_UNKNOWN", "the op= column of a row holds an unknown word", "write one of the words in the message"),

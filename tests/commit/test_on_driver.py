@@ -113,5 +113,5 @@ def test_a_text_that_is_not_utf_8_fails_its_batch(tmp_path: Path, query: str) ->
     started = local_run(sa.sql(query, source), source, checkpoint=tmp_path / "c", outputs=["none"])
     with pytest.raises(RunFailed, match="not UTF-8") as failed:
         started.wait()
-    assert failed.value.code == "TEXT_NOT_UTF8"
+    assert failed.value.code == "TEXT_ENCODING_INVALID"
     assert sa.open_view(tmp_path / "c").version == 1

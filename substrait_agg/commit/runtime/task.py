@@ -389,7 +389,7 @@ def _check_texts(batch: pa.RecordBatch, operator: int) -> None:
     """Check that texts are UTF-8. Spark does not check those of binary formats.
 
     Raises:
-        RunFailed: TEXT_NOT_UTF8.
+        RunFailed: TEXT_ENCODING_INVALID.
     """
     for column in batch.columns:
         if not (pa.types.is_string(column.type) or pa.types.is_nested(column.type)):
@@ -398,7 +398,7 @@ def _check_texts(batch: pa.RecordBatch, operator: int) -> None:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
             raise RunFailed(
-                "TEXT_NOT_UTF8",
+                "TEXT_ENCODING_INVALID",
                 f"a text that operator {operator} reads is not UTF-8",
                 help="write the column of the source as UTF-8, or declare it as binary; nothing of the batch was "
                 "committed",
