@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from substrait_agg.errors import StateRefused
 from substrait_agg.state.keys.rows import Hashes
+from substrait_agg.state.packing import ZSTD, pack, unpack
 from substrait_agg.state.storage import Storage, store_failed
 
 FORMAT = 1
@@ -31,7 +32,6 @@ SCAN_ROWS = 1 << 20  # rows that a scan reads at once
 COMPRESSED_ROWS = 1 << 16  # maximal rows of a compressed run, which is read completely
 COMPRESSED_BYTES = 1 << 22  # maximal size of such a run before compression
 _UNFOLDED = 1 << 25  # earlier builds compressed up to 16 MiB; Arrow adds padding between columns
-_ZSTD = bytes.fromhex("28b52ffd")  # magic number of zstd files (RFC 8878)
 HASH_MAX = (1 << 64) - 1
 
 
@@ -133,11 +133,7 @@ class RunWriter:
 
     def _write_compressed(self) -> None:
         table = pa.concat_tables(self._waiting).combine_chunks()
-        whole = pa.BufferOutputStream()
-        with pa.ipc.new_file(whole, self._schema) as writer:
-            writer.write_table(table)
-        self._unpacked = whole.getvalue()
-        packed = pa.compress(self._unpacked, codec="zstd")
+        self._unpacked, packed = pack(table)
         self._open.enter_context(self._storage.create(self._name)).write(packed)
         self._checksum = packed.size, zlib.crc32(packed)
         self._rows = table.num_rows
@@ -150,7 +146,7 @@ def open_pages(source: pa.NativeFile) -> tuple[pa.RecordBatchFileReader, int]:
         pa.ArrowException: the file has no pages, or it is larger when decompressed than any run
             written here.
     """
-    packed = source.read(len(_ZSTD)) == _ZSTD
+    packed = source.read(len(ZSTD)) == ZSTD
     source.seek(0)
     if not packed:
         return pa.ipc.open_file(source), 0
@@ -158,6 +154,7 @@ def open_pages(source: pa.NativeFile) -> tuple[pa.RecordBatchFileReader, int]:
         whole = stream.read_buffer(_UNFOLDED + 1)
     if whole.size > _UNFOLDED:
         raise pa.ArrowInvalid(f"it decompresses to more than {_UNFOLDED} bytes")
+    whole = unpack(whole)
     return pa.ipc.open_file(whole), whole.size
 
 

@@ -16,11 +16,13 @@ from substrait_agg.operator.common.watermarks import SourceTime
 from substrait_agg.refresh.cost_model import BatchCost
 from substrait_agg.state.run import RunFile
 
-FORMAT = 6
+FORMAT = 7
 PARSED_SNAPSHOTS = 4
 """Snapshots that stay parsed, by content: one version is read several times in a row."""
+WHOLE_RUNS_FORMAT = 6
+"""The previous format, which is still supported: its compressed runs have all columns."""
 SLOTS_FORMAT = 5
-"""The previous format, which is still supported.
+"""The format before that, which is still supported.
 
 It has the trees of an operator in slots instead of by name, and no bad rows.
 """
@@ -294,7 +296,8 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
 
 def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:
     """Open the document of a version in any supported format; otherwise as `parse_snapshot`."""
-    return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=SLOTS_FORMAT)
+    also = (WHOLE_RUNS_FORMAT, SLOTS_FORMAT)
+    return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=also)
 
 
 def _by_name(body: dict[str, Any]) -> dict[str, Any]:
