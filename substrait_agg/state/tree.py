@@ -150,7 +150,9 @@ class KeyedTree:
                 run.pages[page], run.hashes[page], sought[first:end], keys, probes[first:end]
             )
             if len(matched) or len(others):
-                yield matched + first, run.pages[page].take(pa.array(at)), others + first
+                rows = take(run.pages[page].columns, at)
+                batch = pa.RecordBatch.from_arrays(rows, schema=run.schema)
+                yield matched + first, batch, others + first
 
     def _lookup_page(
         self,
@@ -344,7 +346,8 @@ def newest(rows: pa.Table, keys: int) -> pa.Table:
     whole = rows.combine_chunks()
     columns = [whole.column(KEYS_FROM + i).combine_chunks() for i in range(keys)]
     order, first = group_rows(whole.column(0).to_numpy(), _flat(columns))
-    return whole.take(pa.array(order[first]))
+    rows = take(_flat(whole.columns), order[first])
+    return pa.Table.from_arrays(rows, schema=whole.schema)
 
 
 def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:

@@ -20,7 +20,7 @@ from substrait_agg.operator.numeric.delta import (
     unpack_fixed,
     unpack_floats,
 )
-from substrait_agg.state.keys.rows import Indices, Mask, whole
+from substrait_agg.state.keys.rows import Indices, Mask, take_or_null, whole
 from substrait_agg.state.tree import LookupResult
 
 Int64s = npt.NDArray[np.int64]
@@ -66,12 +66,16 @@ def restore(spec: OperatorSpec, count: int, lookup: LookupResult) -> StoredGroup
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.floating:
             floats[i] = _restored_floats(rows, i, at, count)
-    index = pa.array(where, mask=where < 0)
-    values = [whole(rows, f"v{m}").take(index) for m in range(len(spec.measures))]
+    values = take_or_null([whole(rows, f"v{m}") for m in range(len(spec.measures))], where)
     ends = [
         tuple(
-            whole(rows, f"e{end}_{c}").take(index)
-            for c in range(len(spec.trees[tree].layout.components))
+            take_or_null(
+                [
+                    whole(rows, f"e{end}_{c}")
+                    for c in range(len(spec.trees[tree].layout.components))
+                ],
+                where,
+            )
         )
         for end, (tree, _) in enumerate(spec.extremes)
     ]
@@ -109,18 +113,20 @@ def stored_rows(
     time: Int64s | None = None,
 ) -> pa.Table:
     """Return the rows of the group tree for current groups; one without state is dead."""
-    dead = (state.fixed == 0).all(axis=0) & (shown == 0)
+    dead = shown == 0
+    hidden = np.flatnonzero(dead)
+    numbers = [state.fixed]
     floats: list[pa.Array] = []
     for ordinal in sorted(state.floats):
         value = state.floats[ordinal]
-        dead &= ~value.digits.any(axis=0)
-        if value.registers is not None:
-            dead &= ~value.registers.any(axis=0)
+        numbers += [value.digits, *([] if value.registers is None else [value.registers])]
         floats.extend(pack_floats(value))
-    digits = spec.layout.digits
-    packed = np.empty((groups.count, digits), np.int32)
+    for digits in numbers:
+        dead[hidden] &= ~digits[:, hidden].any(axis=0)
+    width = spec.layout.digits
+    packed = np.empty((groups.count, width), np.int32)
     packed[...] = state.fixed.T
-    fixed = pa.Array.from_buffers(pa.binary(4 * digits), groups.count, [None, pa.py_buffer(packed)])
+    fixed = pa.Array.from_buffers(pa.binary(4 * width), groups.count, [None, pa.py_buffer(packed)])
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
         *([pa.array(collision_ids)] if spec.trees else []), *(p for end in ends for p in end.payload),

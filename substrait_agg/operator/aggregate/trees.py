@@ -26,7 +26,7 @@ from substrait_agg.operator.numeric.delta import (
 from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
 from substrait_agg.state.keys.keys import compare, encode
-from substrait_agg.state.keys.rows import Hashes, Indices, Mask, as_mask, take, whole
+from substrait_agg.state.keys.rows import Hashes, Indices, Mask, is_present, take, whole
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.weights import add_weights
 
@@ -92,7 +92,7 @@ def slice_entries(
 ) -> Entries:
     """Return the rows of a slice as entries of a tree; arguments and errors as `tree_delta`."""
     rows = contributing(spec, slice_)
-    columns = [whole(slice_, f"x{a}").take(pa.array(rows)) for a in spec.arguments]
+    columns = take([whole(slice_, f"x{a}") for a in spec.arguments], rows)
     weights = int64_column(slice_, WEIGHT)[rows]
     of = of_row[rows]
     if spec.elements:
@@ -130,13 +130,12 @@ def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None =
         slice_: the rows.
         names: columns of the tree's components, if they are not its arguments.
     """
-    weight = whole(slice_, WEIGHT)
-    keep = pc.fill_null(pc.not_equal(weight, 0), False)
+    keep = int64_column(slice_, WEIGHT) != 0
     columns = names or [f"x{a}" for a in spec.arguments]
     needed = [columns[i] for i in spec.skipped]
     for name in [*needed, *([f"x{spec.present}"] if spec.present is not None else [])]:
-        keep = pc.and_(keep, pc.is_valid(whole(slice_, name)))
-    return np.flatnonzero(as_mask(keep))
+        keep &= is_present(whole(slice_, name))
+    return np.flatnonzero(keep)
 
 
 def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Digits:

@@ -31,7 +31,7 @@ from substrait_agg.operator.measures.user_aggregates import with_computed
 from substrait_agg.operator.numeric.delta import MINUS_BIN, NAN_BIN, PLUS_BIN
 from substrait_agg.operator.numeric.numbers import floats
 from substrait_agg.required import required
-from substrait_agg.state.keys.rows import as_mask
+from substrait_agg.state.keys.rows import filled, is_present
 
 Int64s = npt.NDArray[np.int64]
 Cells = dict[str, Any]
@@ -171,28 +171,22 @@ def split_accumulator(
 
 def _count(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     if values.null_count:
-        weights = weights.masked(as_mask(values.is_valid()))
+        weights = weights.masked(is_present(values))
     return weights.counts(f"a{ordinal}")
 
 
 def _integer(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
-    whole = _filled(values.cast(pa.int64()), 0)
+    whole = filled(values.cast(pa.int64()))
     if len(whole) and int(whole.min()) >= -_LIMB and int(whole.max()) < _LIMB:
         return weights.times(f"a{ordinal}", (whole,))
     return weights.times(f"a{ordinal}", (whole & _MASK, whole >> _SHIFT))
-
-
-def _filled(values: pa.Array, empty: float) -> npt.NDArray[Any]:
-    if values.null_count:
-        values = pc.fill_null(values, empty)
-    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def _decimal(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
     raw = np.frombuffer(values.buffers()[1], np.int64, count=2 * (len(values) + values.offset))
     low, high = raw.reshape(-1, 2)[values.offset :].T
     if values.null_count:
-        valid = as_mask(values.is_valid())
+        valid = is_present(values)
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
     unsigned = np.ascontiguousarray(low).view(np.uint64) >> np.uint64(32)
     limbs = (low & _MASK, unsigned.view(np.int64), high & _MASK, high >> _SHIFT)
@@ -200,7 +194,7 @@ def _decimal(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
 
 
 def _float(ordinal: int, values: pa.Array, weights: Weights) -> Cells:
-    number = _filled(values.cast(pa.float64()), 0.0)
+    number = filled(values.cast(pa.float64()))
     bins, rest = _binned(number)
     limbs: list[Int64s] = []
     for below in reversed(range(4)):

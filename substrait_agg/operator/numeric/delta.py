@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from substrait_agg.functions.aggregates.accumulators import DIGIT_BITS, Accumulator
 from substrait_agg.functions.numbers import exact
 from substrait_agg.operator.common.spec import OperatorSpec
-from substrait_agg.state.keys.rows import as_mask
+from substrait_agg.state.keys.rows import as_mask, filled, whole
 
 BIN_DIGITS = 2  # a bin is 64 bits wide
 BIN_BASE = {"float": -3, "product": -5}  # position of a bin's first coefficient, in digits
@@ -66,10 +66,7 @@ class FloatDigits:
 
 def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
     """Return a column of partial sums with 0 for null (no row contributed)."""
-    column = table.column(name)
-    if column.null_count:
-        column = pc.fill_null(column, 0)
-    return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(filled(whole(table, name)), np.int64)
 
 
 def from_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -297,25 +294,26 @@ def unpack_fixed(values: pa.Array, rows: npt.NDArray[np.int64] | None = None) ->
 
 def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:
     """Return float digits from their stored form (`pack_floats`)."""
-    lengths = np.diff(lists.offsets.to_numpy()).astype(np.int64)
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    lengths = np.diff(offsets)
     start = positions.to_numpy().astype(np.int64)
     counting = start >= _WITH_REGISTERS // 2
     start = start - np.where(counting, _WITH_REGISTERS, 0)
     finite = lengths - np.where(counting, _ALL_REGISTERS, 0)
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    within = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    stored = lists.flatten().to_numpy()
+    stored = lists.values.to_numpy()
     some = finite > 0
     base = int(start[some].min()) if some.any() else 0
     top = int((start + finite)[some].max()) if some.any() else 1
     digits = exact.zeros(top - base, len(lengths))
+    for depth in range(int(finite.max(initial=0))):
+        rows = np.flatnonzero(finite > depth)
+        digits[start[rows] - base + depth, rows] = stored[offsets[rows] + depth]
     if not counting.any():
-        digits[np.repeat(start - base, lengths) + within, rows] = stored
         return FloatDigits(base, digits)
-    here = np.asarray(within < finite[rows])
-    digits[start[rows[here]] - base + within[here], rows[here]] = stored[here]
+    rows = np.flatnonzero(counting)
     registers = exact.zeros(_ALL_REGISTERS, len(lengths))
-    registers[(within - finite[rows])[~here], rows[~here]] = stored[~here]
+    behind = offsets[rows] + finite[rows]
+    registers[:, rows] = stored[behind + np.arange(_ALL_REGISTERS)[:, None]]
     return FloatDigits(base, digits, registers)
 
 

@@ -20,12 +20,52 @@ Mask = npt.NDArray[np.bool_]
 
 def whole(table: pa.Table, name: str) -> pa.Array:
     """Return a column in one piece."""
-    return table.column(name).combine_chunks()
+    return one_array(table.column(name))
 
 
-def as_mask(values: pa.Array) -> Mask:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column in one piece; `combine_chunks` also copies a single one."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def as_mask(values: pa.Array | pa.ChunkedArray) -> Mask:
     """Return a boolean Arrow array without nulls as a numpy array."""
-    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    if isinstance(values, pa.ChunkedArray):
+        values = one_array(values)
+    if values.type != pa.bool_() or values.null_count:
+        return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return _unpacked(values.buffers()[1], values)
+
+
+def is_present(values: pa.Array) -> Mask:
+    """Return a mask of the values that are not null."""
+    validity = values.buffers()[0] if values.null_count else None
+    return as_mask(values.is_valid()) if validity is None else _unpacked(validity, values)
+
+
+def _unpacked(bits: pa.Buffer, values: pa.Array) -> Mask:
+    """Return the bits of the values in a bitmap; ten times as fast as Arrow's conversion."""
+    first, skipped = divmod(values.offset, 8)
+    bytes_ = np.frombuffer(bits, np.uint8)[first:] if len(values) else np.zeros(0, np.uint8)
+    bools = np.unpackbits(bytes_, count=skipped + len(values), bitorder="little")
+    return bools[skipped:].view(np.bool_)
+
+
+def filled(values: pa.Array) -> npt.NDArray[Any]:
+    """Return numbers as a numpy array, with 0 for null."""
+    if not values.null_count:
+        return np.asarray(values.to_numpy(zero_copy_only=False))
+    if values.type not in (pa.int64(), pa.float64()):
+        return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False))
+    # A product has no branch that the processor could predict wrongly.
+    bits = _numbers(values, np.dtype(np.int64)) * is_present(values)
+    return bits.view(values.type.to_pandas_dtype())
+
+
+def _numbers(values: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the values of a column of fixed size without copying, arbitrary where they are null."""
+    count = values.offset + len(values)
+    return np.frombuffer(values.buffers()[1], dtype, count=count)[values.offset :]
 
 
 def equal(left: pa.Array, right: pa.Array) -> Mask:
@@ -57,7 +97,35 @@ def rows_equal(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int)
 def take(columns: Sequence[pa.Array], indices: npt.NDArray[Any]) -> list[pa.Array]:
     """Return the rows `indices` of all columns."""
     places = pa.array(indices)
-    return [column.take(places) for column in columns]
+    return [
+        _taken(column, indices) if column.null_count and _is_plain(column) else column.take(places)
+        for column in columns
+    ]
+
+
+def take_or_null(columns: Sequence[pa.Array], indices: Indices) -> list[pa.Array]:
+    """Return the rows `indices` of all columns, null where the index is below 0."""
+    missing = indices < 0
+    if not missing.any():
+        return take(columns, indices)
+    places = pa.array(indices, mask=missing)
+    return [
+        _taken(column, indices) if _is_plain(column) else column.take(places) for column in columns
+    ]
+
+
+def _is_plain(column: pa.Array) -> bool:
+    type_ = column.type
+    return bool(len(column) and pa.types.is_primitive(type_) and type_.bit_width in (32, 64))
+
+
+def _taken(column: pa.Array, indices: npt.NDArray[Any]) -> pa.Array:
+    """Take numbers, null where the index is below 0. Arrow is slow for columns with nulls."""
+    inside = np.maximum(indices, 0)
+    numbers = _numbers(column, np.dtype(f"i{column.type.bit_width // 8}")).take(inside)
+    present = is_present(column).take(inside) & (indices >= 0)
+    bits = pa.py_buffer(np.packbits(present, bitorder="little"))
+    return pa.Array.from_buffers(column.type, len(indices), [bits, pa.py_buffer(numbers)])
 
 
 def beginnings(hashes: Hashes, collision_ids: npt.NDArray[np.uint16]) -> Indices:
