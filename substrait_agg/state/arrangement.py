@@ -17,9 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.state.keys.canonical import canonical
+from substrait_agg.state.keys.fixed_keys import width
 from substrait_agg.state.keys.rows import (
     Hashes,
     Indices,
+    Mask,
     group_rows,
     row_hashes,
     rows_equal,
@@ -143,7 +145,7 @@ class Arrangement:
                 for run in self._runs
                 if run.file.low <= stop and run.file.high >= start
             ]
-            yield consolidate_rows(pa.concat_tables([schema.empty_table(), *parts]), self.layout)
+            yield consolidate_rows(pa.concat_tables([schema.empty_table(), *parts]))
 
     def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
         """Write the rows with hashes from `low` to `high`, each once with its weight.
@@ -194,7 +196,7 @@ def hash_ranges(stored: Hashes, hashes: Hashes) -> tuple[Indices, Indices]:
     lengths = np.zeros(len(low), np.int64)
     if len(stored):
         # In most runs, most hashes do not occur: only those that do are searched again.
-        hit = np.flatnonzero(stored[np.minimum(low, len(stored) - 1)] == hashes)
+        hit = (stored.take(low, mode="clip") == hashes).nonzero()[0]
         lengths[hit] = stored.searchsorted(hashes[hit], "right") - low[hit]
     return low, lengths
 
@@ -216,14 +218,17 @@ def match_page(
 
 def _pairs(page: pa.RecordBatch, low: Indices, lengths: Indices) -> Iterator[Matches]:
     """Yield the pairs of probes and rows of a page with the same hash, as `match_page`."""
-    hit = np.flatnonzero(lengths)
+    hit = lengths.nonzero()[0]
     low, lengths = low[hit], lengths[hit]
-    ends = np.cumsum(lengths)
+    ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    if total <= MATCHES_AT_ONCE:
-        at = np.arange(total) + np.repeat(low - (ends - lengths), lengths)
+    if total == len(hit):  # most often, a key has one row in a page
         if total:
-            yield Matches(np.repeat(hit, lengths), page.take(pa.array(at)))
+            yield Matches(hit, page.take(pa.array(low)))
+        return
+    if total <= MATCHES_AT_ONCE:
+        at = np.arange(total) + (low - (ends - lengths)).repeat(lengths)
+        yield Matches(hit.repeat(lengths), page.take(pa.array(at)))
         return
     for first in range(0, total, MATCHES_AT_ONCE):
         pairs = np.arange(first, min(first + MATCHES_AT_ONCE, total))
@@ -247,27 +252,32 @@ def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) ->
         yield Matches(probes[same], rows.filter(pa.array(same)))
 
 
-def consolidate_rows(rows: pa.Table, layout: ArrangementLayout) -> pa.Table:
+def consolidate_rows(rows: pa.Table) -> pa.Table:
     """Return the rows by hash, with the weights of equal rows added up and without weight 0.
 
     Args:
         rows: the columns of a run, in any order.
-        layout: the columns.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
     if not rows.num_rows:
         return rows
-    whole = rows.combine_chunks()
-    hashes, weights = whole.column(0).to_numpy(), whole.column(1).to_numpy()
-    columns = [column.combine_chunks() for column in whole.columns[2:]]
-    representatives, sums = _summed(hashes, weights, columns)
+    columns = [column.combine_chunks() for column in rows.columns]
+    whole = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+    return pa.Table.from_batches([consolidate_batch(whole)])
+
+
+def consolidate_batch(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows as `consolidate_rows`."""
+    hashes, weights = rows.column(0).to_numpy(), rows.column(1).to_numpy()
+    representatives, sums = _summed(hashes, weights, rows.columns[2:])
     nonzero = sums != 0
-    representatives, sums = representatives[nonzero], sums[nonzero]
+    if not nonzero.all():
+        representatives, sums = representatives[nonzero], sums[nonzero]
     by_hash = stable_order(hashes[representatives])
-    sorted_rows = whole.take(pa.array(representatives[by_hash]))
-    return sorted_rows.set_column(1, layout.schema.field(1), pa.array(sums[by_hash]))
+    sorted_rows = rows.take(pa.array(representatives[by_hash]))
+    return sorted_rows.set_column(1, rows.schema.field(1), pa.array(sums[by_hash]))
 
 
 def _summed(
@@ -277,19 +287,40 @@ def _summed(
 
     Rows are compared only where their hash occurs several times, unless these are most rows.
     """
-    order = stable_order(hashes)
-    same = hashes[order][1:] == hashes[order][:-1]
-    repeated = np.append(same, False) | np.append(False, same)
+    order, repeated = _repeated(hashes)
     compared, alone = order[repeated], order[~repeated]
     if len(compared) > len(alone):
         compared, alone = np.arange(len(order)), order[:0]
     else:
         columns = take(columns, compared)
-    grouped, first = group_rows(row_hashes(columns, hashes[compared]), columns)
+    grouped, first = group_rows(_row_hashes(columns, hashes[compared]), columns)
     starts = np.flatnonzero(first)
     compared = compared[grouped]
     sums = sum_runs_of_rows(weights[compared], starts)
     return np.concatenate([alone, compared[starts]]), np.concatenate([weights[alone], sums])
+
+
+def _repeated(hashes: Hashes) -> tuple[Indices, Mask]:
+    """Return the order of hashes, and a mask of those in this order that occur several times."""
+    order = stable_order(hashes)
+    ordered = hashes[order]
+    same = ordered[1:] == ordered[:-1]
+    repeated = np.zeros(len(order), np.bool_)
+    repeated[1:] |= same
+    repeated[:-1] |= same
+    return order, repeated
+
+
+def _row_hashes(columns: Sequence[pa.Array], seed: Hashes) -> Hashes:
+    """Return a hash of each row; columns of variable width enter only where the others are equal."""
+    fixed = [column for column in columns if width(column.type) is not None]
+    hashes = row_hashes(fixed, seed)
+    if len(fixed) < len(columns):
+        order, repeated = _repeated(hashes)
+        rows = order[repeated]
+        others = [column for column in columns if width(column.type) is None]
+        hashes[rows] = row_hashes(take(others, rows), hashes[rows])
+    return hashes
 
 
 def arranged(
@@ -298,11 +329,11 @@ def arranged(
     keys: Sequence[pa.Array],
     values: Sequence[pa.Array],
     weights: Weights,
-) -> pa.Table:
+) -> pa.RecordBatch:
     """Return rows as a run has them: consolidated, ordered by hash, equal values in one form.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
     columns = [pa.array(hashes), pa.array(weights), *map(canonical, (*keys, *values))]
-    return consolidate_rows(pa.Table.from_arrays(columns, schema=layout.schema), layout)
+    return consolidate_batch(pa.RecordBatch.from_arrays(columns, schema=layout.schema))

@@ -195,6 +195,8 @@ class OrderedRun:
         one = (self._collision_ids(low[occupied]) == chains[occupied]) & (
             self._collision_ids(high[occupied] - 1) == chains[occupied]
         )
+        if one.all():
+            return
         mixed = occupied[~one]
         sought, start, stop = chains[mixed], low[mixed], high[mixed]
         low[mixed] = bisect(start, stop, lambda at, i: self._collision_ids(at) < sought[i])

@@ -134,7 +134,7 @@ class RunWriter:
     def _write_compressed(self) -> None:
         table = pa.concat_tables(self._waiting).combine_chunks()
         self._unpacked, packed = pack(table)
-        self._open.enter_context(self._storage.create(self._name)).write(packed)
+        self._storage.write(self._name, packed)
         self._checksum = packed.size, zlib.crc32(packed)
         self._rows = table.num_rows
 
@@ -308,7 +308,7 @@ def _keep_reader(key: tuple[str, str], reader: RunReader, opened_from: _Known) -
     with _CACHE_LOCK:
         _opened[key] = (reader, opened_from)
         _opened.move_to_end(key)
-        cached = sum(opened.held for opened, _ in _opened.values())
+        cached = sum([opened.held for opened, _ in _opened.values()])
         while len(_opened) > _CACHE_RUNS or (cached > _CACHE_BYTES and len(_opened) > 1):
             cached -= _opened.popitem(last=False)[1][0].held
 

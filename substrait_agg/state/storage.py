@@ -24,6 +24,9 @@ class Storage(Protocol):
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
         """Create a file for writing; it is durable before a snapshot names it."""
 
+    def write(self, name: str, content: pa.Buffer) -> None:
+        """Create a file with a content; it is durable as one of `create`."""
+
     def map(self, name: str) -> pa.NativeFile:
         """Open a file for reading, memory mapped if the file system can."""
 

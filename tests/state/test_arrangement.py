@@ -32,7 +32,7 @@ def test_equal_rows_are_added_up(rows: int, hashes: int) -> None:
     columns = list(zip(*table, strict=True)) or [()] * 5
     typed = zip(columns, LAYOUT.schema, strict=True)
     given = pa.Table.from_arrays([pa.array(c, f.type) for c, f in typed], schema=LAYOUT.schema)
-    done = consolidate_rows(given, LAYOUT)
+    done = consolidate_rows(given)
     shown = [tuple(row.values()) for row in done.to_pylist()]
     assert [row[0] for row in shown] == sorted(row[0] for row in shown)
     assert len(shown) == len({(hash_, *row) for hash_, _, *row in shown})

@@ -109,6 +109,11 @@ class FolderFiles:
         with filesystem().create(self.path(name), _to_write, durable=durable) as sink:
             yield sink
 
+    def write(self, name: str, content: pa.Buffer) -> None:
+        """Create a file with a content, as `create`. For a small file, this takes half the time."""
+        with filesystem().create(self.path(name), new_private, durable=self._flushes) as sink:
+            sink.write(content)
+
     def map(self, name: str) -> pa.NativeFile:
         """Return a memory map of a file.
 

@@ -174,7 +174,7 @@ class _MigrationTask:
         columns += [f"v{at}" for at in ordinals]
         for rows in Arrangement(self._state, runs, layout).scan(plan.low, plan.high):
             part = rows.select(columns).rename_columns(new_layout.schema.names)
-            self._write(name, consolidate_rows(part, new_layout))
+            self._write(name, consolidate_rows(part))
 
     def _groups(self, part: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
         plan = self._plan

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -248,8 +249,12 @@ class _Task:
             return (slice_,)
         if PORT not in slice_.column_names:
             slice_ = slice_.append_column(PORT, pa.nulls(slice_.num_rows, pa.int8()))
-        port = pc.fill_null(slice_.column(PORT), 0)
-        return tuple(slice_.filter(pc.equal(port, i)) for i in range(self._operator.ports))
+        port = pc.fill_null(slice_.column(PORT), 0).to_numpy()
+        numbers = np.arange(self._operator.ports + 1)
+        if (port[1:] >= port[:-1]).all():  # the branches of a batch come one after the other
+            ends = port.searchsorted(numbers).tolist()
+            return tuple(slice_.slice(a, b - a) for a, b in pairwise(ends))
+        return tuple(slice_.filter(pa.array(port == i)) for i in numbers[:-1])
 
     def _write(self, result: OperatorResult, changes: ChangeWriter) -> None:
         """Write the rows that an operator adds to its trees, and its changes."""

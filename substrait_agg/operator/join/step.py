@@ -146,16 +146,13 @@ def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     if WEIGHT in table.column_names:
         weights = whole(table, WEIGHT).fill_null(1).to_numpy()
     rows = arranged(layout, whole(table, "hash").to_numpy(), keys, values, weights)
-    nulls = [
-        as_mask(pc.is_null(whole(rows, f"k{i}")))
-        for i, safe in enumerate(spec.null_safe)
-        if not safe
-    ]
+    nullable = zip(rows.columns[2:], spec.null_safe, strict=False)
+    nulls = [as_mask(key.is_null()) for key, safe in nullable if not safe and key.null_count]
     alone = reduce(np.logical_or, nulls, np.zeros(rows.num_rows, np.bool_))
     if not alone.any():
-        return _Delta(_one(rows), _one(rows.slice(0, 0)), _one(rows))
-    matching, unmatched = (_one(rows.filter(pa.array(mask))) for mask in (~alone, alone))
-    return _Delta(matching, unmatched, _one(rows) if spec.whole[port] else matching)
+        return _Delta(rows, rows.slice(0, 0), rows)
+    matching, unmatched = (rows.filter(pa.array(mask)) for mask in (~alone, alone))
+    return _Delta(matching, unmatched, rows if spec.whole[port] else matching)
 
 
 def _one(table: pa.Table) -> pa.RecordBatch:
@@ -354,7 +351,7 @@ class _Step:
             *(pa.Table.from_batches([m.rows]) for m in self._before(0, hashes, keys)),
             *(pa.Table.from_batches([m.rows]) for m in self._new(hashes, keys, 0)),
         ]
-        live = consolidate_rows(pa.concat_tables(parts), layout)
+        live = consolidate_rows(pa.concat_tables(parts))
         return _one(live.filter(pc.greater(live.column(1), 0)))
 
 
