@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.sql_planner.messages import messages
 from substrait_agg.sql_planner.names import TableNames, column_name
 from substrait_agg.sql_planner.not_in import rewrite_not_in
-from substrait_agg.sql_planner.tokens import QueryText
+from substrait_agg.sql_planner.tokens import QueryText, Token
 from substrait_agg.sql_planner.windows import BOUNDS, FIELDS
 
 COMPARISONS = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_distinct_from", "is_distinct_from"})  # fmt: skip
@@ -246,7 +247,7 @@ def corrected(
         outputs: what `output_names` returns for the query.
 
     Raises:
-        SqlRefused: SQL_NOT_IN.
+        SqlRefused: SQL_NOT_IN, SQL_NOT_PLANNED.
     """
     import datafusion
 
@@ -265,6 +266,7 @@ def corrected(
         if not join.HasField("expression"):
             join.expression.literal.boolean = True  # a cross product
     rewrite_not_in(plan, optimized, query)
+    count_copies(plan, query)
     correct_expressions(plan, struct_fields(names.schemas))
     _name_result(plan, names, outputs)
     _number_functions(plan)
@@ -344,3 +346,89 @@ def _number_functions(plan: Any) -> None:
     others = [e for e in plan.extensions if not e.HasField("extension_function")]
     del plan.extensions[:]
     plan.extensions.extend([*others, *numbered])
+
+
+# --- INTERSECT ALL and EXCEPT ALL -----------------------------------------------------------------
+
+# DataFusion plans them as semi and anti joins on all columns, which do not count the copies of a row. Such joins are
+# replaced if the query has no others that they could be confused with.
+
+_JOIN, _SET = algebra_pb2.JoinRel, algebra_pb2.SetRel
+_OPERATIONS = {
+    _JOIN.JOIN_TYPE_LEFT_SEMI: (("intersect",), _SET.SET_OP_INTERSECTION_MULTISET_ALL),
+    _JOIN.JOIN_TYPE_LEFT_ANTI: (("except", "minus"), _SET.SET_OP_MINUS_PRIMARY_ALL),
+}
+"""Type of a join -> the words of its set operation, and the operation."""
+_NULL_SAFE = "is_not_distinct_from"
+_HELP = "cast the columns in a subquery, leave out ALL, or count the copies of both sides with GROUP BY and join the counts"
+
+
+def count_copies(plan: Any, query: QueryText) -> None:
+    """Replace the joins of INTERSECT ALL and EXCEPT ALL by set operations.
+
+    Args:
+        plan: the plan, without the corrections of NOT IN; it is changed.
+        query: the query.
+
+    Raises:
+        SqlRefused: SQL_NOT_PLANNED: it is not clear which joins these are, because the query also has subqueries in conditions
+            or set operations without ALL, columns of different types, or because DataFusion has changed a join.
+    """
+    pairs = pairwise(query.tokens)
+    written = [(a, b) for a, b in pairs if _is_set_word(a) and b.is_word("all")]
+    if not written:
+        return
+    names = {e.extension_function.function_anchor: e.extension_function.name for e in plan.extensions}  # fmt: skip
+    relations = [r for r in messages(plan, "substrait.Rel") if r.join.type in _OPERATIONS]
+    counts = {
+        kind: (sum(a.is_word(*words) for a, _ in written), sum(r.join.type == kind for r in relations))
+        for kind, (words, _) in _OPERATIONS.items()
+    }  # fmt: skip
+    triples = zip(query.tokens, query.tokens[1:], query.tokens[2:], strict=False)
+    unclear = any(map(_makes_join, triples)) or any(a != b for a, b in counts.values())
+    if unclear or not all(_compares_all(r.join, names) for r in relations):
+        first, last = written[0]
+        shown = f"{first.text.upper()} ALL"
+        message = f"{shown} is planned only between columns of the same types, and without IN, EXISTS or set operations without ALL: DataFusion does not count the copies of a row"
+        raise query.refused("SQL_NOT_PLANNED", first.start, last.end, message, _HELP)
+    for relation in reversed(relations):
+        operation = _SET(op=_OPERATIONS[relation.join.type][1])
+        operation.inputs.add().CopyFrom(relation.join.left)
+        operation.inputs.add().CopyFrom(relation.join.right)
+        operation.common.CopyFrom(relation.join.common)
+        relation.set.CopyFrom(operation)
+
+
+def _is_set_word(token: Token) -> bool:
+    return token.is_word("intersect", "except", "minus")
+
+
+def _makes_join(tokens: tuple[Token, ...]) -> bool:
+    """Return whether three tokens begin something else that can become a semi or an anti join."""
+    first, second, third = tokens
+    subquery = second.text == "(" and (third.text == "(" or third.is_word("select", "with", "values"))  # fmt: skip
+    if first.is_word("exists", "semi", "anti", "any", "some") or (first.is_word("in") and subquery):
+        return True
+    return _is_set_word(first) and not second.is_word("all")
+
+
+def _compares_all(join: Any, names: dict[int, str]) -> bool:
+    """Return whether a join compares the columns of its sides in order, also nulls."""
+    compared = list(_fields(join.expression, names))
+    width = len(compared)
+    return compared == [(i, i + width) for i in range(width)]
+
+
+def _fields(condition: Any, names: dict[int, str]) -> Sequence[tuple[int, int] | None]:
+    """Return the fields that a conjunction of comparisons compares; None for something else."""
+    call = condition.scalar_function
+    name = names.get(call.function_reference) if condition.HasField("scalar_function") else None
+    sides = [argument.value for argument in call.arguments]
+    if name == "and":
+        return [pair for side in sides for pair in _fields(side, names)]
+    references = [side.selection.direct_reference.struct_field for side in sides]
+    plain = all(s.selection.HasField("root_reference") for s in sides) and not any(r.HasField("child") for r in references)  # fmt: skip
+    if name != _NULL_SAFE or len(sides) != 2 or not plain:
+        return [None]
+    left, right = (reference.field for reference in references)
+    return [(left, right)]

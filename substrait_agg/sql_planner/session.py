@@ -218,10 +218,7 @@ def _refused_type(query: QueryText, word: str, message: str, help: str) -> SqlRe
 
 # --- clauses that DataFusion ignores --------------------------------------------------------------
 
-_NO_COPIES = "DataFusion does not count the copies of a row"
-_COUNT_COPIES = "leave out ALL, or count the copies of both sides with GROUP BY and join the counts"
 _IGNORED: Mapping[tuple[tuple[str, ...], ...], tuple[str, str]] = {
-    (("intersect", "except", "minus"), ("all",)): (_NO_COPIES, _COUNT_COPIES),
     (("ignore",), ("nulls",)): ("it would be lost", "add FILTER (WHERE ... IS NOT NULL)"),
     (("tablesample", "sample"), ("bernoulli", "system", "reservoir", "block", "(", "number")): (
         "a sample of a table changes although the table does not", "write a condition in WHERE",

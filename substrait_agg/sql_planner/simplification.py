@@ -2,7 +2,7 @@
 
 DataFusion replaces a constant expression by its value. Its integers wrap around, for example, and it
 truncates the quotients of decimals. It also removes casts of a side of a comparison, although the
-cast rounds, or fails for some values. For some constants it fails itself.
+cast rounds, or fails for some values, and joins lists of IN. For some constants it fails itself.
 """
 
 from __future__ import annotations
@@ -107,10 +107,13 @@ def _expressions(root: BoundRelation) -> Iterator[Expr]:
 
 
 def _compares_changed(expression: Expr) -> bool:
-    """Return whether a constant is compared with a cast that rounds, or fails for some values.
+    """Return whether a constant is compared with a cast that rounds, or fails for some values, or IN has columns.
 
-    DataFusion compares the value before the cast: ``CAST(price AS bigint) = 1`` becomes ``price = 1.00``.
+    DataFusion compares the value before the cast: ``CAST(price AS bigint) = 1`` becomes ``price = 1.00``. It also joins
+    lists without regard to values: ``x IN (y, z) AND x IN (1, 2)`` becomes false.
     """
+    if isinstance(expression, InList) and any(map(_reads_columns, expression.options)):
+        return True
     is_comparison = isinstance(expression, Call) and expression.function in _COMPARISONS
     if not is_comparison and not isinstance(expression, InList):
         return False

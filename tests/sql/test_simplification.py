@@ -158,6 +158,12 @@ def test_a_cast_that_keeps_values_is_removed(text: str) -> None:
     assert not any(isinstance(e, Conversion) for e in subexpressions(comparison))
 
 
+def test_lists_of_columns_are_not_joined() -> None:
+    """DataFusion keeps what both lists contain, which is nothing."""
+    condition = first_column("k IN (k + 1, k) AND k IN (1, 3)")
+    assert evaluate(condition, [pa.array([1, 2, 3])], 3).to_pylist() == [True, False, True]
+
+
 class PanicException(BaseException):
     """What PyO3 raises for a panic, which needs a constant of two gigabytes."""
 
