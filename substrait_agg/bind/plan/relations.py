@@ -333,7 +333,7 @@ _OUTPUT_TYPES: Mapping[model.SetOperationKind, Callable[[_Column], Type]] = {
 
 
 def _alike(left: Schema, right: Schema) -> bool:
-    return len(left) == len(right) and all(map(_same, left, right))
+    return left == right or (len(left) == len(right) and all(map(_same, left, right)))
 
 
 def _same(left: Type, right: Type) -> bool:

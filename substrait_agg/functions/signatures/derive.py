@@ -40,6 +40,8 @@ def as_decimal(type_: Type) -> Type:
 
 def widened(type_: Type, other: Type) -> Type:
     """Make `type_` nullable wherever the other type is, also inside nested types."""
+    if type_ is other:
+        return type_
     same_shape = len(type_.children) == len(other.children)
     children = tuple(map(widened, type_.children, other.children)) if same_shape else type_.children
     return replace(type_, nullable=type_.nullable or other.nullable, children=children)
