@@ -269,11 +269,15 @@ def evolving_cases(
 
 
 def quick_sample(
-    chosen: Iterable[tuple[Undisturbed, Case]],
+    chosen: Iterable[tuple[Undisturbed, Case]], *, every_error: bool = True
 ) -> Iterator[tuple[Undisturbed, Case]]:
     """Take one error and one end, a kill or a sleep, of every operation on every kind of file; all others run in soak.
 
-    The modes take turns from one kind of file to the next. A file that is written has every error.
+    The modes take turns from one kind of file to the next.
+
+    Args:
+        chosen: the cases, each with the undisturbed run that it belongs to.
+        every_error: whether a file that is written has every error, instead of one.
     """
     points: dict[tuple[str, str], list[tuple[Undisturbed, Case]]] = {}
     for whole, case in chosen:
@@ -281,7 +285,7 @@ def quick_sample(
         points.setdefault((point.operation, point.what), []).append((whole, case))
     for turn, ((operation, _), every) in enumerate(points.items()):
         errors, ends = ([c for c in every if c[1].is_error == wanted] for wanted in (True, False))
-        yield from errors if operation in WRITES else _in_turn(errors, turn)
+        yield from errors if every_error and operation in WRITES else _in_turn(errors, turn)
         yield from _in_turn(ends, turn)
 
 

@@ -39,7 +39,9 @@ def check_all(whole: Undisturbed, *, every_call: bool, every_caller: bool) -> No
     if not every_call:
         # A run that sleeps around a commit finds the plan of another run when it wakes up.
         commits = [c for c in chosen if is_sleeping_commit(c[1])]
-        chosen = [*commits, *quick_sample(c for c in chosen if c not in commits)]
+        others = (c for c in chosen if c not in commits)
+        # `test_matrix` has every error of every file that is written.
+        chosen = [*commits, *quick_sample(others, every_error=False)]
     assert run_all(chosen, check_codes) > 40
 
 
