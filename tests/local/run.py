@@ -347,7 +347,9 @@ def _read(
         files = sorted(Path(spec.location).glob("*.parquet"))
         begin = counts.get(name, 0)
         chosen = files[begin : begin + (spec.batch_files or len(files))]
-        rows = pa.concat_tables([pq.read_table(file) for file in chosen or files[:1]])
+        rows = pa.concat_tables(
+            [pq.ParquetFile(file).read(use_threads=False) for file in chosen or files[:1]]
+        )
         tables[table] = _weighted(rows if chosen else rows.slice(0, 0), spec)
         counts[name] = begin + len(chosen)
     return (tables, counts) if counts != dict(done) else ({}, counts)
@@ -364,7 +366,7 @@ def _files(checked: CheckedRun, counts: Mapping[str, int]) -> dict[Any, list[Pat
 
 
 def _table_of(checked: CheckedRun, table: Any, files: Iterable[Path]) -> pa.Table:
-    rows = pa.concat_tables([pq.read_table(file) for file in files])
+    rows = pa.concat_tables([pq.ParquetFile(file).read(use_threads=False) for file in files])
     return _weighted(rows, _spec(checked.sources[table]))
 
 
@@ -436,7 +438,9 @@ def _first_rows(checked: CheckedRun) -> Iterator[tuple[int, int, pa.Table]]:
 def _static_rows(source: Any) -> pa.Table:
     spec = as_spec(source)
     files = sorted(Path(spec.location).glob("*.parquet"))
-    return _weighted(pa.concat_tables([pq.read_table(file) for file in files]), spec)
+    return _weighted(
+        pa.concat_tables([pq.ParquetFile(file).read(use_threads=False) for file in files]), spec
+    )
 
 
 def _difference(checked: CheckedRun, last: Snapshot) -> dict[int, pa.Table]:

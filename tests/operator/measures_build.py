@@ -109,5 +109,7 @@ def changes_of(world: World) -> list[tuple[int, Any]]:
 def written_by(world: World) -> list[dict[str, Any]]:
     """The rows of the change files of the last batch."""
     files = [c for r in world.results for c in r.changes]
-    tables = [pq.read_table(world.folder / "changes" / f.name) for f in files]
+    tables = [
+        pq.ParquetFile(world.folder / "changes" / f.name).read(use_threads=False) for f in files
+    ]
     return [r for t in tables for r in t.to_pylist()]

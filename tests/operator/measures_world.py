@@ -117,7 +117,9 @@ class World:
         assert not any(r.misplaced or r.decimal_overflow for r in results)
         self.now = Version(number, OperatorState.union(r.state for r in results))
         for change in (c for r in results for c in r.changes):
-            self._apply(pq.read_table(self.folder / "changes" / change.name))
+            self._apply(
+                pq.ParquetFile(self.folder / "changes" / change.name).read(use_threads=False)
+            )
         self.results = results
 
     def _task(

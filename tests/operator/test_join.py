@@ -111,7 +111,7 @@ class Run:
         done = run_task(plan, rows_of(batch, self.join, self.hashes))
         self.state = done.state
         for file in done.changes:
-            table = pq.read_table(self.folder / "changes" / file.name)
+            table = pq.ParquetFile(self.folder / "changes" / file.name).read(use_threads=False)
             for *row, weight in zip(*(c.to_pylist() for c in table.columns), strict=True):
                 self.output[tuple(row)] += weight
         self.output = Counter({row: n for row, n in self.output.items() if n})

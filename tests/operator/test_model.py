@@ -61,7 +61,9 @@ class World:
         ]
         self.state = OperatorState.union(r.state for r in results)
         for change in (c for r in results for c in r.changes):
-            self._apply(pq.read_table(self.folder / "changes" / change.name))
+            self._apply(
+                pq.ParquetFile(self.folder / "changes" / change.name).read(use_threads=False)
+            )
 
     def _task(self, p: int, partitions: int, rows: Sequence[Row], *, emit: bool) -> TaskResult:
         make = raw_rows if self.raw else partial_sums

@@ -123,7 +123,9 @@ class World:
         for result in results:
             self.kept_aside += result.counters["quarantined"]
             for change in result.changes:
-                self._apply(pq.read_table(self.folder / "changes" / change.name))
+                self._apply(
+                    pq.ParquetFile(self.folder / "changes" / change.name).read(use_threads=False)
+                )
         self.log = Counter({row: w for row, w in self.log.items() if w})
 
     def _plan(self, low: int, high: int, emission: Emission) -> TaskPlan:

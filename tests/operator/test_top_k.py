@@ -187,7 +187,9 @@ class World:
         for result in results:
             self.counters.update(result.counters)
             for change in result.changes:
-                table = pq.read_table(self.folder / "changes" / change.name)
+                table = pq.ParquetFile(self.folder / "changes" / change.name).read(
+                    use_threads=False
+                )
                 *columns, weights = (table.column(n).to_pylist() for n in table.column_names)
                 for *row, weight in zip(*columns, weights, strict=True):
                     changes[one_form(tuple(row))] += weight

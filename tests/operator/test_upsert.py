@@ -130,7 +130,7 @@ class World:
     def _read(self, result: TaskResult) -> list[tuple[Values, int]]:
         found = []
         for file in result.changes:
-            table = pq.read_table(self.folder / "changes" / file.name)
+            table = pq.ParquetFile(self.folder / "changes" / file.name).read(use_threads=False)
             rows = tuples(table.drop_columns(["__version", WEIGHT]))
             found += list(zip(rows, table.column(WEIGHT).to_pylist(), strict=True))
         return found
