@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = {"k": "string", "x": "i64", "d": "date"}
-ROOT = Path(__file__).parents[2]
 
 
 def plan(*, grouped: bool = True) -> str:
@@ -100,38 +99,22 @@ def test_a_row_of_a_view_without_an_aggregate_and_of_a_later_file(
     assert sa.open_view(tmp_path / "checkpoint").to_arrow().num_rows == 1
 
 
-_OTHER_PYTHON = """
-import sys
-from collections.abc import Iterator
-from pyspark.sql import SparkSession
-import substrait_agg as sa
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    sa.run(open(sys.argv[1]).read(), {"t": sys.argv[2]}, checkpoint=sys.argv[3], spark=spark).wait()
-except sa.SubstraitAggError as error:
-    print(error.code, error.message, error.help, sep="|")
-"""
-
-
-@pytest.mark.spark
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="takes another Python")
-def test_workers_with_another_python_are_told_before_the_first_batch(tmp_path: Path) -> None:
+def test_workers_with_another_python_are_told_before_the_first_batch(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A session whose workers run a Python without our packages is refused before the first batch."""
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     python = bare / "bin" / "python"
-    (tmp_path / "plan.json").write_text(plan())
     (tmp_path / "in.csv").write_text("k,x,d\na,1,2024-01-01\n")
-    given = [tmp_path / "plan.json", f"csv:{tmp_path}/in.csv?header=true", tmp_path / "checkpoint"]
-    done = subprocess.run(
-        [sys.executable, "-c", _OTHER_PYTHON, *map(str, given)], cwd=ROOT, capture_output=True, text=True, check=False,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"PYSPARK_PYTHON": str(python)},
-    )  # fmt: skip
-    code, message, help = done.stdout.strip().split("|")
-    assert code == "WORKER_PYTHON_DIFFERS", done.stderr
-    assert str(python) in message
-    assert sys.executable in message
-    assert f"PYSPARK_PYTHON={sys.executable}" in help
+    # Where a session that was started with PYSPARK_PYTHON has it.
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    error = failure(spark, tmp_path, f"csv:{tmp_path}/in.csv?header=true", grouped=True)
+    assert error.code == "WORKER_PYTHON_DIFFERS"
+    assert str(python) in error.message
+    assert sys.executable in error.message
+    assert f"PYSPARK_PYTHON={sys.executable}" in error.help
     assert not (tmp_path / "checkpoint").exists()
 
 

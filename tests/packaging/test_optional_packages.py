@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,13 @@ from pyspark.sql import SparkSession
 rows = SparkSession.builder.master("local[1]").getOrCreate().read.format("substrait_agg").load({str(checkpoint)!r})
 print(sorted(map(tuple, rows.collect())))
 """
-    result = fresh.call("-c", program, packages=(*RUN_PACKAGES, "datafusion"), program="python")
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    # With the class path of the other tests, Java starts from their archive of classes.
+    home = {"SPARK_HOME": str(Path(found.origin).parent)}
+    packages = (*RUN_PACKAGES, "datafusion")
+    result = fresh.call("-c", program, packages=packages, program="python", environment=home)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert sorted(lines[:-1]) == ["a,5", "b,1", "team,goals"], result.stdout
