@@ -32,7 +32,7 @@ from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 from substrait_agg.spark.types.casts import convert
 from substrait_agg.spark.types.keys import hashable, normalised
 from substrait_agg.spark.types.literals import literal
-from substrait_agg.spark.types.schema import to_spark
+from substrait_agg.spark.types.schema import cast_target, to_spark
 from substrait_agg.spark.types.source_columns import all_nullable
 
 Columns = Sequence[SparkColumn]
@@ -96,7 +96,7 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
             called = HIGHER_ORDER[expr.function](
                 to_column(values, columns), _function_of(function, columns)
             )
-            return called.cast(to_spark(all_nullable(expr.type)))
+            return called.cast(cast_target(all_nullable(expr.type)))
     build = BUILDERS.get(expr.function)
     if build is None:
         raise UsageError(
@@ -109,7 +109,7 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
     result = build(Arguments(expr, arguments))
     if expr.type.kind == "bool":
         return result
-    return result.cast(to_spark(all_nullable(expr.type)))
+    return result.cast(cast_target(all_nullable(expr.type)))
 
 
 def _conversion(expr: Conversion, columns: Columns) -> SparkColumn:
@@ -140,7 +140,7 @@ def _nested_value(expr: BoundNestedValue, columns: Columns) -> SparkColumn:
         value = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
     else:
         value = (F.array if expr.type.kind == "list" else F.create_map)(*parts)
-    return value.cast(to_spark(all_nullable(expr.type)))
+    return value.cast(cast_target(all_nullable(expr.type)))
 
 
 def comparable(expr: Expr, columns: Columns) -> SparkColumn:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql import types as st
 
 from substrait_agg.plan.types import Type
 
@@ -31,7 +30,8 @@ Params = tuple[int, int]
 
 
 def _cast(column: Column, params: Params) -> Column:
-    return column.cast(st.DecimalType(*params))
+    precision, scale = params
+    return column.cast(f"decimal({precision},{scale})")
 
 
 def _unit(scale: int) -> Column:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from substrait_agg.plan.arrow import unsupported
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, to_spark
+from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, cast_target
 
 _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
@@ -122,7 +122,7 @@ def literal(value: Any, type_: Type) -> Column:
         raise unsupported(type_)
     if type_.kind == "interval_compound":
         return _compound(value, type_)
-    target = to_spark(type_)
+    target = cast_target(type_)
     return F.lit(None).cast(target) if value is None else build(value, type_).cast(target)
 
 

@@ -104,6 +104,18 @@ def to_spark(type_: Type) -> st.DataType:
     raise unsupported(type_)
 
 
+def cast_target(type_: Type) -> st.DataType | str:
+    """Return the type for `Column.cast`: the name of a type whose name is unambiguous.
+
+    Given an object, PySpark calls the JVM six times more, to find the session and to parse the type.
+
+    Raises:
+        UsageError: ``TYPE_NOT_SUPPORTED``.
+    """
+    target = to_spark(type_)
+    return target.simpleString() if type_.kind in (*_SIMPLE, "decimal") else target
+
+
 def in_text(type_: Type) -> Type:
     """Return the type of a column in text files (CSV, JSON): a string for a UUID, else `type_`."""
     if type_.kind == "uuid":
