@@ -40,6 +40,13 @@ def _date(path: Path, ordinal: int) -> None:
     os.utime(path, (1_700_000_000 + ordinal, 1_700_000_000 + ordinal))
 
 
+def test_local_files_are_looked_for_without_spark(tmp_path: Path) -> None:
+    path = tmp_path / "50% a+b#c?.parquet"
+    path.touch()
+    for uri, exists in ((path.as_uri(), True), (path.with_suffix("").as_uri(), False)):
+        assert files.exists(None, uri) == exists  # type: ignore[arg-type]
+
+
 @pytest.mark.spark
 def test_a_file_lost_between_two_runs_is_missed(spark: SparkSession, tmp_path: Path) -> None:
     """A damaged file fails its batch; if it is deleted, it is named and refused; if it is restored,

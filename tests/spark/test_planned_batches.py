@@ -67,6 +67,14 @@ def test_a_batch_that_spark_hands_over_first_is_left_to_it(tmp_path: Path) -> No
         assert batches.has_computed(2)
 
 
+def test_the_first_batch_of_a_stream_is_computed(tmp_path: Path) -> None:
+    """Spark has not created the folder of its offsets yet."""
+    folder, computed = tmp_path / "spark" / "offsets", Queue[int]()
+    with watched(folder, computed.put):
+        write(folder, 0)
+        assert computed.get(timeout=SECONDS) == 0
+
+
 def test_an_error_is_raised_where_spark_hands_the_batch_over(tmp_path: Path) -> None:
     begun = Event()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -161,6 +162,27 @@ class Inputs:
             prepared.setdefault(node.id, []).append(rows)
         else:
             self._first.append((node, branch, rows))
+
+    @property
+    def has_readers(self) -> bool:
+        """Return whether the driver may read batches without Spark, from files that it names."""
+        opened = (self._source(use.opened) for use in self._table_uses)
+        return not self._looked_at and all(source.reader is not None for source in opened)
+
+    def batch_of_file(self, path: str) -> DataFrame | None:
+        """Return a batch of one file as Spark plans it.
+
+        Returns:
+            None if the stream is not one branch of a table that is read from the names of files.
+        """
+        if self.of_files or self._looked_at or len(self._table_uses) != 1:
+            return None
+        use = self._table_uses[0]
+        read = self._source(use.opened).of_files
+        if read is None:
+            return None
+        rows = self._of_branch(read(self._spark, (Path(path).absolute().as_uri(),)), use.origin)
+        return prepare(apply_steps(rows, use.branch.steps), use.node, port=use.branch.port)
 
     @property
     def streams(self) -> tuple[Source, ...]:

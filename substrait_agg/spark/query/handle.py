@@ -18,6 +18,7 @@ from substrait_agg.changes.outputs.view_outputs import ViewOutputs
 from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.query_logs import query_id
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.metrics import Progress
@@ -121,6 +122,7 @@ class Run:
         self._finished = False
         self._stopped = False
         self._first = True
+        self._started = self._prepared = False
         self._query: StreamingQuery | None = None
         target = self._options.target_seconds
         bounded = [has_own_limit(source) for source in inputs.streams]
@@ -141,7 +143,7 @@ class Run:
         self._batch_timer = Timer(self._emit_due, self._batches.clock)
         self._planned_batches = PlannedBatches(self._compute_planned)
         self._query_id = ""
-        self._stand_in: Any = None
+        self._stand_in: Any = SettingsOnly(self._spark)
         self._input_rows: Sequence[int] = ()
         self._begin()
 
@@ -205,11 +207,19 @@ class Run:
         if self._inputs.stream is None:
             raise TypeError("nothing streams")
         self._logs.prepare(self._batches.last)
+        self._query_id = query_id(self._logs.folder) or ""
         writer = self._inputs.stream.writeStream.option(
             "checkpointLocation", self._logs.uri
         ).foreachBatch(self._batch)
         trigger = {"processingTime": until} if self._endless else {"availableNow": True}
-        return writer.trigger(**trigger).start()
+        self._started = True
+        if self._inputs.has_readers and self._admission is None:
+            self._planned_batches.begin(self._logs.folder / "offsets")
+        try:
+            return writer.trigger(**trigger).start()
+        except BaseException:
+            self._planned_batches.end()
+            raise
 
     def _batch(self, frame: DataFrame, batch: int) -> None:
         self._planned_batches.wait(batch)
@@ -253,30 +263,24 @@ class Run:
         return explained(spark, failed, self._checked.sources, table_origins(self._checked.flow))
 
     def _work(self, frame: DataFrame, batch: int) -> None:
-        session = frame.sparkSession
-        query = session.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        if self._batches.seen(query, batch):
+        if self._batches.seen(self._query_id, batch):
             return
-        first, self._first = self._first, False
-        self._timer.end("query")
-        if first:  # a stream has its own session for all batches
-            prepare(session, self._conf)
-            self._query_id = query
-        check_planned_files(session, self._logs.folder, batch, first=first)
-        self._compute(frame, batch, first=first)
-        add_input_rows(self._spark, query, self._input_rows)
-        if first and self._inputs.of_files and self._admission is None:
-            self._stand_in = SettingsOnly(session)
-            self._planned_batches.begin(self._logs.folder / "offsets")
+        if not self._prepared:  # a stream has its own session for all batches
+            prepare(frame.sparkSession, self._conf)
+            self._prepared = True
+        self._compute(frame, batch)
+        add_input_rows(self._spark, self._query_id, self._input_rows)
 
-    def _compute(self, frame: DataFrame, batch: int, *, first: bool = False) -> None:
+    def _compute(self, frame: DataFrame, batch: int) -> None:
         """Compute a batch and commit it.
 
         Args:
             frame: the batch of the stream; `SettingsOnly` while Spark plans it.
             batch: id of the batch.
-            first: whether it is the first batch of the run.
         """
+        first = self._first
+        self._timer.end("query")
+        check_planned_files(self._spark, self._logs.folder, batch, first=first)
         since = self._batches.clock()
         self._batches.logs = self._logs.record_logs(batch)
         planned = planned_at(self._logs.folder, batch)
@@ -308,6 +312,7 @@ class Run:
                 self._options.emit_policy.due(since, since) if self._batches.waits else None
             )
             self._batch_timer.set(self._batches.event_state.due(since))
+        self._first = False
 
     def _whole_input(
         self, batch: int, planned: Sequence[PlannedSource]
@@ -369,7 +374,7 @@ class Run:
         )
 
     def _committed(self, progress: Progress) -> None:
-        if not self._first or self._inputs.stream is None:
+        if self._started or self._inputs.stream is None:
             self._timer.end("batch")
         reported = self._with_outputs(progress)
         if self._options.progress is not None:

@@ -10,6 +10,7 @@ offsets, our version, Spark's record of the finished batch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Thread, current_thread
 from typing import Any, NoReturn
@@ -67,7 +68,12 @@ class PlannedBatches:
         self._thread: Thread | None = None
 
     def begin(self, folder: Path) -> None:
-        """Watch the folder of Spark's offsets. Do nothing where the system cannot watch a folder."""
+        """Watch the folder of Spark's offsets. Do nothing where the system cannot watch a folder.
+
+        Spark creates the folder if it does not exist. The watch begins before that.
+        """
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
         self._watcher = FolderWatcher.of(folder)
         if self._watcher is not None:
             self._thread = Thread(target=self._run, args=(self._watcher,), daemon=True)

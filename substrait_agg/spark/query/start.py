@@ -49,7 +49,13 @@ from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.handle import CheckedRun, Run
 from substrait_agg.spark.query.sinks import SparkWriter, check_writers, frame_of, open_writer
 from substrait_agg.spark.query.static_tables import changed_tables, with_contents
-from substrait_agg.spark.query.warm_up import first_bytes, warm_driver, warm_workers
+from substrait_agg.spark.query.warm_up import (
+    driver_limit,
+    first_bytes,
+    warm_driver,
+    warm_scan,
+    warm_workers,
+)
 from substrait_agg.spark.refresh.conditions import refresh_chooser
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar, SparkTables
 from substrait_agg.spark.session.errors import (
@@ -121,6 +127,7 @@ def _start(
     check_writers(outer, [o for of_view in checked.outputs for o in of_view.outputs])
     check_worker_python(session)
     inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
+    warm_scan(session, inputs)
     checked = _with_static_tables(checked, session)
     timer.end("sources")
     files = FilesSoFar(store, checked.flow, checked.sources)
@@ -132,7 +139,9 @@ def _start(
     files.warn_of_modified()
     partitions = options.partitions or store.settings().partitions or _cores(session)
     settings.put(PARTITIONS, str(partitions))
-    warm_workers(session, partitions, first_bytes(checked.sources.values()))
+    has_readers = inputs.has_readers and not any(map(is_static, checked.sources.values()))
+    limit = driver_limit(checked.flow, has_readers=has_readers)
+    warm_workers(session, partitions, first_bytes(checked.sources.values()), limit)
     since = _version(store)
     if checked.evolves:
         executor: Executor[DataFrame] = SparkExecutor(session)

@@ -20,16 +20,26 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from substrait_agg.spark.execution.driver import DRIVER_BYTES
+from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.operator.registry import operator_of
+from substrait_agg.spark.execution.driver import DRIVER_BYTES, limit_without_job
+from substrait_agg.spark.execution.operator_job import rows_per_input_row
 from substrait_agg.spark.execution.task_runner import run_on_partitions
-from substrait_agg.spark.inputs.inputs import Source
-from substrait_agg.spark.sources.files import local_sizes
+from substrait_agg.spark.inputs.inputs import Inputs, Source
+from substrait_agg.spark.sources.files import any_file, local_sizes
 from substrait_agg.spark.sources.specs import as_spec
 
 TASK_MODULES = ("substrait_agg.commit.runtime.task", "substrait_agg.operator.registry")
 """Modules that a task of a batch loads."""
 
-_warm: dict[str, WeakSet[SparkContext]] = {"driver": WeakSet(), "workers": WeakSet()}
+UNPACKED = 2
+"""Bytes in memory of a byte of a Parquet file, about."""
+
+_warm: dict[str, WeakSet[SparkContext]] = {
+    "driver": WeakSet(),
+    "scan": WeakSet(),
+    "workers": WeakSet(),
+}
 
 
 def warm_driver(spark: SparkSession) -> None:
@@ -37,7 +47,31 @@ def warm_driver(spark: SparkSession) -> None:
     _once("driver", spark, _rows)
 
 
-def warm_workers(spark: SparkSession, tasks: int, size: int | None) -> None:
+def warm_scan(spark: SparkSession, inputs: Inputs) -> None:
+    """Plan a batch of one file and generate its code, as Spark does for each batch of a stream.
+
+    Spark keeps compiled code by its text, so the first batch finds it. Does nothing unless the
+    stream reads Parquet files of one table.
+    """
+    if len(inputs.streams) != 1:
+        return
+    source = inputs.streams[0]
+    if isinstance(source, DataFrame):
+        return
+    path = any_file(as_spec(source).location)
+    if path is not None:
+        _once("scan", spark, lambda _: _generate(inputs.batch_of_file(path)))
+
+
+def _generate(rows: DataFrame | None) -> None:
+    """Have Spark plan a DataFrame and compile its code, without a job."""
+    if rows is not None:
+        rows._jdf.queryExecution().toRdd()
+
+
+def warm_workers(
+    spark: SparkSession, tasks: int, size: int | None, limit: int = DRIVER_BYTES
+) -> None:
     """Start Python workers and load the modules of tasks in them.
 
     Does nothing if the driver will compute the first batch.
@@ -46,9 +80,24 @@ def warm_workers(spark: SparkSession, tasks: int, size: int | None) -> None:
         spark: the session of the run.
         tasks: the number of tasks of a batch.
         size: bytes of the first batch, None if unknown.
+        limit: bytes up to which the driver computes it.
     """
-    if size is None or size > DRIVER_BYTES:
+    if size is None or size > limit:
         _once("workers", spark, lambda session: _workers(session, tasks))
+
+
+def driver_limit(flow: Flow, *, has_readers: bool) -> int:
+    """Return the bytes of files up to which the driver probably computes the first batch.
+
+    Args:
+        flow: the plan.
+        has_readers: whether the driver reads the files itself.
+    """
+    if not has_readers:
+        return DRIVER_BYTES
+    operators = [operator_of(node) for node in flow.operators]
+    repeated = max((rows_per_input_row(operator.spec) for operator in operators), default=1)
+    return DRIVER_BYTES * limit_without_job(operators) // (UNPACKED * repeated)
 
 
 def first_bytes(sources: Iterable[Source]) -> int | None:

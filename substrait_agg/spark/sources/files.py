@@ -187,6 +187,15 @@ def _data_files(files: Iterable[_File], pattern: str) -> list[_File]:
     return [file for file in files if file[2] > 0 and accepts(file[0].rpartition("/")[2])]
 
 
+def any_file(folder: str) -> str | None:
+    """Return the path of a data file directly in a local folder; None if there is none."""
+    try:
+        with os.scandir(folder) as entries:
+            return next((e.path for e in entries if _is_shown(e.name) and e.is_file()), None)
+    except OSError:
+        return None
+
+
 def local_sizes(location: str) -> list[int] | None:
     """Return the sizes of the data files at a local path, oldest first.
 
