@@ -89,3 +89,14 @@ def test_a_file_without_the_columns_that_it_needs_is_damaged(tmp_path: Path) -> 
         with pytest.raises(StateRefused) as refused:
             open_run(FolderFiles(tmp_path), RunFile(name, rows.num_rows, size, crc))
         assert refused.value.code == "STATE_DAMAGED"
+
+
+def test_a_forged_schema_does_not_make_columns_without_end() -> None:
+    """No more columns are computed than a run leaves out."""
+    forged = pa.schema([(f"p{i}", pa.int64()) for i in range(9)])
+    rows = entries(numbers()).select(["hash", "chain", "w0"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, rows.schema.with_metadata({b"whole": forged.serialize()})) as writer:
+        writer.write_table(rows)
+    with pytest.raises(pa.ArrowInvalid, match="9 columns of 3"):
+        unpack(sink.getvalue())
