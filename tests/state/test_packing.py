@@ -95,8 +95,9 @@ def test_a_forged_schema_does_not_make_columns_without_end() -> None:
     """No more columns are computed than a run leaves out."""
     forged = pa.schema([(f"p{i}", pa.int64()) for i in range(9)])
     rows = entries(numbers()).select(["hash", "chain", "w0"])
+    whole = {b"whole": forged.serialize().to_pybytes()}
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, rows.schema.with_metadata({b"whole": forged.serialize()})) as writer:
+    with pa.ipc.new_file(sink, rows.schema.with_metadata(whole)) as writer:
         writer.write_table(rows)
     with pytest.raises(pa.ArrowInvalid, match="9 columns of 3"):
         unpack(sink.getvalue())
