@@ -18,6 +18,7 @@ from substrait_agg.bind.bound import (
     BoundRelation,
     Call,
     Column,
+    Constant,
     Conversion,
     Expr,
     InList,
@@ -118,7 +119,13 @@ def _compares_changed(expression: Expr) -> bool:
     if not is_comparison and not isinstance(expression, InList):
         return False
     sides = tuple(parts_of(expression))
-    return any(map(_is_changed, sides)) and not all(map(_reads_columns, sides))
+    return any(map(_is_changed, sides)) and not all(map(_stays_variable, sides))
+
+
+def _stays_variable(expression: Expr) -> bool:
+    """Return whether an expression reads columns, and has no null, which can make it constant."""
+    nulls = (e for e in subexpressions(expression) if isinstance(e, Constant) and e.value is None)
+    return _reads_columns(expression) and not any(nulls)
 
 
 def _reads_columns(expression: Expr) -> bool:
@@ -139,19 +146,19 @@ def _keeps_values(before: Type, after: Type) -> bool:
 
     True for other types: DataFusion does not remove casts of floats and texts, and casts to them or to dates.
     """
-    whole, digits = _digits(before)
-    whole_after, digits_after = _digits(after)
-    if whole and whole_after:
-        return whole <= whole_after and digits <= digits_after
+    digits, digits_after = _digits(before), _digits(after)
+    if digits and digits_after:
+        return digits[0] <= digits_after[0] and digits[1] <= digits_after[1]
     return not (before.kind in _TIMES and after.kind in _TIMES and after.params < before.params)
 
 
-def _digits(type_: Type) -> tuple[int, int]:
-    """Return the digits of an exact number before and after the point; 0 before it for other types."""
+def _digits(type_: Type) -> tuple[int, int] | None:
+    """Return the digits of an exact number before and after the point; None for other types."""
     if type_.kind == "decimal":
         precision, scale = type_.params
         return precision - scale, scale
-    return _WHOLE_DIGITS.get(type_.kind, 0), 0
+    whole = _WHOLE_DIGITS.get(type_.kind)
+    return None if whole is None else (whole, 0)
 
 
 def _constants(plan: Any) -> Iterator[Any]:

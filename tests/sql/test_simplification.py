@@ -127,6 +127,10 @@ def test_other_constants_are_computed_once(text: str) -> None:
         ("CAST(p AS INT) BETWEEN 0 AND 1", [True, True, True]),
         ("CAST(p AS DECIMAL(10, 1)) = 1.3", [False, True, False]),
         ("0 < CAST(p AS SMALLINT)", [True, True, False]),
+        (
+            "TRY_CAST(p AS DECIMAL(2, 2)) IS NOT DISTINCT FROM CAST(NULL AS BIGINT) + k",
+            [True, True, False],
+        ),
     ],
 )
 def test_a_cast_that_rounds_stays_below_a_comparison(text: str, values: list[bool]) -> None:
