@@ -42,7 +42,7 @@ from substrait_agg.spark.offsets.planned_files import (
     planned_sources,
 )
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
-from substrait_agg.spark.query.input_rows import add_input_rows
+from substrait_agg.spark.query.input_rows import add_input_rows, input_scans
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.planned_batches import NeedsSpark, PlannedBatches, SettingsOnly
 from substrait_agg.spark.query.static_tables import difference, stored_inputs
@@ -222,12 +222,15 @@ class Run:
             raise
 
     def _batch(self, frame: DataFrame, batch: int) -> None:
+        # While the batch is computed, there is time for these calls of the JVM.
+        scans = self._input_scans() if self._planned_batches.is_busy else []
         self._planned_batches.wait(batch)
         with self._working:
             self._check_running()
             try:
                 if self._planned_batches.has_computed(batch):
-                    add_input_rows(self._spark, self._query_id, self._input_rows)
+                    if self._input_rows:
+                        add_input_rows(scans or self._input_scans(), self._input_rows)
                 else:
                     self._work(frame, batch)
             except Exception as error:
@@ -269,7 +272,11 @@ class Run:
             prepare(frame.sparkSession, self._conf)
             self._prepared = True
         self._compute(frame, batch)
-        add_input_rows(self._spark, self._query_id, self._input_rows)
+        if self._input_rows:
+            add_input_rows(self._input_scans(), self._input_rows)
+
+    def _input_scans(self) -> list[Any]:
+        return input_scans(self._spark, self._query_id)
 
     def _compute(self, frame: DataFrame, batch: int) -> None:
         """Compute a batch and commit it.

@@ -13,24 +13,32 @@ from substrait_agg.spark.session.errors import SPARK_ERRORS
 _METRIC = "numOutputRows"
 
 
-def add_input_rows(spark: SparkSession, query: str, rows: Sequence[int]) -> None:
-    """Add rows to ``numInputRows`` of the batch in progress.
+def input_scans(spark: SparkSession, query: str) -> list[Any]:
+    """Return the metric of Spark for the rows of each scan of the batch in progress.
 
-    Spark adds up the rows that the scans of a batch return. It has a scan for each source with rows.
+    Spark has a scan for each source with rows, in the order of the sources.
 
     Args:
         spark: the session that started the query.
         query: id of the query.
-        rows: the number of rows of each source that has any, in the order of the sources.
     """
-    if not rows:
-        return
     # The number is only shown: a Spark with other classes shows zero.
     with suppress(*SPARK_ERRORS, TypeError):
         session: Any = spark._jsparkSession
         plan = session.streams().get(query).streamingQuery().lastExecution().executedPlan()
         scans = plan.collectLeaves()
-        if scans.size() != len(rows):
-            return
-        for place, count in enumerate(rows):
-            scans.apply(place).metrics().apply(_METRIC).add(count)
+        return [scans.apply(i).metrics().apply(_METRIC) for i in range(scans.size())]
+    return []
+
+
+def add_input_rows(scans: Sequence[Any], rows: Sequence[int]) -> None:
+    """Add rows to ``numInputRows`` of the batch in progress, which adds up the rows of its scans.
+
+    Args:
+        scans: the metrics of the scans, as `input_scans`.
+        rows: the number of rows of each source that has any, in the order of the sources.
+    """
+    if len(scans) == len(rows):
+        with suppress(*SPARK_ERRORS):
+            for scan, count in zip(scans, rows, strict=True):
+                scan.add(count)

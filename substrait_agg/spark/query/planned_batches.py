@@ -26,6 +26,21 @@ class NeedsSpark(Exception):
     """A batch needs the DataFrame that Spark plans. Nothing of it was committed."""
 
 
+class KnownSettings:
+    """The settings of the session of a stream, which do not change. Each is read once."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._conf = session.conf
+        self._known: dict[str, str | None] = {}
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        """Return the value of a setting, or the default."""
+        if key not in self._known:
+            self._known[key] = self._conf.get(key, None)
+        value = self._known[key]
+        return default if value is None else value
+
+
 class SettingsOnly:
     """Stands for the DataFrame of a batch and for its session while Spark plans the batch.
 
@@ -36,7 +51,7 @@ class SettingsOnly:
     """
 
     def __init__(self, session: SparkSession) -> None:
-        self.conf = session.conf
+        self.conf: Any = KnownSettings(session)
 
     @property
     def sparkSession(self) -> Any:  # noqa: N802 - as of a DataFrame
@@ -78,6 +93,11 @@ class PlannedBatches:
         if self._watcher is not None:
             self._thread = Thread(target=self._run, args=(self._watcher,), daemon=True)
             self._thread.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the thread computes a batch."""
+        return self._current is not None
 
     def wait(self, batch: int) -> None:
         """Leave a batch to the caller, unless it is being computed; wait for it then."""
