@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
+from substrait_agg.files.filesystem import filesystem
 from substrait_agg.spark.offsets.folder_watcher import FolderWatcher
 
 _MOST_SKIPPED = 64
@@ -88,7 +89,7 @@ class PlannedBatches:
         Spark creates the folder if it does not exist. The watch begins before that.
         """
         with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
+            filesystem().make(folder)
         self._watcher = FolderWatcher.of(folder)
         if self._watcher is not None:
             self._thread = Thread(target=self._run, args=(self._watcher,), daemon=True)
