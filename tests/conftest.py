@@ -71,19 +71,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["TZ"] = "UTC"
-    from py4j.clientserver import FinalizerWorker
-    from py4j.java_gateway import JavaClass, JVMView
-
     from substrait_agg.spark.session.session import get_session
-    from tests import py4j_release
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FinalizerWorker, "run", py4j_release.run)
-        session = get_session(
-            master="local[2]",
-            conf={**SMALL, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
-        )
+    session = get_session(
+        master="local[2]",
+        conf={**SMALL, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
+    )
     session.sparkContext.setLogLevel("ERROR")
+    from py4j.java_gateway import JavaClass, JVMView
     from pyspark.sql.functions import builtin
 
     find = JVMView.__getattr__
