@@ -69,38 +69,34 @@ def feed() -> Feed:
     return Feed("t", COLUMNS, "op", batches)
 
 
-def taking_turns(pattern: list[str], *, collects: bool = True) -> Any:
-    """A driver that computes batches by a pattern; `collects` decides whether Spark hands rows
-    over.
+@contextmanager
+def sides(pattern: list[str], *, collects: bool = True) -> Iterator[list[int]]:
+    """Compute each batch where a pattern says; collect the number of tasks of each.
+
+    Args:
+        pattern: where versions 1, 2 and so on are computed.
+        collects: whether Spark hands rows over.
     """
     from substrait_agg.spark.execution.driver import Driver
+    from tests.executors import drivers, watched
 
-    turns, now = iter(pattern), [SPARK]
+    tasks, done = list[int](), [0]
 
     class TurnsDriver(Driver):
         def takes_rows(self, *_: Any, **_options: Any) -> bool:
-            now[0] = next(turns, SPARK)
-            return now[0] == DRIVER
+            return pattern[done[0]] == DRIVER
 
         def takes_sums(self, *_: Any) -> bool:
-            return now[0] == SUMS
+            return pattern[done[0]] == SUMS
 
         def collect_table(self, frame: DataFrame) -> Any:
             return super().collect_table(frame) if collects else None
 
-    return TurnsDriver()
+    def watch(_: object, job: Any, result: Any) -> None:
+        tasks.append(len(result.tasks))
+        done[0] = job.version
 
-
-@contextmanager
-def sides(pattern: list[str], *, collects: bool = True) -> Iterator[list[int]]:
-    """Compute batches in turn on the driver and on Spark; collect the number of tasks of each."""
-    from tests.executors import drivers, watched
-
-    tasks = list[int]()
-    with (
-        drivers(taking_turns(pattern, collects=collects)),
-        watched(lambda _, __, result: tasks.append(len(result.tasks))),
-    ):
+    with drivers(TurnsDriver()), watched(watch):
         yield tasks
 
 
@@ -187,7 +183,7 @@ def test_what_spark_does_not_hand_over_is_computed_there(
 ) -> None:
     """A batch, or its partial sums, that is too large for the driver is computed on Spark."""
     monkeypatch.setattr("substrait_agg.spark.sources.open.parquet_reader", lambda *_: None)
-    with sides([side] * 16, collects=False) as tasks:
+    with sides([side] * 8, collects=False) as tasks:
         check(spark, tmp_path, plan(keys=True), [feed()], lambda rows: wanted(rows, keys=True))
     assert set(tasks[-8:]) == {2}
 

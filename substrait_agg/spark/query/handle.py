@@ -255,8 +255,13 @@ class Run:
             if self._stopped:
                 raise NeedsSpark
             self._input_rows = ()
-            if not self._batches.seen(self._query_id, batch):
+            if self._batches.seen(self._query_id, batch):
+                return
+            try:
                 self._compute(self._stand_in, batch)
+            except NeedsSpark:
+                self._batches.discard()
+                raise
 
     def _explained(self, spark: SparkSession, error: Exception) -> Exception:
         """Add the unreadable row to the error of a batch, if there is one."""

@@ -110,8 +110,8 @@ class MicroBatches(Generic[Rows]):
         self._last = _newest_of_plan(checkpoint, flow)
         self._lateness: list[Lateness] = []
         self._parts: list[LeftOut[Rows]] = []
-        self._whole = True
-        self._ended = False
+        self._attempt: list[JobResult] = []
+        self._whole, self._ended = True, False
         self._tally = BatchStats()
         self.logs = carried(self._last)
         self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
@@ -209,7 +209,20 @@ class MicroBatches(Generic[Rows]):
 
     def _begin_version(self) -> None:
         self._tally = BatchStats()
+        self._attempt = []
         self._choice, self._rebuild = Choice(), None
+
+    def discard(self) -> None:
+        """Delete the files of a batch that was not committed and is computed again."""
+        before = self._last.operators if self._last is not None else ()
+        needed = {run.name for operator in before for run in operator.runs}
+        for result in self._attempt:
+            for run in result.state.runs:
+                if run.name not in needed:
+                    self._checkpoint.state.delete(run.name)
+            for change in changes_of([result]):
+                self._checkpoint.changes.delete(change.name)
+        self._attempt = []
 
     def _chosen_inputs(
         self,
@@ -400,6 +413,7 @@ class MicroBatches(Generic[Rows]):
                 result = self._run_operator(job, rows, table, results)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
             results.append(result)
+            self._attempt.append(result)
         return results
 
     def _commit(
