@@ -51,6 +51,20 @@ def test_what_shows_before_the_run_writes_nothing(
     assert not (tmp_path / "checkpoint").exists()
 
 
+@pytest.mark.parametrize("how", ["op=op", "op=op&bad-rows=quarantine", "key=k"])
+def test_unsigned_integers_in_a_later_file_stop_the_batch(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
+    """Spark would read 2^63 and more as negative integers, also where the driver does not read."""
+    large = pa.table({"k": ["b"], "x": pa.array([1 << 63], pa.uint64()), "op": ["insert"]})
+    write_in_order(tmp_path / "in", [GOOD, large])
+    source, checkpoint = f"parquet:{tmp_path / 'in'}?{how}&batch-files=1", tmp_path / "checkpoint"
+    with pytest.raises(sa.InputRefused) as caught:
+        maintain(spark, sums("t"), {"t": source}, checkpoint)
+    assert caught.value.code == "COLUMN_TYPE_MISMATCH"
+    assert sa.open_view(checkpoint).version == 1
+
+
 def test_calls_that_cannot_work_write_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """A source that is not there, none, one too many; a bad SPEC; a plan that is refused; partitions that are no power of two."""
     write_in_order(tmp_path / "in", [GOOD])

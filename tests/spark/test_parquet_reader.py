@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,7 +21,7 @@ from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.open import _shaped
-from substrait_agg.spark.sources.parquet_reader import ParquetReader, parquet_reader
+from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
 from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from tests.sampling import seeds
@@ -165,9 +166,20 @@ def test_types_of_a_later_file_that_spark_misreads_are_refused(
         as_spec("parquet:/data"), schema, TableOrigin(("t",), ("a",), (Type(in_plan),))
     )
     assert reader is not None
-    with pytest.raises(InputRefused, match=r"column a is .* in a file of the batch") as refused:
-        reader.open([file.as_uri()])
-    assert refused.value.code == "COLUMN_TYPE_MISMATCH"
+    below = tmp_path / "p=1" / "b.parquet"
+    below.parent.mkdir()
+    pq.write_table(pa.table({"A": pa.array([value], in_file)}), below)
+    readings: list[Callable[[], object]] = [
+        lambda: reader.open([file.as_uri()]),
+        lambda: check_types(schema, [file.as_uri()]),
+        lambda: check_types(schema, [f"file://{below}"]),
+    ]
+    for reading in readings:
+        with pytest.raises(
+            InputRefused, match=r"column [aA] is .* in a file of the batch"
+        ) as refused:
+            reading()
+        assert refused.value.code == "COLUMN_TYPE_MISMATCH"
 
 
 @pytest.mark.parametrize("text", ["csv:/data", "parquet:/data?datetimeRebaseMode=LEGACY", "parquet:/data?bad-rows=quarantine"])  # fmt: skip

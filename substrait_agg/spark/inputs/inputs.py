@@ -49,6 +49,7 @@ from substrait_agg.spark.sources.open import (
     open_source,
     sets_aside,
 )
+from substrait_agg.spark.sources.parquet_reader import check_types
 from substrait_agg.spark.sources.specs import SourceSpec, Table
 from substrait_agg.spark.types.bad_rows import BAD, BadRows
 from substrait_agg.spark.types.literals import literal
@@ -258,13 +259,20 @@ class Inputs:
             instant: when the batch was planned, in microseconds since 1970.
             planned: what Spark has planned to read from each source; empty if that is not known.
             count: called with the numbers of rows, by source, that were read without Spark.
+
+        Raises:
+            InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
         """
+        opened = {use.opened: self._source(use.opened) for use in self._table_uses}
         if self._looked_at:
+            of_sources = planned if len(planned) == len(opened) else ()
+            for source, files in zip(opened.values(), of_sources, strict=False):
+                if source.parquet is not None:
+                    check_types(source.parquet, files.files or ())
             with self._observed_batch(frame, state, instant) as (rows, times):
                 yield BatchInputs(rows, {}, times)
             return
         sets = len(self._operators) + len(self._tables)
-        opened = {use.opened: self._source(use.opened) for use in self._table_uses}
         batch = StreamBatch(frame, sets, opened, planned, of_files=self.of_files)
         try:
             yield BatchInputs({}, self._table_rows(batch, self._table_uses), BatchTimes(instant))

@@ -32,7 +32,7 @@ from substrait_agg.spark.inputs.arrow_inputs import (
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.open import SourceFrame
-from substrait_agg.spark.sources.parquet_reader import PlannedFiles, count_rows
+from substrait_agg.spark.sources.parquet_reader import PlannedFiles, check_types, count_rows
 from substrait_agg.spark.types.schema import column_name
 
 Collect = Callable[[DataFrame], pa.Table | None]
@@ -80,6 +80,12 @@ class StreamBatch:
         planned: what Spark has planned to read from each source; empty if that is not known.
         of_files: whether `frame` has no columns, and the rows are read from the planned files. There
             is a set of columns for each table then.
+
+    Attributes:
+        files: the files of all tables that have rows; None if Spark has to read the batch.
+
+    Raises:
+        InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
     """
 
     def __init__(
@@ -109,26 +115,28 @@ class StreamBatch:
         self._unreadable = False
         self._shared: DataFrame | None = None
         self._read: dict[TableOrigin, pa.Table] = {}
+        self.files = self._opened()
 
     def has_rows(self, origin: TableOrigin) -> bool:
         """Return whether a table may have rows in the batch."""
         return origin not in self._planned or not self._planned[origin].empty
 
-    @cached_property
-    def files(self) -> Mapping[TableOrigin, PlannedFiles] | None:
-        """Return the files of all tables that have rows; None if Spark has to read the batch."""
-        if not self._planned:
-            return None
-        files = {}
+    def _opened(self) -> Mapping[TableOrigin, PlannedFiles] | None:
+        """Open the files of all tables that have rows.
+
+        Raises:
+            InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
+        """
+        files: dict[TableOrigin, PlannedFiles | None] = {}
         for origin, planned in self._planned.items():
-            reader = self._sources[origin].reader
             if planned.empty:
                 continue
-            opened = reader.open(planned.files) if reader and planned.files else None
-            if opened is None:
-                return None
-            files[origin] = opened
-        return files
+            source, uris = self._sources[origin], planned.files or ()
+            files[origin] = source.reader.open(uris) if source.reader and uris else None
+            if files[origin] is None and source.parquet is not None:
+                check_types(source.parquet, uris)
+        opened = {origin: part for origin, part in files.items() if part is not None}
+        return opened if self._planned and len(opened) == len(files) else None
 
     @property
     def rows_without_spark(self) -> tuple[int, ...]:

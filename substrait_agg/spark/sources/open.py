@@ -76,6 +76,7 @@ class SourceFrame:
         stream: the rows as they are in the source.
         of_files: returns the rows of some files of the source, as `frame` has them; None if that is
             not known to be the same.
+        parquet: what Spark reads from Parquet files; None if the source has none.
     """
 
     frame: DataFrame
@@ -84,6 +85,7 @@ class SourceFrame:
     reader: ParquetReader | None = None
     stream: DataFrame | None = None
     of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
+    parquet: st.StructType | None = None
 
 
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
@@ -161,6 +163,7 @@ def open_source(
         reader,
         frame,
         of_files if has_files(source, origin) else None,
+        frame.schema if spec.format == "parquet" else None,
     )
 
 

@@ -70,12 +70,14 @@ class _Column:
     Attributes:
         name: its name in the files.
         types: the Arrow types of a file that are read.
+        read_as: the type that Spark reads.
         target: the type of the values.
         required: whether no value may be null.
     """
 
     name: str
     types: tuple[pa.DataType, ...]
+    read_as: st.DataType
     target: pa.DataType
     required: bool
 
@@ -131,6 +133,8 @@ class ParquetReader:
         try:
             for uri in uris:
                 paths.append(_local_path(uri))
+                if "=" in paths[-1]:
+                    return None  # a folder may have the value of a column in its name
                 with pq.ParquetFile(paths[-1]) as file:
                     rows += file.metadata.num_rows
                     values = VALUE_BYTES * file.metadata.num_rows
@@ -176,8 +180,8 @@ class ParquetReader:
             type_ = schema.field(column.name).type
             if column is self.change and pa.types.is_dictionary(type_):
                 type_ = type_.value_type
-            if _is_misread(type_, column):
-                raise _mismatch(type_, column)
+            if _is_misread(type_, column.read_as):
+                raise _mismatch(column.name, type_, column.read_as)
             if type_ not in column.types:
                 raise KeyError(column.name)
             columns.append(column)
@@ -203,22 +207,42 @@ class ParquetReader:
         return pa.array(list(signs.values()), pa.int64()).take(places)
 
 
-def _is_misread(type_: pa.DataType, column: _Column) -> bool:
+def check_types(schema: st.StructType, uris: Sequence[str]) -> None:
+    """Check that Spark reads the values that local files have. It reports other types itself.
+
+    Args:
+        schema: what Spark reads from the files.
+        uris: the files as Spark's log names them. Those in stores are not checked.
+
+    Raises:
+        InputRefused: COLUMN_TYPE_MISMATCH.
+    """
+    read_as = {field.name.lower(): field.dataType for field in schema.fields}
+    for uri in uris:
+        with suppress(*UNREADABLE):
+            for field in pq.read_schema(_local_path(uri)):
+                as_ = read_as.get(field.name.lower())
+                if as_ is not None and _is_misread(field.type, as_):
+                    raise _mismatch(field.name, field.type, as_)
+
+
+def _is_misread(type_: pa.DataType, read_as: st.DataType) -> bool:
     """Return whether Spark reads other values from a column of a file, without an error.
 
     It reads unsigned integers of 64 bits as signed ones, times and dates as integers, and integers
     as dates.
     """
-    if column.types == _SIGNED:
+    if read_as == st.LongType():
         return type_ in (pa.uint64(), pa.date32(), pa.date64()) or isinstance(type_, _TIMES)
-    return column.target == pa.date32() and type_ in _SIGNED
+    return bool(read_as == st.DateType() and type_ in _SIGNED)
 
 
-def _mismatch(type_: pa.DataType, column: _Column) -> InputRefused:
+def _mismatch(name: str, type_: pa.DataType, read_as: st.DataType) -> InputRefused:
+    type_read = "date" if read_as == st.DateType() else "integer"
     return InputRefused(
         "COLUMN_TYPE_MISMATCH",
-        f"column {column.name} is {type_} in a file of the batch and {column.target} in the plan",
-        help=f"write the column as {column.target} in the file; nothing of the batch was committed",
+        f"column {name} is {type_} in a file of the batch, and is read as {type_read}",
+        help=f"write the column as {type_read} in the file; nothing of the batch was committed",
     )
 
 
@@ -264,19 +288,22 @@ def _column(name: str, type_: Type, schema: st.StructType) -> _Column | None:
     field, required = matching[0], not type_.nullable
     if type_.kind in _INTEGERS:
         fits = field.dataType == st.LongType()
-        return _Column(field.name, _SIGNED, _INTEGERS[type_.kind], required) if fits else None
+        if not fits:
+            return None
+        return _Column(field.name, _SIGNED, field.dataType, _INTEGERS[type_.kind], required)
     expected = to_spark(type_) if type_.kind == "decimal" else _PLAIN.get(type_.kind)
     if field.dataType != expected:
         return None
     target = to_arrow(type_)
-    return _Column(field.name, _TEXTS if target == pa.string() else (target,), target, required)
+    types = _TEXTS if target == pa.string() else (target,)
+    return _Column(field.name, types, field.dataType, target, required)
 
 
 def _local_path(uri: str) -> str:
     """Return the path of a URI of Spark's log."""
     scheme, _, rest = uri.partition(":")
     path = unquote(rest.removeprefix("//"))
-    if scheme != "file" or not path.startswith("/") or "=" in path:
+    if scheme != "file" or not path.startswith("/"):
         raise ValueError(uri)
     return path
 
