@@ -131,11 +131,12 @@ def _run(
         check(track.lane.query, track.data, names, track.checkpoint, folder)
     for track in list(answered):
         names = [file.name for file in _first_files(track)]
+        answer = track.folder / "check" / "answer"
         try:
-            answer = track.folder / "check" / "answer"
             check_answer(track.lane.query, track.data, names, answer, folder)
         except WrongView as error:  # of another engine: it is shown without times
-            taking_part.failed[track.lane.name] = f"its answer is wrong: {str(error)[:200]}"
+            reason = str(error).rpartition(f"{answer}: ")[2]
+            taking_part.failed[track.lane.name] = f"its answer is wrong: {reason[:200]}"
             track.batches.clear()
             answered.remove(track)
     return WorkloadResult(
