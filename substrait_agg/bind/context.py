@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import Any
 
 from substrait_agg.bind.bound import BoundRelation, Column, Constant, Expr
@@ -203,24 +202,6 @@ def _has_parts(type_: Type) -> bool:
     """Return whether all inner types may be columns. Files cannot store a struct without fields."""
     empty = type_.kind == "struct" and not type_.children
     return not empty and all(map(is_keyable, type_.children))
-
-
-def names_width(type_: Type) -> int:
-    """Return the number of names of a column in a depth-first list.
-
-    The column has one name, and each struct field inside it has one.
-    """
-    inner = sum(names_width(child) for child in type_.children)
-    if type_.kind == "struct":
-        return 1 + inner
-    # The elements of lists and maps have no names.
-    return 1 + inner - len(type_.children)
-
-
-def fields_of_columns(names: tuple[str, ...], types: Sequence[Type]) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the struct fields inside each column, from a depth-first list of names."""
-    ends = tuple(accumulate(map(names_width, types)))
-    return tuple(names[s + 1 : e] for s, e in zip((0, *ends), ends, strict=False))
 
 
 def unknown() -> Expr:

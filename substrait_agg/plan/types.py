@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 SIMPLE_KINDS = (
     "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64",
@@ -77,3 +79,23 @@ STRING, BINARY, DATE = Type("string"), Type("binary"), Type("date")
 def decimal(precision: int, scale: int, nullable: bool = True) -> Type:
     """Return the type ``decimal<precision, scale>``."""
     return Type("decimal", nullable, (precision, scale))
+
+
+def names_width(type_: Type) -> int:
+    """Return the number of names of a column in a depth-first list.
+
+    The column has one name, and each struct field inside it has one. The elements of lists and maps
+    have none.
+    """
+    total, pending = 1, [type_]
+    while pending:
+        item = pending.pop()
+        total += len(item.children) if item.kind == "struct" else 0
+        pending.extend(item.children)
+    return total
+
+
+def names_by_column(names: Sequence[str], types: Sequence[Type]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of each column from a depth-first list: its own, then those of fields in it."""
+    ends = tuple(accumulate(map(names_width, types)))
+    return tuple(tuple(names[s:e]) for s, e in zip((0, *ends), ends, strict=False))

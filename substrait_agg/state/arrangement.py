@@ -23,6 +23,7 @@ from substrait_agg.state.keys.rows import (
     Indices,
     Mask,
     group_rows,
+    one_array,
     row_hashes,
     rows_equal,
     stable_order,
@@ -263,7 +264,7 @@ def consolidate_rows(rows: pa.Table) -> pa.Table:
     """
     if not rows.num_rows:
         return rows
-    columns = [column.combine_chunks() for column in rows.columns]
+    columns = [one_array(column) for column in rows.columns]
     whole = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
     return pa.Table.from_batches([consolidate_batch(whole)])
 

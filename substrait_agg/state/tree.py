@@ -21,6 +21,7 @@ from substrait_agg.state.keys.rows import (
     Mask,
     as_mask,
     group_rows,
+    one_array,
     rows_equal,
     take,
 )
@@ -351,7 +352,7 @@ def newest(rows: pa.Table, keys: int) -> pa.Table:
 
 
 def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
-    return [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return [one_array(c) if isinstance(c, pa.ChunkedArray) else c for c in columns]
 
 
 def tree_of(storage: Storage, runs: Sequence[RunFile]) -> KeyedTree:

@@ -16,7 +16,6 @@ from substrait_agg.bind.context import (
     UntypedTable,
     columns,
     is_keyable,
-    names_width,
 )
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.expressions.function_names import check_column_names
@@ -38,6 +37,7 @@ from substrait_agg.bind.readings import (
 )
 from substrait_agg.bind.rewrite import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan, ReadRel, Relation
+from substrait_agg.plan.types import names_width
 from substrait_agg.problems import Problems
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {

@@ -25,11 +25,9 @@ from substrait_agg.bind.context import (
     Opaque,
     Schema,
     columns,
-    fields_of_columns,
     is_keyable,
     is_unknown,
     listed,
-    names_width,
     schema_of,
     unknown,
 )
@@ -53,7 +51,7 @@ from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
 from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins
 from substrait_agg.functions.signatures.derive import widened
 from substrait_agg.plan import model
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import Type, names_by_column, names_width
 from substrait_agg.problems import Problems
 
 _WIDE = ("expressions", "measures", "grouping_expressions", "emit", "projection", "sorts", "keys")
@@ -133,7 +131,7 @@ def _read(node: model.ReadRel, context: BindContext) -> Ordered:
             table, path = ".".join(node.table), f"{node.path}.base_schema"
             context.report("SCHEMA_TYPES_MISSING", path, table=table, count=len(node.names))
             return Ordered(Opaque(node.path))
-        fields = fields_of_columns(node.names, schema[1])
+        fields = tuple(c[1:] for c in names_by_column(node.names, schema[1]))
         node = replace(node, names=schema[0], types=schema[1], fields=fields)
     node = replace(node, types=_limited_types(node, context))
     if node.files:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import accumulate
 
 from substrait_agg.plan.decoding.aggregates import groupings, measure
 from substrait_agg.plan.decoding.context import DecodeContext, each
@@ -34,7 +33,7 @@ from substrait_agg.plan.model import (
     SortRel,
     Unsupported,
 )
-from substrait_agg.plan.types import I64, Type
+from substrait_agg.plan.types import I64, Type, names_by_column, names_width
 
 _NULLABLE = 1
 """Value of the enumeration of nullabilities."""
@@ -366,29 +365,15 @@ def _schema(node: MessageNode, context: DecodeContext) -> _Schema:
         types = tuple(each(struct, "types"))
     names = tuple(schema.scalars("names"))
     if names and not types and node.has("named_table"):
-        return (
-            names,
-            (),
-            (),
-        )  # binding takes the types from the source, or reports that there are none
-    widths = [1 + _nested_names(type_) for type_ in types]
-    if len(names) == sum(widths):
-        ends = tuple(accumulate(widths))
-        columns = [names[end - width : end] for end, width in zip(ends, widths, strict=True)]
+        # Binding takes the types from the source, or reports that there are none.
+        return names, (), ()
+    needed = sum(map(names_width, types))
+    if len(names) == needed:
+        columns = names_by_column(names, types)
         return tuple(c[0] for c in columns), types, tuple(c[1:] for c in columns)
     code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
-    context.report(code, schema.path, count=len(names), needed=sum(widths))
+    context.report(code, schema.path, count=len(names), needed=needed)
     return names, types, ()
-
-
-def _nested_names(type_: Type) -> int:
-    """Return the number of names that the fields inside a type need, depth first."""
-    total, pending = 0, [type_]
-    while pending:
-        item = pending.pop()
-        total += len(item.children) if item.kind == "struct" else 0
-        pending.extend(item.children)
-    return total
 
 
 def _rows(body: MessageNode, context: DecodeContext) -> tuple[tuple[Expression, ...], ...]:

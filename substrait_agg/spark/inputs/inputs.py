@@ -49,7 +49,6 @@ from substrait_agg.spark.sources.open import (
     open_source,
     sets_aside,
 )
-from substrait_agg.spark.sources.parquet_reader import check_types
 from substrait_agg.spark.sources.specs import SourceSpec, Table
 from substrait_agg.spark.types.bad_rows import BAD, BadRows
 from substrait_agg.spark.types.literals import literal
@@ -267,8 +266,7 @@ class Inputs:
         if self._looked_at:
             of_sources = planned if len(planned) == len(opened) else ()
             for source, files in zip(opened.values(), of_sources, strict=False):
-                if source.parquet is not None:
-                    check_types(source.parquet, files.files or ())
+                source.check_types(files.files or ())
             with self._observed_batch(frame, state, instant) as (rows, times):
                 yield BatchInputs(rows, {}, times)
             return

@@ -32,7 +32,7 @@ from substrait_agg.spark.inputs.arrow_inputs import (
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.open import SourceFrame
-from substrait_agg.spark.sources.parquet_reader import PlannedFiles, check_types, count_rows
+from substrait_agg.spark.sources.parquet_reader import PlannedFiles, count_rows
 from substrait_agg.spark.types.schema import column_name
 
 Collect = Callable[[DataFrame], pa.Table | None]
@@ -133,8 +133,8 @@ class StreamBatch:
                 continue
             source, uris = self._sources[origin], planned.files or ()
             files[origin] = source.reader.open(uris) if source.reader and uris else None
-            if files[origin] is None and source.parquet is not None:
-                check_types(source.parquet, uris)
+            if files[origin] is None:
+                source.check_types(uris)
         opened = {origin: part for origin, part in files.items() if part is not None}
         return opened if self._planned and len(opened) == len(files) else None
 

@@ -23,7 +23,7 @@ from substrait_agg.spark.session.errors import reason_of
 from substrait_agg.spark.sources import specs
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
 from substrait_agg.spark.sources.files import escaped, is_plain_folder
-from substrait_agg.spark.sources.parquet_reader import ParquetReader, parquet_reader
+from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
 from substrait_agg.spark.sources.parse_faults import (
     TextColumn,
     parse_faults,
@@ -86,6 +86,11 @@ class SourceFrame:
     stream: DataFrame | None = None
     of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
     parquet: st.StructType | None = None
+
+    def check_types(self, uris: Sequence[str]) -> None:
+        """Check the types of files, if they are Parquet files; see `parquet_reader.check_types`."""
+        if self.parquet is not None:
+            check_types(self.parquet, uris)
 
 
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:

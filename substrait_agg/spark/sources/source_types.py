@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 from substrait_agg.bind.bound import BoundRead
-from substrait_agg.bind.context import SourceSchemas, UntypedTable, names_width
+from substrait_agg.bind.context import SourceSchemas, UntypedTable
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import Type, names_width
 from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.sources.files import InputFiles, escaped, look_up
 from substrait_agg.spark.sources.open import unreadable

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as st
 
-from substrait_agg.bind.context import names_width
 from substrait_agg.errors import InputRefused
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import Type, names_width
 from substrait_agg.spark.types.schema import to_spark
 
 _Part = tuple[str, Type, Sequence[str]]
