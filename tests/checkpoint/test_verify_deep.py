@@ -471,3 +471,35 @@ def test_groups_over_closed_groups_are_noted(tmp_path: Path) -> None:
     notes = [f.message for f in found]
     assert any("operator 1 (aggregate): rows of closed groups are not stored" in n for n in notes)
     assert any("operator 0 (aggregate): late rows have been left out" in n for n in notes)
+
+
+PLAYS = "SELECT team, session(t, INTERVAL '20 seconds') AS w, count(*) AS c, max(n) AS m FROM plays GROUP BY 1, 2"
+PER_SESSION = f"SELECT w, count(*) AS teams, sum(c) AS c FROM ({PLAYS}) AS x GROUP BY w"
+
+
+@pytest.mark.parametrize("watermark", [{}, {"plays.t": "max-diff:30s"}])
+@pytest.mark.parametrize("early", ["carry", "refuse", "quarantine"])
+@pytest.mark.parametrize("query", [PLAYS, PER_SESSION])
+def test_sessions(query: str, early: str, watermark: dict[str, str], tmp_path: Path) -> None:
+    """The groups above the sessions are compared with themselves, and with their input where it is stored."""
+    batches: list[list[tuple[str | None, int | None, int, int]]] = [
+        [("a", 0, 1, 1), ("a", 15, 2, 1), ("b", 3, 1, 1), (None, None, 4, 1)],
+        [("a", 0, 1, -1), ("b", 90, 5, 1), ("b", 99, 6, 1)],
+        [("a", 80, 2, 1), ("b", 99, 6, -1)],
+    ]
+    (tmp_path / "plays").mkdir()
+    for number, rows in enumerate(batches):
+        team, seconds, n, weight = map(list, zip(*rows, strict=True))
+        times = pa.array(seconds, pa.timestamp("s")).cast(pa.timestamp("us"))
+        table = pa.table({"team": pa.array(team, pa.string()), "t": times, "n": n, "w": weight})
+        pq.write_table(table, tmp_path / "plays" / f"{number}.parquet")
+    sources = {"plays": f"parquet:{tmp_path / 'plays'}?weight=w&batch-files=1"}
+    folder, plan = tmp_path / "ckpt", sa.sql(query, sources)
+    options = {"early_retraction": early, "watermark": watermark}
+    run(plan, sources, checkpoint=folder, **options).wait()
+    for given in (None, sources):
+        found = sa.open_state(folder).verify(deep=True, sources=given).findings
+        assert {f.code for f in found} == {"DEEP_NOT_CHECKED"}
+    if query == PLAYS:
+        damage(folder, 1, "group", "v1", lambda _: 99)
+        assert any("the values of groups" in message for message in faults(deep(folder)))

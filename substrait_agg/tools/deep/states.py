@@ -347,8 +347,9 @@ def against_itself(node: Node, trees: StoredTrees) -> Iterator[Difference]:
     if node.forget:
         raise NotComputable("groups are evicted when they are idle")
     spec, state = operator.spec, _reader(trees)
-    pending = [part.column("hash") for part in trees.keyed(PENDING).scan()]
-    waiting = np.concatenate([np.zeros(0, np.uint64), *(p.to_numpy() for p in pending)])
+    pending = trees.keyed(PENDING).scan() if PENDING in operator.state_schema() else ()
+    hashes = (part.column("hash").to_numpy() for part in pending)
+    waiting = np.concatenate([np.zeros(0, np.uint64), *hashes])
     wrong = 0
     for groups in trees.keyed(GROUP).scan():
         idle = ~np.isin(groups.column("hash").to_numpy(), waiting)
