@@ -54,7 +54,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("NOT_A_FOLDER", "the path of a checkpoint is a file, not a folder", "give the folder that was given to run as --checkpoint"),
         ("NO_PLAN_IN_FOLDER", "no file in this folder is a plan with a known suffix", "name the files directly, or give another folder"),
         ("PLAN_SOURCE", "a plan was given as an object of an unsupported type", "give bytes, JSON text, a path or a Plan message"),
-        ("PLAN_NOT_CONVERTED", "a plan has a field that the newest release of Substrait does not have", "remove the field, or use the plan as it is"),
+        ("PLAN_NOT_CONVERTED", "the newest release of Substrait cannot express a part of a plan, or would give the plan another meaning", "correct the plan as the message says, or use it as it is"),
         ("DATAFRAME_SETTING", "the session of a DataFrame has a setting with which its values differ from those of a plan", "set spark.sql.ansi.enabled to true"),
         ("DATAFRAME_RELATION", "a DataFrame has an operation that cannot be turned into a plan", "use the operations that docs/dataframes.md lists, over named tables"),
         ("DATAFRAME_EXPRESSION", "a DataFrame has an expression that cannot be turned into a plan", "use the expressions that docs/dataframes.md lists, or write the query in SQL"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +253,8 @@ def convert(source: str, to: str) -> None:
     """Convert a plan between protobuf and JSON, and upgrade it to the newest release of Substrait.
 
     IN is a plan of any release, or - for stdin. OUT is JSON if it ends in .json, or - for JSON on stdout; any
-    other name is protobuf.
+    other name is protobuf. A plan that would lose a part or its meaning is refused. Hints for optimizers in
+    JSON are left out.
     """
     try:
         loaded = read_plan(source)
@@ -281,13 +283,22 @@ def _newest(plan: substrait_agg.Plan) -> Any:
     """Return the message of a plan in the newest release.
 
     It states that release, unless the plan of its producer would then mean something else.
+
+    Raises:
+        UsageError: PLAN_NOT_CONVERTED, if every form of the plan would mean something else.
     """
     from substrait_agg.plan.messages.convert import as_message, bytes_of
 
-    message = as_message(plan.content)
-    if _meaning(substrait_agg.Plan("", bytes_of(message))) == _meaning(plan):
-        return message
-    return as_message(plan.content, state_release=False)
+    meaning = _meaning(plan)
+    for repeated, release in product((False, True), (True, False)):
+        message = as_message(plan.content, state_release=release, repeated_keys=repeated)
+        if _meaning(substrait_agg.Plan("", bytes_of(message))) == meaning:
+            return message
+    raise UsageError(
+        "PLAN_NOT_CONVERTED",
+        "the plan would mean something else in the newest release",
+        help="use the plan as it is; for a plan with errors, correct what substrait-agg validate lists",
+    )
 
 
 def _meaning(plan: substrait_agg.Plan) -> object:

@@ -8,28 +8,56 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import (
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    json_format,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.message import Message
 from substrait import plan_pb2
 
 from substrait_agg.errors import UsageError
 from substrait_agg.plan.messages.message import parse_message
 from substrait_agg.plan.messages.node import MessageNode, preorder
-from substrait_agg.plan.messages.schema import MESSAGE, schema
-from substrait_agg.plan.messages.source import plan_bytes
+from substrait_agg.plan.messages.schema import ANY, MESSAGE, schema
+from substrait_agg.plan.messages.source import json_text, plan_bytes
 
 RELEASE = (0, 106, 0)
 """The release of the messages that are written."""
 
-_STANDARD = re.compile(r"(?:^|.*/)(functions_\w+)\.yaml$")
+WELL_KNOWN = (
+    duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2,
+)  # fmt: skip
+"""The modules of the messages that JSON can write inside of an ``Any``. Importing them is enough."""
+
+NO_EXTENSION = 2**32 - 1
+"""The reference of a function without an extension."""
+
+_STANDARD = re.compile(r"(?:^|.*/)(functions_\w+)\.ya?ml(?:[?#].*)?$")
 _MICROSECONDS = 6
 
 
 def json_of(message: Message) -> str:
-    """Return a message as JSON text."""
-    return str(json_format.MessageToJson(message, indent=2))
+    """Return a message as JSON text.
+
+    Raises:
+        UsageError: PLAN_NOT_CONVERTED, for an ``Any`` of an unknown message.
+    """
+    try:
+        return str(json_format.MessageToJson(message, indent=2))
+    except TypeError as error:
+        raise UsageError(
+            "PLAN_NOT_CONVERTED",
+            f"JSON cannot express a message in the plan: {error}",
+            help="write the plan as protobuf, to a name that does not end in .json",
+        ) from error
 
 
 def bytes_of(message: Message) -> bytes:
@@ -37,21 +65,28 @@ def bytes_of(message: Message) -> bytes:
     return bytes(message.SerializeToString(deterministic=True))
 
 
-def as_message(content: Any, *, state_release: bool = True) -> Any:
+def as_message(content: Any, *, state_release: bool = True, repeated_keys: bool = False) -> Any:
     """Return a plan as a message of the newest release.
 
     Args:
         content: the plan, in any form that `plan_bytes` takes.
         state_release: whether the plan states the newest release; False keeps the release that it
             states, for plans of producers whose meaning depends on it.
+        repeated_keys: whether equal expressions inside one grouping set stay separate keys.
 
     Raises:
         UsageError: PLAN_SOURCE, PLAN_NOT_CONVERTED.
         Unreadable: the content is not a plan.
     """
-    root = parse_message(plan_bytes(content), _refuse)
+    encoded = plan_bytes(content)
+    root = parse_message(encoded, _refuse)
+    upgrades: _Upgrades = {
+        **_UPGRADES,
+        "AggregateRel": (partial(_upgrade_groupings, repeated=repeated_keys),),
+        **({} if json_text(encoded) is None else _UPGRADES_OF_JSON),
+    }
     for node in list(preorder(root)):
-        for upgrade in _UPGRADES.get(node.shape.name, ()):
+        for upgrade in upgrades.get(node.shape.name, ()):
             upgrade(node)
     plan = plan_pb2.Plan()
     _fill(plan, root)
@@ -61,9 +96,16 @@ def as_message(content: Any, *, state_release: bool = True) -> Any:
 
 
 def _refuse(code: str, path: str, **params: object) -> None:
-    """Drop a field that the newest release cannot express if it has no effect; otherwise refuse it."""
+    """Refuse what cannot be read: the result would be another plan, without it."""
     if code == "UNKNOWN_FIELD":
         raise _not_converted(path, str(params.get("name", params.get("field", "a field"))))
+    reason = params.get("reason", f"and {params.get('other')} are both set")
+    raise UsageError(
+        "PLAN_NOT_CONVERTED",
+        f"{params.get('field', 'a field')} {reason}",
+        help="correct the plan; substrait-agg validate lists all its problems",
+        path=path,
+    )
 
 
 def _not_converted(path: str, name: str) -> UsageError:
@@ -79,45 +121,71 @@ def _not_converted(path: str, name: str) -> UsageError:
 
 
 def _upgrade_uris(plan: MessageNode) -> None:
-    """Replace the URIs of extensions by URNs."""
+    """Replace the URIs of extensions by URNs, with free anchors."""
     urns = plan.values.setdefault("extension_urns", [])
+    names = {u.values.get("extension_urn_anchor", 0): u.values.get("urn", "") for u in urns}
+    anchors: dict[int, int] = {}
     for uri in plan.values.pop("extension_uris", []):
-        urn = _made(plan, "extension_urns", "extensions.SimpleExtensionURN")
-        urn.values["extension_urn_anchor"] = uri.values.get("extension_uri_anchor", 0)
-        urn.values["urn"] = _urn(str(uri.values.get("uri", "")))
-        if not any(_same_anchor(known, urn) for known in urns):
+        anchor, name = uri.values.get("extension_uri_anchor", 0), _urn(uri.values.get("uri", ""))
+        if anchor in anchors:
+            continue
+        if not name:
+            anchors[anchor] = NO_EXTENSION
+            continue
+        anchors[anchor] = anchor if names.get(anchor, name) == name else max(names) + 1
+        if anchors[anchor] not in names:
+            names[anchors[anchor]] = name
+            urn = _made(plan, "extension_urns", "extensions.SimpleExtensionURN")
+            urn.values |= {"extension_urn_anchor": anchors[anchor], "urn": name}
             urns.append(urn)
     for extension in plan.values.get("extensions", []):
         for declared in extension.values.values():
-            reference = declared.values.pop("extension_uri_reference", None)
-            if reference is not None:
-                declared.values.setdefault("extension_urn_reference", reference)
+            _refer(declared, anchors, names)
 
 
-def _same_anchor(one: MessageNode, other: MessageNode) -> bool:
-    return bool(one.values.get("extension_urn_anchor", 0) == other.values["extension_urn_anchor"])
+def _refer(declared: MessageNode, anchors: dict[int, int], names: dict[int, str]) -> None:
+    """Replace the reference to a URI by one to its URN. A reference that is not written is 0."""
+    urn = declared.values.get("extension_urn_reference")
+    uri = declared.values.pop("extension_uri_reference", None)
+    if urn in names:
+        return
+    if urn is None and uri is None and 0 not in names:
+        uri = 0 if 0 in anchors else None
+    if uri is not None:
+        declared.values["extension_urn_reference"] = anchors.get(uri, uri)
 
 
 def _urn(uri: str) -> str:
-    standard = _STANDARD.match(uri)
-    return f"extension:io.substrait:{standard[1]}" if standard else uri
+    """Return the URN of an extension; empty for a folder, which names no extension."""
+    standard = _STANDARD.match(uri.strip())
+    if standard:
+        return f"extension:io.substrait:{standard[1]}"
+    return "" if uri.strip().endswith("/") else uri
 
 
-def _upgrade_groupings(aggregate: MessageNode) -> None:
-    """Move grouping expressions from the grouping sets to the aggregate."""
+def _upgrade_groupings(aggregate: MessageNode, *, repeated: bool) -> None:
+    """Move grouping expressions from the grouping sets to the aggregate.
+
+    Args:
+        aggregate: the relation.
+        repeated: whether equal expressions inside one grouping set stay separate keys.
+    """
     expressions = aggregate.values.setdefault("grouping_expressions", [])
     keys = [_key(e) for e in expressions]
     for grouping in aggregate.values.get("groupings", []):
         own = grouping.values.pop("grouping_expressions", [])
         if grouping.values.get("expression_references"):
             continue
-        references = []
+        references: list[int] = []
         for expression in own:
             key = _key(expression)
-            if key not in keys:
+            used = references if repeated else ()
+            same = [i for i, other in enumerate(keys) if other == key and i not in used]
+            if not same:
+                same.append(len(keys))
                 keys.append(key)
                 expressions.append(expression)
-            references.append(keys.index(key))
+            references.append(same[0])
         if references:
             grouping.values["expression_references"] = references
 
@@ -127,6 +195,21 @@ def _key(node: Any) -> Any:
     if isinstance(node, MessageNode):
         return node.shape.name, tuple(sorted((n, _key(v)) for n, v in node.values.items()))
     return tuple(map(_key, node)) if isinstance(node, list) else node
+
+
+def _drop_hints(extension: MessageNode) -> None:
+    """Leave out hints for optimizers, which have no effect: JSON is read without their content."""
+    extension.values.pop("optimization", None)
+
+
+def _refuse_content(message: MessageNode) -> None:
+    if not message.step.startswith("optimization"):
+        raise UsageError(
+            "PLAN_NOT_CONVERTED",
+            "the content of a google.protobuf.Any cannot be read from JSON",
+            help="give the plan as protobuf",
+            path=message.path,
+        )
 
 
 def _upgrade_arguments(call: MessageNode) -> None:
@@ -222,9 +305,10 @@ def _literal(parent: MessageNode, step: str, values: dict[str, Any]) -> MessageN
     return expression
 
 
-_UPGRADES: dict[str, tuple[Callable[[MessageNode], None], ...]] = {
+_Upgrades = dict[str, tuple[Callable[[MessageNode], None], ...]]
+
+_UPGRADES: _Upgrades = {
     "Plan": (_upgrade_uris,),
-    "AggregateRel": (_upgrade_groupings,),
     "AggregateFunction": (_upgrade_arguments,),
     "Expression.ScalarFunction": (_upgrade_arguments,),
     "Expression.WindowFunction": (_upgrade_arguments,),
@@ -237,6 +321,11 @@ _UPGRADES: dict[str, tuple[Callable[[MessageNode], None], ...]] = {
     "MergeJoinRel": (_upgrade_keys,),
 }
 """Message -> what replaces the forms of older releases in it."""
+
+_UPGRADES_OF_JSON: _Upgrades = {
+    ANY: (_refuse_content,),
+    "extensions.AdvancedExtension": (_drop_hints,),
+}
 
 
 # --- writing ------------------------------------------------------------------------------------
