@@ -462,6 +462,18 @@ def test_groups_that_are_not_closed(tmp_path: Path) -> None:
     assert any("operator 1 " in message for message in faults(deep(folder)))
 
 
+def test_complete_groups_that_wait_over_closed_groups(tmp_path: Path) -> None:
+    """A group that waits is not closed, but the rows below it are deleted; all others are compared."""
+    query = f"SELECT day, sum(n) AS s, max(n) AS m FROM ({DAILY}) AS x GROUP BY day"
+    options = {"watermark": {"visits.day": "max-diff:1d"}, "emit": "count:3"}
+    folder, _ = visits(query, tmp_path, **options)
+    found = deep(folder)
+    assert not faults(found)
+    assert not any("operator 1 " in f.message for f in found)
+    damage(folder, 0, "group", "shown", lambda n: n + 1)
+    assert any("operator 1 " in message for message in faults(deep(folder)))
+
+
 def test_groups_over_closed_groups_are_noted(tmp_path: Path) -> None:
     """The rows of closed groups are not stored below another operator."""
     query = f"SELECT n, count(*) AS c FROM ({DAILY}) AS x GROUP BY n"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from substrait_agg.flow.graph.time_steps import EventKey
 from substrait_agg.state.keys.rows import Mask, as_mask
 
 Int64s = npt.NDArray[np.int64]
@@ -35,6 +36,14 @@ class KeyBound:
     key: int
     end: bool
     value: int
+
+
+def key_bounds(events: Sequence[EventKey], watermark: int | None) -> tuple[KeyBound, ...]:
+    """Return the bounds below which groups are complete, by their keys that follow event time."""
+    if watermark is None:
+        return ()
+    keys = ((event.key, event) for event in events)
+    return tuple(KeyBound(k, e.end, e.limit(watermark)) for k, e in keys if k is not None)
 
 
 def instants(column: pa.Array) -> tuple[Int64s, Mask]:

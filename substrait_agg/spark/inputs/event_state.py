@@ -11,7 +11,7 @@ from typing import Generic
 
 from substrait_agg.commit.documents.snapshot import SideFile, Snapshot
 from substrait_agg.flow.graph.nodes import Flow, Node
-from substrait_agg.operator.common.completeness import KeyBound
+from substrait_agg.operator.common.completeness import KeyBound, key_bounds
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.policy import EmitPolicy
 from substrait_agg.operator.common.watermarks import (
@@ -113,10 +113,7 @@ class EventState:
 
     def limits(self, node: Node) -> tuple[KeyBound, ...]:
         """Return the bounds on keys below which groups of an operator are complete."""
-        if self.watermark is None:
-            return ()
-        keys = ((e.key, e) for e in node.events)
-        return tuple(KeyBound(k, e.end, e.limit(self.watermark)) for k, e in keys if k is not None)
+        return key_bounds(node.events, self.watermark)
 
     def ended(self, node: Node) -> int | None:
         """Return the instant before which ended sessions of an operator are complete.

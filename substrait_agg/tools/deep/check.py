@@ -18,6 +18,7 @@ from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node
+from substrait_agg.operator.common.completeness import key_bounds
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.state.storage import Storage
 from substrait_agg.tools.checks.findings import CAUGHT, FindingCollector
@@ -68,6 +69,8 @@ def check_deep(
     path: str,
     findings: FindingCollector,
     tables: TableReader | None = None,
+    *,
+    watermark: int | None = None,
 ) -> int:
     """Compare the states of all operators; return the number of comparisons.
 
@@ -78,8 +81,9 @@ def check_deep(
         path: path of the snapshot, for findings.
         findings: takes the findings: an error per difference, a note per part that cannot be compared.
         tables: reads rows of tables again; None: they are not compared.
+        watermark: the watermark of the version, in microseconds since 1970; None without one.
     """
-    check = _Check(flow, storage, states, tables)
+    check = _Check(flow, storage, states, tables, watermark)
     done = 0
     for node in flow.operators:
         name = f"operator {node.id} ({node.describe().kind})"
@@ -105,12 +109,14 @@ class _Check:
     storage: Storage
     states: Sequence[OperatorState]
     tables: TableReader | None
+    watermark: int | None
 
     def input(self, node: Node) -> Iterator[Difference]:
         """Compare an operator with the output of the operators below."""
         inputs = partial(self._port, node)
         late = any(map(self._may_be_late, node.branches))
-        return against_input(node, self._trees(node), inputs, late=late)
+        limits = key_bounds(node.events, self.watermark)
+        return against_input(node, self._trees(node), inputs, limits, late=late)
 
     def own(self, node: Node) -> Iterator[Difference]:
         """Compare the values of an operator with its numbers."""

@@ -17,6 +17,7 @@ from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.functions.aggregates.accumulators import MET
 from substrait_agg.operator.aggregate.operator import GroupOperator
+from substrait_agg.operator.common.completeness import KeyBound, complete
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import (
     GROUP,
@@ -32,7 +33,7 @@ from substrait_agg.operator.join.spec import JoinSpec, join_spec
 from substrait_agg.state.entries import Entries
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.keys import encode
-from substrait_agg.state.keys.rows import as_mask, equal, group_rows, row_hashes
+from substrait_agg.state.keys.rows import Mask, as_mask, equal, group_rows, row_hashes
 from substrait_agg.tools.checks.rows import comparable_rows, consolidated
 from substrait_agg.tools.deep.inputs import NotComputable
 from substrait_agg.tools.deep.outputs import PortRows, StoredTrees, as_stored
@@ -83,9 +84,16 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def against_input(
-    node: Node, trees: StoredTrees, inputs: PortRows, *, late: bool
+    node: Node, trees: StoredTrees, inputs: PortRows, limits: Sequence[KeyBound], *, late: bool
 ) -> Iterator[Difference]:
     """Yield the trees of an operator that differ from its input.
+
+    Args:
+        node: the operator.
+        trees: its trees.
+        inputs: its input rows.
+        limits: the bounds below which its groups are complete.
+        late: whether rows of the input may have been late.
 
     Raises:
         NotComputable: the input is not stored.
@@ -97,7 +105,7 @@ def against_input(
     elif isinstance(trees.operator.spec, OperatorSpec):
         if node.events and late:
             raise NotComputable("late rows have been left out, and it is not stored which")
-        yield from _groups(node, trees, inputs)
+        yield from _groups(node, trees, inputs, limits)
     else:
         raise NotComputable(f"the state of {node.describe().kind} depends on the order of rows")
 
@@ -163,7 +171,9 @@ def hashes_of_keys(node: Node, trees: StoredTrees) -> Iterator[Difference]:
 # --- groups --------------------------------------------------------------------------------------
 
 
-def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Difference]:
+def _groups(
+    node: Node, trees: StoredTrees, inputs: PortRows, limits: Sequence[KeyBound]
+) -> Iterator[Difference]:
     spec = trees.operator.spec
     if not isinstance(spec, OperatorSpec):
         raise TypeError(spec)
@@ -174,8 +184,11 @@ def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Differ
         return
     ports = [inputs(port).all() for port in range(len(node.inputs))]
     stored = _stored_groups(spec, trees)
+    # A complete group that waits to be emitted has lost its rows in the operators below.
+    waiting = stored.filter(pa.array(_complete(spec, stored, limits))).column("hash")
     rows = [_input(spec, node, port, parts, stored) for port, parts in enumerate(ports)]
-    # A group that is complete has left; those that are stored have all their rows.
+    stored = _without(stored, waiting)
+    # A group that is complete has left; the others that are stored have all their rows.
     if node.events:
         rows = [None if part is None else _of_groups(part, stored) for part in rows]
     computed = _from_nothing(trees, [part for part in rows if part is not None], stored)
@@ -188,11 +201,21 @@ def _groups(node: Node, trees: StoredTrees, inputs: PortRows) -> Iterator[Differ
         if tree.extremes_only:
             continue
         names = ["hash", *(f"p{c}" for c in range(len(tree.layout.components))), "weight"]
-        stored_rows = (part.select(names) for part in trees.ordered(entries_tree(i)).scan())
+        entries = trees.ordered(entries_tree(i)).scan()
+        stored_rows = (_without(part, waiting).select(names) for part in entries)
         if wrong := differing_rows(
             (t.select(names) for t in computed[entries_tree(i)]), stored_rows
         ):
             yield Difference(f"{entries_tree(i)} and the rows of the operators below", wrong)
+
+
+def _complete(spec: OperatorSpec, groups: pa.Table, limits: Sequence[KeyBound]) -> Mask:
+    keys = [_whole(groups.column(f"k{i}")) for i in range(len(spec.keys))]
+    return complete(keys, limits, groups.num_rows)
+
+
+def _without(rows: pa.Table, hashes: pa.ChunkedArray) -> pa.Table:
+    return rows.filter(pa.array(~np.isin(rows.column("hash"), hashes)))
 
 
 def _of_groups(rows: pa.RecordBatch, stored: pa.Table) -> pa.RecordBatch:

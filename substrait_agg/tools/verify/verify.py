@@ -267,10 +267,10 @@ class _Verification:
         flow = flow_of(document, path, self._found)
         if flow is not None:
             with self._found.caught("STATE_DAMAGED", path):
-                storage, states = self._checkpoint.state, newest.operators
                 self._checked["comparisons"] = check_deep(
-                    flow, storage, states, path, self._found, self._tables
-                )
+                    flow, self._checkpoint.state, newest.operators, path, self._found, self._tables,
+                    watermark=newest.watermark,
+                )  # fmt: skip
 
     def _leftovers(self, retention: RetentionState, newest: int) -> None:
         """Report files of failed attempts, and state that the next sweep deletes."""
