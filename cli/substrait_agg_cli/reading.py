@@ -15,7 +15,7 @@ from substrait_agg.files.atomic_files import write_text
 from substrait_agg_cli.terminal import STDIO, debug_option, existing_folder, not_a_folder
 
 VIEW_FORMATS = ("table", "csv", "json", "parquet")
-CHANGE_FORMATS = ("json", "csv", "debezium", "spark-cdc")
+CHANGE_FORMATS = ("json", "csv", "parquet", "debezium", "spark-cdc")
 FORMAT_OF_SUFFIX = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 to_option = click.option(
@@ -77,12 +77,15 @@ def view(
         message = "--quarantined and --bad-rows show different rows"
         raise UsageError("OPTION_CONFLICT", message, help="give one of them", path="--bad-rows")
     opened = substrait_agg.open_view(existing_folder(directory), name)
+    if output_format == "parquet" and version is None:
+        newest = opened.version  # a run may commit another one while the rows are read
+        version = newest if newest >= 0 else None
     if bad_rows:
         rows = opened.bad_rows(until=version)
     else:
         rows = opened.quarantined(version) if quarantined else opened.to_arrow(version=version)
     if output_format == "parquet":
-        _write_parquet(rows, opened.version if version is None else version, to)
+        _write_parquet(rows, -1 if version is None else version, to)
     else:
         _write_text(_view_encoders()[output_format](rows), to)
 
@@ -104,8 +107,9 @@ def view(
 @click.option(
     "--format",
     type=click.Choice(CHANGE_FORMATS),
-    help='One line per change. json: {"version", "weight", "row"}; debezium: a change event, with both rows of an '
-    "update; spark-cdc: a row with _change_type. Default: csv if the file of --to ends in .csv, else json.",
+    help='One row or line per change. json: {"version", "weight", "row"}; csv and parquet: columns __version and __weight; '
+    "debezium: a change event, with both rows of an update; spark-cdc: a row with _change_type. Default: csv or "
+    "parquet if the file of --to ends so, else json.",
 )
 @to_option
 @debug_option
@@ -123,8 +127,13 @@ def changes(
         help = f"write --since {until} --until {since}"
         raise UsageError("OPTION_INVALID", message, help=help, path="--until")
     opened = substrait_agg.open_view(existing_folder(directory), name)
-    output_format = format or ("csv" if to.lower().endswith(".csv") else "json")
-    _write_text(_change_encoders()[output_format](opened.changes(since=since, until=until)), to)
+    output_format = format or FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "json")
+    if output_format != "parquet":
+        _write_text(_change_encoders()[output_format](opened.changes(since=since, until=until)), to)
+        return
+    _no_binary_on_terminal(to)
+    until = opened.version if until is None else until
+    _write_parquet(opened.changes(since=since, until=until), until, to)
 
 
 Encoder = Callable[[Any], Iterator[str]]

@@ -111,6 +111,32 @@ def test_rows_in_quarantine_go_to_parquet_too_and_at_a_version(folder: Path) -> 
     assert found == {"k": ["c"], "x": [6], "__weight": [-2]}
 
 
+@pytest.mark.parametrize(
+    "options", [("--format", "parquet", "--to", "-"), ("--to", "changes.parquet")]
+)
+def test_changes_go_to_parquet_too(
+    options: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    result = call("changes", folder, "--since", 6, *options)
+    content = result.stdout_bytes or (folder / "changes.parquet").read_bytes()
+    table = pq.read_table(io.BytesIO(content))
+    assert table.to_pydict() == {"n": [1], "__version": [7], "__weight": [1]}
+    assert table.schema.metadata[b"substrait_agg.version"] == b"7"
+
+
+def test_the_version_in_a_file_is_that_of_its_rows(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may commit a version between the reads of its number and of its rows."""
+    versions = iter((6, 7))
+    monkeypatch.setattr(FakeView, "version", property(lambda _view: next(versions)))
+    call("view", folder, "--to", folder / "v.parquet")
+    table = pq.read_table(folder / "v.parquet")
+    assert table.column("n").to_pylist() == [6, 1]
+    assert table.schema.metadata[b"substrait_agg.version"] == b"6"
+
+
 def test_a_version_below_zero_is_a_wrong_call(folder: Path) -> None:
     for option in ("view", "--version"), ("changes", "--since"), ("changes", "--until"):
         result = call(option[0], folder, option[1], -1)

@@ -305,6 +305,6 @@ def _version_unknown(folder: Location, version: int, versions: Sequence[int]) ->
     return StateRefused(
         "VERSION_UNKNOWN",
         f"there is no version {version}; committed versions: {span}",
-        help="use one of those",
+        help="use one of those" if versions else "start the run, which commits version 0 first",
         path=str(folder),
     )
