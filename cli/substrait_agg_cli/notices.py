@@ -1,20 +1,23 @@
-"""Show the warnings of a run on stderr, in the form of errors."""
+"""Show warnings on stderr, in the form of errors."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from substrait_agg.notices import LOGGER, Notice
-from substrait_agg_cli.progress import ProgressMeter
 from substrait_agg_cli.terminal import show
+
+if TYPE_CHECKING:
+    from substrait_agg_cli.progress import ProgressMeter
 
 
 class _NoticeHandler(logging.Handler):
     """A handler that shows notices immediately, or stores them until the terminal is free."""
 
-    def __init__(self, meter: ProgressMeter, *, later: bool) -> None:
+    def __init__(self, meter: ProgressMeter | None, *, later: bool) -> None:
         super().__init__()
         self._meter = meter
         self._later = later
@@ -31,7 +34,8 @@ class _NoticeHandler(logging.Handler):
             self._show(notice)
 
     def _show(self, notice: Notice) -> None:
-        self._meter.end()
+        if self._meter is not None:
+            self._meter.end()
         show("warning", notice.code, notice.path, notice.message, notice.help)
 
     def show_stored(self) -> None:
@@ -41,11 +45,13 @@ class _NoticeHandler(logging.Handler):
 
 
 @contextmanager
-def notices_shown(meter: ProgressMeter, *, later: bool) -> Iterator[None]:
+def notices_shown(meter: ProgressMeter | None = None, *, later: bool = False) -> Iterator[None]:
     """Show the notices of a block on stderr.
 
-    With `later`, show them at the end of the block, because an output draws on the terminal until
-    then.
+    Args:
+        meter: the display of progress on stderr, if any.
+        later: show them at the end of the block, because an output draws on the terminal until
+            then.
     """
     handler = _NoticeHandler(meter, later=later)
     before = LOGGER.propagate

@@ -13,6 +13,7 @@ import substrait_agg
 from substrait_agg.errors import UsageError
 from substrait_agg.files.atomic_files import write_atomically
 from substrait_agg.problem_kinds import Mode
+from substrait_agg_cli.notices import notices_shown
 from substrait_agg_cli.plan_files import is_folder, read_plan, stdin_bytes
 from substrait_agg_cli.sparklog import spark_log
 from substrait_agg_cli.terminal import STDIO, debug_option, debug_wanted, not_a_folder
@@ -133,7 +134,7 @@ def read_query_or_plan(
     check_one_given(plan, sql, query)
     if plan is not None and not is_sql(plan):
         return read_plan(plan)
-    with spark_log(debug=debug_wanted()) as log:
+    with spark_log(debug=debug_wanted()) as log, notices_shown():
         if query is not None:
             return substrait_agg.sql(query, sources, spark_log=log, **session)
         return plan_sql_file(sql or plan or "", sources, spark_log=log, **session)
@@ -153,7 +154,7 @@ def read_plans(
     name = sql or plan or ""
     if None not in (sql, plan) or query is not None or not _is_pipeline(name, sql):
         return read_query_or_plan(plan, sql, query, sources, **session)
-    with spark_log(debug=debug_wanted()) as log:
+    with spark_log(debug=debug_wanted()) as log, notices_shown():
         return substrait_agg.sql_views(Path(name), sources, spark_log=log, **session)
 
 

@@ -66,6 +66,25 @@ def test_an_error_shows_the_line(command: str, source: str, tmp_path: Path) -> N
     assert lines[3].startswith("help: did you mean")
 
 
+@pytest.mark.parametrize("command", ["validate", "explain"])
+def test_a_clause_without_effect_is_a_warning_with_its_line(
+    command: str, source: str, tmp_path: Path
+) -> None:
+    views = tmp_path / "views"
+    (views / "t").mkdir(parents=True)
+    file = views / "t" / "totals.sql"
+    file.write_text(f"CREATE MATERIALIZED VIEW totals\n  using delta AS {QUERY};\n")
+    result = call(command, "--sql", views, "--source", source)
+    assert result.exit_code == 0
+    message = "USING has no effect: it says how Spark stores a table"
+    assert f"warning[SQL_CLAUSE_IGNORED] at {file}:2:3: {message}\n" in result.stderr
+
+    spec = views / "spark-pipeline.yml"
+    spec.write_text("name: n\nstorage: s\nschema: lake\nlibraries: [{glob: {include: t/**}}]\n")
+    shown = call(command, "--sql", views, "--source", source).stderr
+    assert f"warning[PIPELINE_FIELD_IGNORED] at {spec}: schema has no effect" in shown
+
+
 def test_a_problem_of_the_plan_shows_the_line(source: str) -> None:
     query = "SELECT region,\n  sum(amount) OVER () FROM sales"
     result = call("validate", "--query", query, "--source", source)

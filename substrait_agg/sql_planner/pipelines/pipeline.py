@@ -18,10 +18,10 @@ from substrait_agg.errors import PlanRefused, SqlRefused, UsageError
 from substrait_agg.notices import notice
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.sql_planner.pipelines.clauses import check_clauses, declared_policy
+from substrait_agg.sql_planner.pipelines.clauses import IGNORED, check_clauses, declared_policy
 from substrait_agg.sql_planner.planning import declared_tables, plan_statement
 from substrait_agg.sql_planner.script import Statement, script_text, statements
-from substrait_agg.sql_planner.tokens import Token, tokens
+from substrait_agg.sql_planner.tokens import Token, place_at, tokens
 
 _STARTS = ("from", "join")
 _WITHIN = (
@@ -266,8 +266,11 @@ def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
         for ignored in check_clauses(statement):
             notice(
                 "SQL_CLAUSE_IGNORED",
-                f"{ignored.text} has no effect: it says how Spark stores a table",
+                f"{IGNORED[ignored.text.lower()]} has no effect: it says how Spark stores a table",
                 help="no action is needed: the rows of the view are the same",
+                path=place_at(statement.script, statement.start + ignored.start).path(
+                    statement.file
+                ),
             )
         name = ".".join(statement.name)
         if name.lower() in by_name:

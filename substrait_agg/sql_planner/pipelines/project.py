@@ -122,6 +122,7 @@ def note_ignored(spec: PipelineSpec) -> None:
             "PIPELINE_FIELD_IGNORED",
             f"{name} has no effect: it says where Spark stores the tables",
             help="open a view with --name NAME, without catalog and database",
+            path=str(spec.file),
         )
 
 
