@@ -29,7 +29,7 @@ SKIPPED = 10
 
 
 class Profiled:
-    """`Run._work` with a profiler around it.
+    """`Run._compute` with a profiler around it, in whichever thread computes a batch.
 
     Attributes:
         stats: of the batches after the first `SKIPPED`.
@@ -40,12 +40,12 @@ class Profiled:
         self.stats = cProfile.Profile(time.process_time)
         self.batches = 0
         self._seen = 0
-        self._inner: Callable[..., None] = Run._work
+        self._inner: Callable[..., None] = Run._compute
 
     def __enter__(self) -> Profiled:
         outer = self
 
-        def work(run: Run, *arguments: Any) -> None:
+        def compute(run: Run, *arguments: Any) -> None:
             outer._seen += 1
             if outer._seen <= SKIPPED:
                 outer._inner(run, *arguments)
@@ -53,11 +53,11 @@ class Profiled:
             outer.batches += 1
             outer.stats.runcall(outer._inner, run, *arguments)
 
-        Run._work = work  # type: ignore[method-assign,assignment]
+        Run._compute = compute  # type: ignore[method-assign,assignment]
         return self
 
     def __exit__(self, *_: object) -> None:
-        Run._work = self._inner  # type: ignore[method-assign]
+        Run._compute = self._inner  # type: ignore[method-assign]
 
 
 def profile(workload: str, scale: float) -> Profiled:

@@ -254,7 +254,32 @@ _CACHE_RUNS = 256
 _CACHE_BYTES = 1 << 28  # compressed runs in memory
 _KNOWN_RUNS = 1 << 14
 _Known = tuple[int, tuple[int, ...]]
-_opened: OrderedDict[tuple[str, str], tuple[RunReader, _Known]] = OrderedDict()
+
+
+class _OpenRuns(OrderedDict[tuple[str, str], tuple[RunReader, _Known]]):
+    """Open runs, the least recently used first.
+
+    Attributes:
+        held: bytes that they keep in memory. Adding them up takes longer than opening a small run.
+    """
+
+    held = 0
+
+    def keep(self, key: tuple[str, str], reader: RunReader, opened_from: _Known) -> None:
+        """Add a reader; drop the least recently used ones beyond the limits of the cache."""
+        replaced = self.pop(key, None)
+        self[key] = (reader, opened_from)
+        self.held += reader.held - (0 if replaced is None else replaced[0].held)
+        while len(self) > _CACHE_RUNS or (self.held > _CACHE_BYTES and len(self) > 1):
+            self.held -= self.popitem(last=False)[1][0].held
+
+    def clear(self) -> None:
+        """Drop all readers."""
+        super().clear()
+        self.held = 0
+
+
+_opened = _OpenRuns()
 _verified: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 _CACHE_LOCK = Lock()  # a program may read a view in one thread while a run is active in another
 
@@ -304,13 +329,8 @@ def verify_runs(storage: Storage, files: Sequence[RunFile]) -> None:
 
 
 def _keep_reader(key: tuple[str, str], reader: RunReader, opened_from: _Known) -> None:
-    """Add a reader to the cache; drop the least recently used ones beyond the limits of the cache."""
     with _CACHE_LOCK:
-        _opened[key] = (reader, opened_from)
-        _opened.move_to_end(key)
-        cached = sum([opened.held for opened, _ in _opened.values()])
-        while len(_opened) > _CACHE_RUNS or (cached > _CACHE_BYTES and len(_opened) > 1):
-            cached -= _opened.popitem(last=False)[1][0].held
+        _opened.keep(key, reader, opened_from)
 
 
 def _remember(storage: Storage, name: str, crc: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import json
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -21,7 +22,9 @@ from substrait_agg.commit.documents.snapshot import (
     Snapshot,
     parse_snapshot,
 )
+from substrait_agg.commit.log import reader
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.reader import REMEMBERED_VERSIONS
 from substrait_agg.commit.log.retention import KEEP_VERSIONS
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.commit.view.view import View, ordered
@@ -68,9 +71,29 @@ def test_a_snapshot_comes_back_as_it_was(tmp_path: Path) -> None:
     )
     checkpoint = made(tmp_path)
     checkpoint.publish(written)
-    found = checkpoint.snapshot(3)
-    assert found.attempt
-    assert replace(found, attempt="") == written
+    read = Checkpoint(tmp_path).snapshot(3)
+    assert read.attempt
+    assert replace(read, attempt="") == written
+    assert checkpoint.snapshot(3) == read
+
+
+def test_a_published_version_is_parsed_only_if_its_file_has_changed(tmp_path: Path) -> None:
+    """A run does not parse its own versions, but notices what happens to their files."""
+    checkpoint = made(tmp_path)
+    for version in range(REMEMBERED_VERSIONS + 2):
+        checkpoint.publish(snapshot(version, "a"))
+    newest = checkpoint.snapshots.path(snapshot_name(version))
+    with patch.object(reader, "parse_snapshot", wraps=parse_snapshot) as parsed:
+        assert checkpoint.snapshot(version).version == version
+        parsed.assert_not_called()
+        assert checkpoint.snapshot(0).version == 0
+        parsed.assert_called_once()
+    assert isinstance(newest, Path)
+    newest.write_bytes(newest.read_bytes().replace(b"attempt", b"attemqt"))
+    with pytest.raises(StateRefused):
+        checkpoint.snapshot(version)
+    with pytest.raises(StateRefused):
+        checkpoint.publish(snapshot(version + 1))
 
 
 def test_any_flipped_byte_of_a_snapshot_is_noticed() -> None:

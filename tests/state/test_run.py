@@ -125,7 +125,8 @@ def test_what_is_held_of_compressed_runs_is_bounded(tmp_path: Path) -> None:
             assert sum(reader.held for reader, _ in runs._opened.values()) <= 3 * each
         for file in made[1:]:
             open_run(files, file)
-            assert sum(reader.held for reader, _ in runs._opened.values()) <= 3 * each
+            held = sum(reader.held for reader, _ in runs._opened.values())
+            assert held == runs._opened.held <= 3 * each
         assert open_run(files, made[0]).pages[0].column("hash")[0].as_py() == 0
 
 

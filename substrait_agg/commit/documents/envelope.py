@@ -29,10 +29,27 @@ class Opened:
     format: int
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A sealed document: its bytes, and its checksum, which identifies it."""
+
+    content: bytes
+    crc: int
+
+
 def seal(body: Mapping[str, Any], *, format: int, checkpoint: str) -> bytes:
     """Return a sealed document as bytes."""
+    return sealed(body, format=format, checkpoint=checkpoint).content
+
+
+def sealed(body: Mapping[str, Any], *, format: int, checkpoint: str) -> Sealed:
+    """Return a sealed document."""
     whole = {**body, "format": format, "checkpoint": checkpoint}
-    return _dump({**whole, "crc": zlib.crc32(_dump(whole))})
+    content = _dump(whole)
+    crc = zlib.crc32(content)
+    # The keys are sorted, so the checksum comes after those that precede it.
+    place = len(_dump({key: value for key, value in whole.items() if key < "crc"})) - 1
+    return Sealed(content[:place] + f',"crc":{crc}'.encode() + content[place:], crc)
 
 
 def unseal(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from substrait_agg.commit.documents.envelope import Opened, damaged, seal, unseal
+from substrait_agg.commit.documents.envelope import Opened, Sealed, damaged, sealed, unseal
 from substrait_agg.commit.documents.json_codec import built, encoded
 from substrait_agg.commit.hash_ranges import clip, outside
 from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_OMITTED
@@ -267,8 +267,12 @@ class Snapshot:
         return (*self.view_changes, *self.view_retractions, *side_files)
 
     def to_bytes(self, checkpoint: str = "") -> bytes:
+        """Return the bytes of the snapshot as a sealed document."""
+        return self.sealed(checkpoint).content
+
+    def sealed(self, checkpoint: str) -> Sealed:
         """Return the snapshot as a sealed document."""
-        return seal(encoded(self), format=FORMAT, checkpoint=checkpoint)
+        return sealed(encoded(self), format=FORMAT, checkpoint=checkpoint)
 
 
 @lru_cache(maxsize=PARSED_SNAPSHOTS)

@@ -160,7 +160,8 @@ class Checkpoint(CheckpointReader):
         # The attempt id makes the content unique, so that a later read shows which attempt
         # committed.
         attempt, before = uuid.uuid4().hex, self._checksum_of(snapshot.version - 1) or 0
-        content = replace(snapshot, attempt=attempt, parent=before).to_bytes(self.identity)
+        attempted = replace(snapshot, attempt=attempt, parent=before)
+        document = attempted.sealed(self.identity)
         with writing(self.folder, f"version {snapshot.version}"):
             self.fence.check()
             runs = (run for operator in snapshot.operators for run in operator.runs)
@@ -168,9 +169,11 @@ class Checkpoint(CheckpointReader):
                 *files_to_flush(self.state, runs, snapshot.version),
                 *files_to_flush(self.changes, snapshot.change_files, snapshot.version),
             ]
-            published = self.snapshots.publish(snapshot_name(snapshot.version), content, flushed)
+            name = snapshot_name(snapshot.version)
+            published = self.snapshots.publish(name, document.content, flushed)
         if not published:
             raise committed_by_another(self.folder, snapshot.version)
+        self._remember(attempted, document)
 
     def conflict(self, version: int) -> CommitConflict | None:
         """Return the conflict error if another run made `version` fail, else None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from substrait_agg.commit.documents.envelope import damaged, unreadable
+from substrait_agg.commit.documents.envelope import Sealed, damaged, unreadable
 from substrait_agg.commit.documents.file_names import snapshot_name, version_of_snapshot
 from substrait_agg.commit.documents.files import DRAFT, FolderFiles
 from substrait_agg.commit.documents.plan_document import (
@@ -30,6 +30,9 @@ ROLLBACK = "rollback.json"
 FOLDERS = ("snapshots", "state", "changes", "owners", "outputs", "spark")
 MOST_VERSIONS = 10**20
 """Greatest number of versions: file names have 20 digits."""
+REMEMBERED_VERSIONS = 16
+"""Published versions that are not parsed again. A sweep reads those since the last one."""
+_REMEMBERED_BYTES = 1 << 20
 
 
 class CheckpointReader:
@@ -59,6 +62,7 @@ class CheckpointReader:
         self._outputs = FolderFiles(self.folder / "outputs")
         self.spark = FolderFiles(self.folder / "spark")
         self.fence: Fence = NO_FENCE
+        self._published: dict[int, tuple[Snapshot, Sealed]] = {}
 
     @property
     def spark_folder(self) -> str:
@@ -228,7 +232,8 @@ class CheckpointReader:
         content = self._version_content(version) if 0 <= version < MOST_VERSIONS else None
         if content is None:
             raise _version_unknown(self.folder, version, self.check_versions())
-        snapshot = parse_snapshot(content, shown, self._owner())
+        published = self._published_as(version, content)
+        snapshot = published[0] if published else parse_snapshot(content, shown, self._owner())
         if snapshot.version != version:
             raise damaged(shown, f"it contains version {snapshot.version}")
         if self._known_checksum(version - 1) not in (None, snapshot.parent):
@@ -254,10 +259,23 @@ class CheckpointReader:
         shown, content = _shown(version), self._version_content(version)
         if content is None:
             return None
+        if published := self._published_as(version, content):
+            return published[1].crc
         opened = unseal_snapshot(content, shown)
         if opened.body.get("version") != version:
             raise damaged(shown, f"it contains version {opened.body.get('version')}")
         return opened.crc
+
+    def _remember(self, snapshot: Snapshot, document: Sealed) -> None:
+        """Remember a version that this object has published, unless its document is large."""
+        self._published.pop(snapshot.version - REMEMBERED_VERSIONS, None)
+        if len(document.content) <= _REMEMBERED_BYTES:
+            self._published[snapshot.version] = snapshot, document
+
+    def _published_as(self, version: int, content: bytes) -> tuple[Snapshot, Sealed] | None:
+        """Return a version that this object has published with this content; None for any other."""
+        published = self._published.get(version)
+        return published if published and published[1].content == content else None
 
     def retention_state(self) -> RetentionState:
         """Read the record of the versions that are kept.
