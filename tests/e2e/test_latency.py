@@ -14,7 +14,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.spark.admission import read_limits
 from substrait_agg.spark.admission.read_limits import AdmissionControl
-from substrait_agg.spark.offsets.planned_files import planned_sources
+from substrait_agg.spark.offsets.planned_files import planned_batch
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, projected, read
 from tests.e2e.rows import bag
@@ -45,7 +45,7 @@ def files_by_batch(checkpoint: Path, source: int = 0) -> list[list[Path]]:
     """The files of a source by batch, from the logs of Spark."""
     logs = checkpoint / "spark"
     batches = sorted(int(p.name) for p in (logs / "offsets").iterdir() if p.name.isdigit())
-    found = (planned_sources(logs, batch)[source].files or () for batch in batches)
+    found = (planned_batch(logs, batch).sources[source].files or () for batch in batches)
     return [[Path(unquote(uri.removeprefix("file://"))) for uri in uris] for uris in found]
 
 

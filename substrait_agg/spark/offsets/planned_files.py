@@ -33,20 +33,21 @@ _UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
 """Names of log files that Spark has not finished writing."""
 
 
-def check_planned_files(spark: SparkSession, folder: Path, batch: int, *, first: bool) -> None:
+def check_planned_files(
+    spark: SparkSession, planned: Sequence[PlannedSource], *, first: bool
+) -> None:
     """Check that every file planned for a micro-batch exists.
 
     Args:
         spark: the session that accesses the paths.
-        folder: Spark's own folder in the checkpoint.
-        batch: id of the micro-batch.
+        planned: the files of the micro-batch, by source.
         first: whether it is the first batch of the run. Of the others only local files are checked:
             for each file of a store, the check is one more request.
 
     Raises:
         InputRefused: SOURCE_FILE_GONE: a file is missing; the error names the first.
     """
-    for path in planned_files(folder, batch):
+    for path in (file for source in planned for file in source.files or ()):
         if (first or is_local(path)) and not exists(spark, path):
             raise InputRefused(
                 "SOURCE_FILE_GONE",
@@ -77,14 +78,6 @@ def check_folders(planned: Sequence[PlannedSource], folders: Sequence[str]) -> N
                 raise files_unread("the current batch", missed)
 
 
-def planned_files(folder: Path, batch: int) -> Iterator[str]:
-    """Yield the URIs of the files in Spark's logs for a micro-batch. Only file sources have any."""
-    ends, starts = offsets_of(folder, batch), offsets_of(folder, batch - 1)
-    for source, end in enumerate(ends):
-        start = starts[source] if source < len(starts) else -1
-        yield from _files_between(folder / "sources" / str(source), start, end)
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedSource:
     """The files that Spark has planned to read from a source in a micro-batch.
@@ -98,13 +91,33 @@ class PlannedSource:
     files: tuple[str, ...] | None
 
 
-def planned_sources(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
-    """Return what Spark has planned for a micro-batch, by source; nothing if the logs are damaged."""
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """What Spark has planned for a micro-batch.
+
+    Attributes:
+        instant: when, in microseconds since 1970; None if unknown. It stays the same if the batch
+            is computed again.
+        sources: the files of each source; nothing if the logs of offsets are damaged.
+    """
+
+    instant: int | None
+    sources: tuple[PlannedSource, ...]
+
+
+def planned_batch(folder: Path, batch: int) -> PlannedBatch:
+    """Return what Spark has planned for a micro-batch.
+
+    Raises:
+        ValueError: the log of a source is damaged.
+    """
     try:
         now, before = read_offsets(folder, batch), read_offsets(folder, batch - 1)
-        return () if now is None else tuple(_planned_sources(folder, now, before))
-    except (OSError, ValueError, KeyError):
-        return ()
+    except (OSError, ValueError):
+        return PlannedBatch(planned_at(folder, batch), ())
+    if now is None:
+        return PlannedBatch(None, ())
+    return PlannedBatch(_instant(now), tuple(_planned_sources(folder, now, before)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +210,15 @@ def _files_between(log: Path, start: int, end: int) -> Iterator[str]:
 
 
 def planned_at(folder: Path, batch: int) -> int | None:
-    """Return when Spark planned a micro-batch, in microseconds since 1970, or None if unknown.
-
-    The instant stays the same if the batch is computed again.
-    """
+    """Return when Spark planned a micro-batch, as `PlannedBatch.instant`."""
     try:
-        noted = read_offsets(folder, batch)
+        return _instant(read_offsets(folder, batch))
     except (OSError, ValueError):
         return None
-    return None if noted is None or noted.planned is None else noted.planned * 1000
+
+
+def _instant(offsets: Offsets | None) -> int | None:
+    return None if offsets is None or offsets.planned is None else offsets.planned * 1000
 
 
 def forget_unplanned(folder: Path) -> None:

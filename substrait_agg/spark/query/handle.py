@@ -39,7 +39,7 @@ from substrait_agg.spark.offsets.planned_files import (
     check_folders,
     check_planned_files,
     planned_at,
-    planned_sources,
+    planned_batch,
 )
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
 from substrait_agg.spark.query.input_rows import add_input_rows, input_scans
@@ -292,12 +292,12 @@ class Run:
         """
         first = self._first
         self._timer.end("query")
-        check_planned_files(self._spark, self._logs.folder, batch, first=first)
+        planned = planned_batch(self._logs.folder, batch)
+        check_planned_files(self._spark, planned.sources, first=first)
         since = self._batches.clock()
         self._batches.logs = self._logs.record_logs(batch)
-        planned = planned_at(self._logs.folder, batch)
-        instant = since if planned is None else planned
-        sources = planned_sources(self._logs.folder, batch)
+        instant = since if planned.instant is None else planned.instant
+        sources = planned.sources
         check_folders(sources, self._folders)
         self._input_rows = ()
         count = partial(setattr, self, "_input_rows")
