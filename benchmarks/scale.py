@@ -28,14 +28,7 @@ from benchmarks.data.rows import with_key
 from benchmarks.queries import plan_of
 from benchmarks.results import machine
 from benchmarks.scale_local import LocalState
-from benchmarks.scale_model import (
-    BatchCounts,
-    RowBytes,
-    StateCase,
-    mean,
-    simulate,
-    written_bytes,
-)
+from benchmarks.scale_model import BatchCounts, RowBytes, StateCase, mean, simulate, written_bytes
 from benchmarks.workloads import MEASURED
 from substrait_agg.commit.log.checkpoint import Checkpoint
 

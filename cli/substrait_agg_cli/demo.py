@@ -24,13 +24,7 @@ import click
 from substrait_agg import open_view
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from substrait_agg.optional_packages import require
-from substrait_agg_cli.demo_check import (
-    QUERIES,
-    Columns,
-    DemoQuery,
-    changes_add_up,
-    compare,
-)
+from substrait_agg_cli.demo_check import QUERIES, Columns, DemoQuery, changes_add_up, compare
 from substrait_agg_cli.demo_data import create_tables, generate, insert_steps, write_stream
 from substrait_agg_cli.terminal import FAILURE, Program, debug_option
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass
 
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.refresh.checks import RunConditions, not_recomputable
-from substrait_agg.refresh.cost_model import (
-    RATIO,
-    RATIO_OF_ROWS,
-    CostHistory,
-    Estimate,
-    InputSize,
-)
+from substrait_agg.refresh.cost_model import RATIO, RATIO_OF_ROWS, CostHistory, Estimate, InputSize
 from substrait_agg.refresh.ownership import operators_with
 from substrait_agg.refresh.policies import RefreshPolicies
 

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING
 
 from substrait_agg.bind.bound import Constant
 from tests.conformance.cases import Case, Literal
-from tests.conformance.evaluating import (
-    Answer,
-    Comparison,
-    Failed,
-    evaluate,
-    interpreted,
-)
+from tests.conformance.evaluating import Answer, Comparison, Failed, evaluate, interpreted
 from tests.conformance.outcomes import Outcome, same
 from tests.conformance.scalar_plans import Bound, bind_case
 

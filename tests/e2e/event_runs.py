@@ -11,14 +11,7 @@ import pyarrow.parquet as pq
 
 import substrait_agg as sa
 from tests.e2e import plans
-from tests.e2e.event_model import (
-    SECOND,
-    ModelResult,
-    Table,
-    Window,
-    instant,
-    measured,
-)
+from tests.e2e.event_model import SECOND, ModelResult, Table, Window, instant, measured
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.local.run import run
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column

@@ -6,15 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from substrait_agg.bind.bound import (
-    Call,
-    Column,
-    Conditional,
-    Constant,
-    Conversion,
-    Expr,
-    InList,
-)
+from substrait_agg.bind.bound import Call, Column, Conditional, Constant, Conversion, Expr, InList
 from substrait_agg.plan.types import BOOL, DATE, FP64, I32, I64, STRING, Type, decimal
 from tests.evaluation.random_columns import (
     DAYS,

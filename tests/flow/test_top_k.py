@@ -11,16 +11,7 @@ from substrait_agg.flow.graph.nodes import Flow, shown_operators
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.functions.aggregates.accumulators import WeightKind
-from tests.e2e.plans import (
-    Builder,
-    Json,
-    aggregate,
-    column,
-    fetched,
-    ordered,
-    read,
-    union_all,
-)
+from tests.e2e.plans import Builder, Json, aggregate, column, fetched, ordered, read, union_all
 
 COLUMNS = {"k": "string", "x": "i64"}
 ROWS = ordered(read("t", COLUMNS), (column(1), True))

@@ -41,11 +41,7 @@ from substrait_agg.spark.query.evolve import evolve_to
 from substrait_agg.spark.query.handle import CheckedRun
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.start import checked_run
-from substrait_agg.spark.query.static_tables import (
-    changed_tables,
-    stored_inputs,
-    with_contents,
-)
+from substrait_agg.spark.query.static_tables import changed_tables, stored_inputs, with_contents
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar
 from substrait_agg.spark.refresh.whole_input import FileSizes, RowsByOperator, WholeInput
 from substrait_agg.spark.sources.open import is_static

@@ -12,13 +12,7 @@ from pathlib import Path
 import pytest
 
 from substrait_agg.errors import UsageError
-from substrait_agg.metrics import (
-    METRICS,
-    OperatorProgress,
-    Progress,
-    SinkProgress,
-    TreeSize,
-)
+from substrait_agg.metrics import METRICS, OperatorProgress, Progress, SinkProgress, TreeSize
 from substrait_agg.metrics.files import MetricsFile, metrics_line, prometheus_text
 from substrait_agg.metrics.progress import (
     BATCH_SECONDS,

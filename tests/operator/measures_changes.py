@@ -5,11 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from substrait_agg.functions.aggregates.accumulators import WeightKind
-from tests.operator.measures_columns import (
-    NAMES,
-    random_value,
-    random_values,
-)
+from tests.operator.measures_columns import NAMES, random_value, random_values
 from tests.operator.measures_reference import Row, Values
 
 

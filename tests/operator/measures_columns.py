@@ -9,18 +9,7 @@ from random import Random
 from typing import Any
 
 from substrait_agg.bind.bound import Column
-from substrait_agg.plan.types import (
-    BINARY,
-    BOOL,
-    DATE,
-    FP32,
-    FP64,
-    I32,
-    I64,
-    STRING,
-    Type,
-    decimal,
-)
+from substrait_agg.plan.types import BINARY, BOOL, DATE, FP32, FP64, I32, I64, STRING, Type, decimal
 from tests.operator.measures_reference import Values
 
 LIST = Type("list", True, (), (I32,))

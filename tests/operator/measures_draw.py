@@ -12,17 +12,7 @@ from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Port
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
-from substrait_agg.plan.types import (
-    BOOL,
-    FP32,
-    FP64,
-    I32,
-    I64,
-    INTEGER_BITS,
-    STRING,
-    Type,
-    decimal,
-)
+from substrait_agg.plan.types import BOOL, FP32, FP64, I32, I64, INTEGER_BITS, STRING, Type, decimal
 from tests.operator.measures_changes import Stream
 from tests.operator.measures_columns import (
     ANYTHING,

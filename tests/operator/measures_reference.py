@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from substrait_agg.bind.bound import (
-    BoundMeasure,
-    MeasureSort,
-)
+from substrait_agg.bind.bound import BoundMeasure, MeasureSort
 from substrait_agg.plan.types import Type
 from tests.operator.measures_values import (
     NAN,

@@ -11,13 +11,7 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
 
-from substrait_agg.bind.bound import (
-    Call,
-    Column,
-    Conditional,
-    Constant,
-    Expr,
-)
+from substrait_agg.bind.bound import Call, Column, Conditional, Constant, Expr
 from substrait_agg.plan.types import INTEGER_BITS, Type
 from tests.operator.rounding import round_float, round_whole
 

@@ -18,18 +18,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.spec import MeasureSpec
 from substrait_agg.operator.measures.multiset_aggregates import SCANS
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.plan.types import (
-    DATE,
-    FP32,
-    FP64,
-    I8,
-    I16,
-    I32,
-    I64,
-    STRING,
-    Type,
-    decimal,
-)
+from substrait_agg.plan.types import DATE, FP32, FP64, I8, I16, I32, I64, STRING, Type, decimal
 from substrait_agg.state.segments import Segments
 from tests.operator.rounding import MODES, round_float, round_whole
 

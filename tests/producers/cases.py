@@ -5,15 +5,7 @@ The rows are the table of `docs/producers.md`; `test_producers.py` runs their pl
 
 from __future__ import annotations
 
-from tests.producers.case import (
-    COUNTED,
-    EQUAL,
-    GT,
-    SAMPLES,
-    SUM,
-    SUM_DECIMAL,
-    Case,
-)
+from tests.producers.case import COUNTED, EQUAL, GT, SAMPLES, SUM, SUM_DECIMAL, Case
 from tests.producers.datafusion_cases import DATAFUSION_CASES
 from tests.producers.duckdb_cases import DUCKDB_CASES
 from tests.producers.plans import (

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from tests.producers.case import (
-    SAMPLES,
-    Case,
-    anti_join,
-    crossed,
-)
+from tests.producers.case import SAMPLES, Case, anti_join, crossed
 from tests.producers.plans import (
     BOOL,
     I64,

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from tests.producers.case import (
-    DIRECT,
-    IS_NOT_NULL,
-    LEAST,
-    MULTIPLY,
-    ROLLUP,
-    SUM,
-    UPPER,
-    Case,
-)
+from tests.producers.case import DIRECT, IS_NOT_NULL, LEAST, MULTIPLY, ROLLUP, SUM, UPPER, Case
 from tests.producers.plans import (
     ARITHMETIC,
     DATE,

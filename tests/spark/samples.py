@@ -8,9 +8,7 @@ from typing import Any
 
 from substrait_agg.bind.bound import Call
 from substrait_agg.plan.types import Type
-from tests.spark.evaluating import (
-    STRING,
-)
+from tests.spark.evaluating import STRING
 
 FAILS = "an error"
 TIME = Type("precision_time", params=(6,))

@@ -19,18 +19,7 @@ from typing import Any
 
 from substrait_agg.bind.bound import Call
 from substrait_agg.plan.types import Type, decimal
-from tests.spark.evaluating import (
-    DATE,
-    DAYS,
-    FP32,
-    FP64,
-    I8,
-    I32,
-    I64,
-    MONTHS,
-    STRING,
-    call,
-)
+from tests.spark.evaluating import DATE, DAYS, FP32, FP64, I8, I32, I64, MONTHS, STRING, call
 from tests.spark.samples import FACES, FAILS, Sample, day
 
 

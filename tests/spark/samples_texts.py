@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from substrait_agg.plan.types import Type
-from tests.spark.evaluating import (
-    BOOL,
-    I32,
-    I64,
-    STRING,
-    call,
-)
+from tests.spark.evaluating import BOOL, I32, I64, STRING, call
 from tests.spark.samples import FACES, FAILS, TEXTS, Sample
 
 

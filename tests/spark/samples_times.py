@@ -9,16 +9,7 @@ from typing import Any
 
 from substrait_agg.bind.bound import Call
 from substrait_agg.plan.types import Type
-from tests.spark.evaluating import (
-    BOOL,
-    DATE,
-    I8,
-    I64,
-    STRING,
-    TS,
-    TSTZ,
-    call,
-)
+from tests.spark.evaluating import BOOL, DATE, I8, I64, STRING, TS, TSTZ, call
 from tests.spark.samples import EPOCH, FAILS, TIME, Sample, clock, day, ticks
 
 MOMENTS = (

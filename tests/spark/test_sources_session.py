@@ -6,12 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from substrait_agg.errors import UsageError
-from substrait_agg.spark.session.session import (
-    SESSION_CONF,
-    check_settings,
-    get_session,
-    isolated,
-)
+from substrait_agg.spark.session.session import SESSION_CONF, check_settings, get_session, isolated
 
 pytestmark = pytest.mark.spark
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from substrait_agg.bind.bound import (
-    BoundProject,
-    BoundRelation,
-    Call,
-    Expr,
-    JoinKey,
-    JoinKind,
-)
+from substrait_agg.bind.bound import BoundProject, BoundRelation, Call, Expr, JoinKey, JoinKind
 from substrait_agg.bind.context import (
     BindContext,
     Bound,

@@ -8,11 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from substrait_agg.changes.delivery.evolved import (
-    first_version,
-    is_same,
-    refusal,
-)
+from substrait_agg.changes.delivery.evolved import first_version, is_same, refusal
 from substrait_agg.changes.outputs.sinks import Sink, Table
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.commit.runtime.consolidate import consolidate

@@ -38,9 +38,7 @@ from substrait_agg.operator.aggregate.trees import (
     tree_delta,
 )
 from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_value
-from substrait_agg.operator.common.names import (
-    WEIGHT,
-)
+from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState, count_of
 from substrait_agg.operator.measures.row_partials import Weights, split_accumulator

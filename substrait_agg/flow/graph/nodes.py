@@ -18,11 +18,7 @@ from substrait_agg.flow.graph.graph import (
     ValueTree,
 )
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
-from substrait_agg.functions.aggregates.accumulators import (
-    Accumulator,
-    EarlyRetraction,
-    WeightKind,
-)
+from substrait_agg.functions.aggregates.accumulators import Accumulator, EarlyRetraction, WeightKind
 from substrait_agg.functions.windows import windows_per_row
 from substrait_agg.plan.types import Type
 

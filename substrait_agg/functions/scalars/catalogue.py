@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from substrait_agg.functions.scalars.forms import (
-    Nulls,
-    Overload,
-    ScalarFunction,
-)
+from substrait_agg.functions.scalars.forms import Nulls, Overload, ScalarFunction
 
 _OVERFLOW = {"OVERFLOW": ("ERROR", "SILENT", "SATURATE")}
 _STRICT_OVERFLOW = {"OVERFLOW": ("ERROR",)}

@@ -12,12 +12,7 @@ from substrait_agg.flow.graph.graph import Side
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.functions.aggregates.accumulators import Accumulator, WeightKind
 from substrait_agg.operator.common.names import WEIGHT
-from substrait_agg.operator.common.spec import (
-    SLICE_BYTES,
-    SLICE_ROWS,
-    MaskedArgument,
-    TreeSpec,
-)
+from substrait_agg.operator.common.spec import SLICE_BYTES, SLICE_ROWS, MaskedArgument, TreeSpec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL
 from substrait_agg.state.arrangement import ArrangementLayout

@@ -20,11 +20,7 @@ from substrait_agg.commit.documents.snapshot import AdmissionRecord
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.redaction import safe_cause
 from substrait_agg.run_options import RunOptions
-from substrait_agg.spark.admission.controller import (
-    BatchLoad,
-    first_limits,
-    limits_after,
-)
+from substrait_agg.spark.admission.controller import BatchLoad, first_limits, limits_after
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.readers import LIMITS

@@ -11,13 +11,7 @@ from substrait_agg.errors import UsageError
 from substrait_agg.spark.dataframe.aggregates import is_measure, measure
 from substrait_agg.spark.dataframe.analyzed import SparkTree, tree_of
 from substrait_agg.spark.dataframe.expressions import EXPRESSIONS, literal
-from substrait_agg.spark.dataframe.scope import (
-    PlanContext,
-    Scope,
-    field_reference,
-    id_of,
-    identity,
-)
+from substrait_agg.spark.dataframe.scope import PlanContext, Scope, field_reference, id_of, identity
 from substrait_agg.spark.dataframe.subqueries import condition
 from substrait_agg.spark.dataframe.types import ColumnOf, Relation, SparkType, Typed
 

@@ -15,10 +15,7 @@ from substrait_agg.commit.documents.snapshot import SideFile
 from substrait_agg.commit.evolution.task import MigrationPlan, MigrationResult, migrate
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
-from substrait_agg.commit.runtime.difference import (
-    DifferencePlan,
-    difference,
-)
+from substrait_agg.commit.runtime.difference import DifferencePlan, difference
 from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.hashes import key_hashes
 from substrait_agg.files.locations import Location

@@ -33,13 +33,7 @@ from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
-from substrait_agg.spark.inputs.stream_batch import (
-    TAG,
-    StreamBatch,
-    TableRows,
-    TableUse,
-    tagged,
-)
+from substrait_agg.spark.inputs.stream_batch import TAG, StreamBatch, TableRows, TableUse, tagged
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.sources.files import escaped
 from substrait_agg.spark.sources.open import (

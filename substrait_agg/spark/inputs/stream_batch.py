@@ -24,11 +24,7 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.spark.inputs.arrow_inputs import (
-    can_exchange,
-    can_prepare,
-    prepared_rows,
-)
+from substrait_agg.spark.inputs.arrow_inputs import can_exchange, can_prepare, prepared_rows
 from substrait_agg.spark.offsets.planned_files import PlannedSource
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.open import SourceFrame

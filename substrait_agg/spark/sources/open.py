@@ -24,11 +24,7 @@ from substrait_agg.spark.sources import specs
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
 from substrait_agg.spark.sources.files import escaped, is_plain_folder
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
-from substrait_agg.spark.sources.parse_faults import (
-    TextColumn,
-    parse_faults,
-    row_options,
-)
+from substrait_agg.spark.sources.parse_faults import TextColumn, parse_faults, row_options
 from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import (

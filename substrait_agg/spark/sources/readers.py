@@ -18,12 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.sources.files import (
-    InputFiles,
-    files_unread,
-    is_glob,
-    look_up,
-)
+from substrait_agg.spark.sources.files import InputFiles, files_unread, is_glob, look_up
 from substrait_agg.spark.sources.format_options import with_csv_quotes
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
