@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -137,6 +138,11 @@ Expr = (
 
 Argument = Expr | EnumArgument | TypeArgument
 """An argument of a call during binding: a value, a word or a type."""
+
+
+def value_arguments(arguments: Iterable[Argument]) -> tuple[Expr, ...]:
+    """Return the arguments that are values."""
+    return tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,21 @@ class BindContext:
             self.report("TYPE_NOT_SUPPORTED", path, type=type_, instead=instead)
         return supported
 
+    def in_range(self, schema: Schema, ordinal: int, path: str) -> bool:
+        """Return whether a row has a column with this ordinal. Report one that it does not have."""
+        inside = 0 <= ordinal < len(schema)
+        if not inside:
+            last = max(len(schema) - 1, 0)
+            self.report("FIELD_OUT_OF_RANGE", path, ordinal=ordinal, count=len(schema), last=last)
+        return inside
+
+    def column_type(self, schema: Schema | None, ordinal: int, path: str) -> Type | None:
+        """Return the type of a column of a row; None if it is unknown or has been reported."""
+        if schema is None or not self.in_range(schema, ordinal, path):
+            return None
+        type_ = schema[ordinal]
+        return type_ if type_.kind != "unknown" and self.check_column(type_, path) else None
+
     def limit_time_digits(self, type_: Type, path: str, *, said: bool = False) -> Type:
         """Return the type with at most `MAX_TIME_DIGITS` digits of a second.
 

@@ -58,11 +58,6 @@ class Matched:
 Pair = tuple[FunctionParameter, Argument | None]
 
 
-def expressions_of(arguments: tuple[Argument, ...]) -> tuple[Expr, ...]:
-    """Return the arguments that are expressions."""
-    return tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
-
-
 def match_arguments(
     row: AggregateFunction, arguments: tuple[Argument, ...], sorts: tuple[Expr, ...]
 ) -> Matched | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from substrait_agg.bind.aggregates.arguments import Matched, expressions_of, match_arguments
+from substrait_agg.bind.aggregates.arguments import Matched, match_arguments
 from substrait_agg.bind.aggregates.order import MeasureOrder, bind_order
-from substrait_agg.bind.bound import Argument, Expr
+from substrait_agg.bind.bound import Argument, Expr, value_arguments
 from substrait_agg.bind.context import BindContext, GroupingInfo, Schema, is_unknown, unknown
 from substrait_agg.bind.expressions.binder import bind_arguments, bind_expression
 from substrait_agg.bind.expressions.function_names import is_foreign
@@ -125,7 +125,9 @@ def _comparable(
     row: AggregateFunction, arguments: tuple[Argument, ...], order: MeasureOrder
 ) -> bool:
     """Return whether everything that determines the arguments is known."""
-    return not is_unknown(*expressions_of(arguments)) and (order.known or not row.order_on_argument)
+    return not is_unknown(*value_arguments(arguments)) and (
+        order.known or not row.order_on_argument
+    )
 
 
 def _resolve(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from substrait_agg.bind.aggregates.arguments import expressions_of, fits, within_group
+from substrait_agg.bind.aggregates.arguments import fits, within_group
 from substrait_agg.bind.aggregates.candidate import MeasureCandidate
-from substrait_agg.bind.bound import Argument
+from substrait_agg.bind.bound import Argument, value_arguments
 from substrait_agg.bind.context import BindContext, is_keyable
 from substrait_agg.bind.expressions.calls import (
     arguments_given,
@@ -70,7 +70,7 @@ def report_incomparable(
     candidate: MeasureCandidate, row: AggregateFunction, context: BindContext
 ) -> None:
     """Report the first argument whose values have no equality, for a measure that stores values."""
-    values = expressions_of(candidate.arguments)
+    values = value_arguments(candidate.arguments)
     incomparable = next((v for v in values if not is_keyable(v.type)), None)
     position = next((i for i, a in enumerate(candidate.arguments) if a is incomparable), 0)
     report_type(candidate, position, row.signature, context)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from substrait_agg.bind.aggregates.arguments import Matched, expressions_of
+from substrait_agg.bind.aggregates.arguments import Matched
 from substrait_agg.bind.aggregates.candidate import MeasureCandidate, make_candidate
 from substrait_agg.bind.aggregates.faults import report_faults, report_incomparable, report_type
 from substrait_agg.bind.aggregates.grouping_sets import grouping_values
 from substrait_agg.bind.aggregates.order import check_order, resolve_order
-from substrait_agg.bind.bound import BoundMeasure, Call, Constant, Expr
+from substrait_agg.bind.bound import BoundMeasure, Call, Constant, Expr, value_arguments
 from substrait_agg.bind.context import (
     UNKNOWN,
     BindContext,
@@ -100,7 +100,7 @@ def _distinct(candidate: MeasureCandidate, context: BindContext) -> bool:
         path = f"{path}.invocation"
     if row is None or row.kind is None or not candidate.asks_distinct:
         return True
-    over_rows = row.distinct_rows.handling == "refused" and not expressions_of(candidate.arguments)
+    over_rows = row.distinct_rows.handling == "refused" and not value_arguments(candidate.arguments)
     part = row.distinct_rows if over_rows else row.distinct
     if part.handling == "refused":
         context.report("DISTINCT_NOT_SUPPORTED", path, name=candidate.name, reason=part.reason)

@@ -92,25 +92,24 @@ def _literal(node: model.Literal, _schema: Schema | None, context: BindContext) 
 
 
 def _field(node: model.FieldRef, schema: Schema | None, context: BindContext) -> Expr:
-    ordinal = node.steps[0]
-    if schema is None:
-        return unknown()
-    if not 0 <= ordinal < len(schema):
-        last = max(len(schema) - 1, 0)
-        context.report(
-            "FIELD_OUT_OF_RANGE", node.path, ordinal=ordinal, count=len(schema), last=last
-        )
-        return unknown()
-    type_ = schema[ordinal]
-    if type_.kind == "unknown" or not context.check_column(type_, node.path):
-        return unknown()
-    bound: Expr = Column(type_, ordinal)
+    type_ = context.column_type(schema, node.steps[0], node.path)
+    bound = unknown() if type_ is None else Column(type_, node.steps[0])
+    return _nested(bound, node, schema, context)
+
+
+def _nested(
+    bound: Expr,
+    node: model.FieldRef | model.ParameterRef | model.OuterRef,
+    schema: Schema | None,
+    context: BindContext,
+) -> Expr:
+    """Return the part of a column to which the further steps of a reference lead."""
     for step in node.steps[1:]:
-        bound = _nested(bound, step, schema, node.path, context)
+        bound = _part(bound, step, schema, node.path, context)
     return bound
 
 
-def _nested(outer: Expr, step: Any, schema: Schema | None, path: str, context: BindContext) -> Expr:
+def _part(outer: Expr, step: Any, schema: Schema | None, path: str, context: BindContext) -> Expr:
     if is_unknown(outer):
         return outer
     type_, key = _part_type(outer.type, step), step
@@ -317,16 +316,9 @@ def _lambda(node: model.LambdaExpression, schema: Schema | None, context: BindCo
 def _parameter(node: model.ParameterRef, schema: Schema | None, context: BindContext) -> Expr:
     ordinal, depth = node.steps[0], len(context.parameters)
     around = context.parameters[depth - 1 - node.steps_out] if node.steps_out < depth else ()
-    if ordinal >= len(around):
-        context.report(
-            "FIELD_OUT_OF_RANGE", node.path,
-            ordinal=ordinal, count=len(around), last=max(len(around) - 1, 0),
-        )  # fmt: skip
+    if not context.in_range(around, ordinal, node.path):
         return unknown()
-    bound: Expr = LambdaParameter(around[ordinal], node.steps_out, ordinal)
-    for step in node.steps[1:]:
-        bound = _nested(bound, step, schema, node.path, context)
-    return bound
+    return _nested(LambdaParameter(around[ordinal], node.steps_out, ordinal), node, schema, context)
 
 
 def _nested_value(
@@ -367,10 +359,7 @@ def constant_in(expression: Expr) -> Constant | None:
 
 
 def _outer(node: model.OuterRef, schema: Schema | None, context: BindContext) -> Expr:
-    bound = bind_outer_column(node, context)
-    for step in node.steps[1:]:
-        bound = _nested(bound, step, schema, node.path, context)
-    return bound
+    return _nested(bind_outer_column(node, context), node, schema, context)
 
 
 def _subquery(node: model.Subquery, schema: Schema | None, context: BindContext) -> Expr:

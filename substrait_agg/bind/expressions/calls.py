@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from substrait_agg.bind.bound import Argument, BoundLambda, Call, Constant, Expr
+from substrait_agg.bind.bound import (
+    Argument,
+    BoundLambda,
+    Call,
+    Constant,
+    Expr,
+    value_arguments,
+)
 from substrait_agg.bind.context import (
     KEYABLE,
     MAX_TIME_DIGITS,
@@ -81,7 +88,7 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
     if name is None:
         return unknown()
     check_declaration(call.function, SECTION, call.path, context)
-    values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
+    values = value_arguments(arguments)
     if is_unknown(*values) or _refused(name, arguments, call, context):
         return unknown()
     if name in _PATTERNS:
@@ -179,7 +186,7 @@ def _with_times(
     row: ScalarFunction, call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
 ) -> tuple[Argument, ...] | None:
     """Read text arguments of a comparison as dates and times; report invalid ones, return None."""
-    values = tuple(a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
+    values = value_arguments(arguments)
     compares = any(o.unify and o.params[0] == "any" for o in row.overloads)
     if not compares or len(values) < len(arguments):
         return arguments
@@ -280,11 +287,7 @@ def _values(params: tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[E
 
 def _promoted(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """Promote numeric arguments of several kinds to one kind: floats win, then decimals."""
-    numbers = {
-        a.type.kind
-        for a in arguments
-        if not isinstance(a, EnumArgument | TypeArgument) and is_numeric(a.type)
-    }
+    numbers = {v.type.kind for v in value_arguments(arguments) if is_numeric(v.type)}
 
     def promote(argument: Argument) -> Argument:
         """Convert a numeric argument to the common kind."""
@@ -304,10 +307,8 @@ def _report_promotion(
     path: str,
     context: BindContext,
 ) -> None:
-    argument_types = [a.type for a in arguments if not isinstance(a, EnumArgument | TypeArgument)]
-    changed = [
-        v.type for g, v in zip(argument_types, values, strict=False) if not g.same_kind(v.type)
-    ]
+    pairs = zip(value_arguments(arguments), values, strict=False)
+    changed = [v.type for a, v in pairs if not a.type.same_kind(v.type)]
     if changed:
         types = ", ".join(map(describe_argument, arguments))
         context.report("ARGUMENTS_PROMOTED", path, function=function, types=types, type=changed[0])

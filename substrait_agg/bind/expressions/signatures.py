@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from substrait_agg.bind.bound import Argument
+from substrait_agg.bind.bound import Argument, value_arguments
 from substrait_agg.bind.context import BindContext, listed
 from substrait_agg.functions.aggregates.catalogue import STANDARD_URNS
 from substrait_agg.functions.signatures.declarations import SHORT_NAMES as OF_FILES
@@ -250,5 +250,4 @@ def _fits(word: str, argument: Argument) -> bool:
 
 def types_of(arguments: tuple[Argument, ...]) -> str:
     """List the types of the arguments that are expressions, for a message."""
-    values = (a for a in arguments if not isinstance(a, EnumArgument | TypeArgument))
-    return listed(tuple(v.type for v in values))
+    return listed(tuple(v.type for v in value_arguments(arguments)))

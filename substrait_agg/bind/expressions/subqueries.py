@@ -34,19 +34,8 @@ def bind_outer_column(node: model.OuterRef, context: BindContext) -> Expr:
         place = f"from a subquery {node.steps_out} levels further in"
         context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=place)
         return unknown()
-    schema, ordinal = context.outer[-1], node.steps[0]
-    if schema is None:
-        return unknown()
-    if not 0 <= ordinal < len(schema):
-        context.report(
-            "FIELD_OUT_OF_RANGE", node.path,
-            ordinal=ordinal, count=len(schema), last=max(len(schema) - 1, 0),
-        )  # fmt: skip
-        return unknown()
-    type_ = schema[ordinal]
-    if type_.kind == "unknown" or not context.check_column(type_, node.path):
-        return unknown()
-    return OuterColumn(type_, ordinal)
+    type_ = context.column_type(context.outer[-1], node.steps[0], node.path)
+    return unknown() if type_ is None else OuterColumn(type_, node.steps[0])
 
 
 def bind_subquery(
