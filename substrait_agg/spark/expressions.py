@@ -146,14 +146,15 @@ def _nested_value(expr: BoundNestedValue, columns: Columns) -> SparkColumn:
 def comparable(expr: Expr, columns: Columns) -> SparkColumn:
     """Return an expression in a form that Spark can compare. Spark cannot compare maps."""
     column = to_column(expr, columns)
-    if not _holds_map(expr.type):
+    if not has_map(expr.type):
         return column
     type_ = to_spark(expr.type)
     return hashable(normalised(column, type_), type_)
 
 
-def _holds_map(type_: Type) -> bool:
-    return type_.kind == "map" or any(map(_holds_map, type_.children))
+def has_map(type_: Type) -> bool:
+    """Return whether values of a type contain maps."""
+    return type_.kind == "map" or any(map(has_map, type_.children))
 
 
 COMPARISONS = frozenset(

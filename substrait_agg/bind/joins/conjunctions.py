@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from substrait_agg.bind.bound import Call, Constant, Expr
 from substrait_agg.bind.rewrite import columns_in
@@ -13,15 +13,8 @@ TRUE = Constant(BOOL.as_nullable(False), True)
 
 def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
     """Return the parts of a condition that are joined with AND; none for no condition."""
-    parts: list[Expr] = []
-    waiting = [] if condition is None else [condition]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Call) and part.function == "and":
-            waiting.extend(reversed(part.arguments))
-        elif not is_true(part):
-            parts.append(part)
-    return tuple(parts)
+    parts = () if condition is None else _operands("and", condition)
+    return tuple(part for part in parts if not is_true(part))
 
 
 def conjunction(parts: Iterable[Expr]) -> Expr | None:
@@ -81,15 +74,18 @@ def _factored(part: Expr) -> tuple[Expr, ...]:
 
 def disjuncts(condition: Expr) -> tuple[Expr, ...]:
     """Return the alternatives of a condition that are joined with OR."""
-    parts: list[Expr] = []
+    return tuple(_operands("or", condition))
+
+
+def _operands(function: str, condition: Expr) -> Iterator[Expr]:
+    """Yield the operands of nested calls of a function, in order."""
     waiting = [condition]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Call) and part.function == "or":
+        if isinstance(part, Call) and part.function == function:
             waiting.extend(reversed(part.arguments))
         else:
-            parts.append(part)
-    return tuple(parts)
+            yield part
 
 
 def _null_safe(branches: tuple[Expr, ...]) -> Expr | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from substrait_agg.bind.bound import Constant, Expr
+from substrait_agg.bind.joins.conjunctions import is_true
 from substrait_agg.bind.plan.fingerprint import digest
 from substrait_agg.document_fields import (
     DOCUMENT_KEY,
@@ -232,7 +232,8 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
     below = [b.origin.operator for b in node.branches if isinstance(b.origin, OperatorOrigin)]
     arguments = tuple(
         ArgumentSchema(
-            "" if value is None or _is_true(value) else print_,
+            # Whole rows have the constant true as their only value if no columns are read.
+            "" if value is None or is_true(value) else print_,
             condition,
             value is not None and value.type.nullable,
         )
@@ -268,14 +269,6 @@ def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
         if node.port_columns is None
         else tuple(len(port.arguments) for port in node.inputs),
     )
-
-
-def _is_true(value: Expr) -> bool:
-    """Return whether a value is the constant true.
-
-    Whole rows have it as their only value if no columns are read.
-    """
-    return isinstance(value, Constant) and value.value is True
 
 
 def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema, ...]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from substrait_agg.bind.bound import Expr
 from substrait_agg.evaluation.expressions import evaluate
 from substrait_agg.operator.join.spec import JoinSide, JoinSpec
-from substrait_agg.state.keys.rows import Mask, as_mask
+from substrait_agg.state.keys.rows import Mask, as_mask, whole
 
 FIRST_KEY = 2  # columns of a run before its keys
 
@@ -22,6 +22,12 @@ Weights = npt.NDArray[np.int64]
 def columns_of(side: JoinSide, rows: pa.RecordBatch) -> list[pa.Array]:
     """Return the columns of a side, given its rows as in a run."""
     return [rows.column(FIRST_KEY + place) for place in side.columns]
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """Return a table as one record batch."""
+    columns = [whole(table, name) for name in table.column_names]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 class Pairs:

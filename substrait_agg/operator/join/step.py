@@ -29,7 +29,7 @@ from substrait_agg.operator.common.protocol import (
     StatefulOperator,
     StateReader,
 )
-from substrait_agg.operator.join.pairs import Pairs, ResidualFilter
+from substrait_agg.operator.join.pairs import Pairs, ResidualFilter, one_batch
 from substrait_agg.operator.join.spec import NESTED_LOOP_ROWS, JoinSpec
 from substrait_agg.state.arrangement import (
     Arrangement,
@@ -135,7 +135,7 @@ def _check_few(spec: JoinSpec, deltas: Sequence[_Delta]) -> None:
 def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
     layout = spec.sides[port].layout
     if not table.num_rows:  # then the columns of this side may be missing
-        none = _one(layout.schema.empty_table())
+        none = one_batch(layout.schema.empty_table())
         return _Delta(none, none, none)
     keys = [whole(table, f"k{i}") for i in range(len(spec.keys))]
     values = [
@@ -153,12 +153,6 @@ def _delta(spec: JoinSpec, port: int, table: pa.Table) -> _Delta:
         return _Delta(rows, rows.slice(0, 0), rows)
     matching, unmatched = (rows.filter(pa.array(mask)) for mask in (~alone, alone))
     return _Delta(matching, unmatched, rows if spec.whole[port] else matching)
-
-
-def _one(table: pa.Table) -> pa.RecordBatch:
-    """Return a table as one record batch."""
-    columns = [whole(table, name) for name in table.column_names]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 class _Step:
@@ -352,7 +346,7 @@ class _Step:
             *(pa.Table.from_batches([m.rows]) for m in self._new(hashes, keys, 0)),
         ]
         live = consolidate_rows(pa.concat_tables(parts))
-        return _one(live.filter(pc.greater(live.column(1), 0)))
+        return one_batch(live.filter(pc.greater(live.column(1), 0)))
 
 
 def _total(parts: Iterator[Matches], probes: int) -> Weights:

@@ -102,13 +102,21 @@ def _referred(node: MessageNode, kind: str) -> Expression:
     return target
 
 
-def expression(node: MessageNode, name: str, context: DecodeContext) -> Expression:
-    """Return the expression in field `name`; report it if it is missing."""
+def expression(
+    node: MessageNode,
+    name: str,
+    context: DecodeContext,
+    read: Callable[[MessageNode, DecodeContext], Expression] | None = None,
+) -> Expression:
+    """Return the expression in field `name`; report it if it is missing.
+
+    `read` reads a field that is not an ``Expression`` message.
+    """
     child = node.message(name)
     if child is None:
         context.missing(node, name)
         return Unsupported("none", node.at(name))
-    return as_expression(child, context)
+    return (read or as_expression)(child, context)
 
 
 def optional(node: MessageNode, name: str, context: DecodeContext) -> Expression | None:

@@ -211,7 +211,7 @@ def _joined(
 
 
 def _comparison_key(node: MessageNode, context: DecodeContext) -> ComparisonKey:
-    left, right = (_key_side(node, name, context) for name in ("left", "right"))
+    left, right = (expression(node, name, context, field_reference) for name in ("left", "right"))
     type_ = node.message("comparison")
     kind = type_.which("inner_type") if type_ is not None else None
     if type_ is None or kind is None:
@@ -224,14 +224,6 @@ def _comparison_key(node: MessageNode, context: DecodeContext) -> ComparisonKey:
         return ComparisonKey(left, right, "custom", function, node.path)
     comparison = word(type_, "simple", _COMPARISONS, context)
     return ComparisonKey(left, right, comparison, None, node.path)
-
-
-def _key_side(node: MessageNode, name: str, context: DecodeContext) -> Expression:
-    child = node.message(name)
-    if child is None:
-        context.missing(node, name)
-        return Unsupported("none", node.at(name))
-    return field_reference(child, context)
 
 
 def _removed_keys(node: MessageNode, context: DecodeContext) -> tuple[ComparisonKey, ...]:

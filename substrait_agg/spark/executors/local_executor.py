@@ -36,6 +36,7 @@ from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, side_writer
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.keys import Component, encode
+from substrait_agg.state.keys.rows import whole
 from substrait_agg.state.keys.variable_keys import byte_hashes
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -90,7 +91,7 @@ class LocalExecutor:
         paths: Sequence[Location],
         lateness: Lateness,
     ) -> BranchInput[pa.Table]:
-        """Return the changes of another operator in this batch as input rows of `node`."""
+        """See `Executor`."""
         return self._steps.changes(below, node, branch, paths, lateness)
 
     def run(
@@ -114,27 +115,15 @@ class LocalExecutor:
         return job.finished([run_here(task, _within(task, rows, hashes)) for task in tasks])
 
     def consolidate(self, work: Consolidation, partitions: int) -> Consolidated | None:
-        """Consolidate the changes of a version; None if no two rows are equal.
-
-        Raises:
-            RunFailed: nothing was committed.
-        """
+        """See `Executor`."""
         return consolidate_here(work)
 
     def migrate(self, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
-        """Derive the state of an operator of a new plan from stored state.
-
-        Raises:
-            RunFailed: a value does not fit.
-        """
+        """See `Executor`."""
         return [migrate(plan) for plan in plans]
 
     def difference(self, plans: Sequence[DifferencePlan]) -> list[Consolidated]:
-        """Compare two states of an operator.
-
-        Raises:
-            RunFailed: a file cannot be read or written.
-        """
+        """See `Executor`."""
         return [difference_here(plan) for plan in plans]
 
     def write_left_out(
@@ -179,16 +168,11 @@ def _hashed(rows: pa.Table, spec: InputSpec, hashes: HashFunction) -> pa.Table:
     keys = [f"k{i}" for i in range(len(spec.keys))]
     for name in {*read, *keys} & {f.name for f in rows.schema if f.type.num_fields}:
         place = rows.column_names.index(name)
-        rows = rows.set_column(place, name, canonical(_whole(rows, name)))
+        rows = rows.set_column(place, name, canonical(whole(rows, name)))
     murmur = other = np.zeros(rows.num_rows, np.int32)
     if keys and rows.num_rows:
-        murmur, other = hashes([_whole(rows, key) for key in keys])
+        murmur, other = hashes([whole(rows, key) for key in keys])
     return rows.append_column(MURMUR, pa.array(murmur)).append_column(OTHER, pa.array(other))
-
-
-def _whole(rows: pa.Table, name: str) -> pa.Array:
-    column = rows.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _within(task: TaskPlan, rows: pa.Table, hashes: npt.NDArray[np.uint64]) -> list[pa.RecordBatch]:

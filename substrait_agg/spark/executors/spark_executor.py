@@ -109,7 +109,7 @@ class SparkExecutor:
         paths: Sequence[Location],
         lateness: Lateness,
     ) -> OperatorChanges:
-        """Return the changes of another operator in this batch as input rows of `node`."""
+        """See `Executor`."""
         in_memory = self._changes_in_memory.get(below.id, {})
         return OperatorChanges(self.session, below, node, branch, paths, lateness, in_memory)
 
@@ -200,41 +200,27 @@ class SparkExecutor:
         return both.combine_chunks()
 
     def consolidate(self, work: Consolidation, partitions: int) -> Consolidated | None:
-        """Consolidate the changes of a version; None if no two rows are equal.
-
-        Raises:
-            RunFailed: nothing was committed.
-        """
+        """See `Executor`."""
         return consolidate(self.session, work, partitions, self.driver)
 
     def migrate(self, plans: Sequence[MigrationPlan]) -> list[MigrationResult]:
-        """Derive the state of an operator of a new plan: on Spark, or on the driver if it is small.
-
-        Raises:
-            RunFailed: a value does not fit, or Spark could not run the tasks.
-        """
+        """See `Executor`: on Spark, or on the driver if the state is small."""
         if self.driver.takes_migration(plans):
             return [migrate(plan) for plan in plans]
-        # One partition per task, in order.
-        numbers = self.session.range(0, len(plans), 1, len(plans))
-        results = run_on_partitions(
-            numbers, lambda partition, _: to_line(migrate(plans[partition]))
-        )
-        return [from_line(MigrationResult, result) for result in results]
+        lines = self._one_task_each(len(plans), lambda task: to_line(migrate(plans[task])))
+        return [from_line(MigrationResult, line) for line in lines]
 
     def difference(self, plans: Sequence[DifferencePlan]) -> list[Consolidated]:
-        """Compare two states of an operator: on Spark, or on the driver if they are small.
-
-        Raises:
-            RunFailed: a file cannot be read or written, or Spark could not run the tasks.
-        """
+        """See `Executor`: on Spark, or on the driver if the states are small."""
         if self.driver.takes_difference(plans):
             return [difference_here(plan) for plan in plans]
-        numbers = self.session.range(0, len(plans), 1, len(plans))
-        results = run_on_partitions(
-            numbers, lambda partition, _: to_line(difference(plans[partition]))
-        )
-        return [from_line(Consolidated, result) for result in results]
+        lines = self._one_task_each(len(plans), lambda task: to_line(difference(plans[task])))
+        return [from_line(Consolidated, line) for line in lines]
+
+    def _one_task_each(self, count: int, work: Callable[[int], str]) -> list[str]:
+        """Run a Spark task per number below `count`; return the results in order."""
+        numbers = self.session.range(0, count, 1, count)
+        return run_on_partitions(numbers, lambda partition, _: work(partition))
 
     def write_left_out(
         self,
@@ -243,9 +229,5 @@ class SparkExecutor:
         files: FolderFiles,
         version: int,
     ) -> tuple[SideFile, ...]:
-        """Write the rows that a batch leaves out to files beside the changes.
-
-        Raises:
-            RunFailed: Spark cannot read the rows.
-        """
+        """See `Executor`."""
         return write_side_files(kind, left_out, files, version)

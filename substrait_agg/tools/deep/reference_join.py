@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.flow.graph.join import KEPT_SIDES, PAIRED
-from substrait_agg.operator.join.pairs import Pairs, ResidualFilter
+from substrait_agg.operator.join.pairs import Pairs, ResidualFilter, one_batch
 from substrait_agg.operator.join.spec import JoinSpec
-from substrait_agg.state.keys.rows import Indices, Mask, as_mask, group_rows, row_hashes
+from substrait_agg.state.keys.rows import Indices, Mask, as_mask, group_rows, row_hashes, whole
 
 PAIRS_AT_ONCE = 1 << 18
 """Maximal number of pairs in memory at once."""
@@ -101,7 +101,7 @@ def _matches(spec: JoinSpec, sides: Sequence[_Side]) -> Iterator[tuple[Indices, 
 def _sides(spec: JoinSpec, left: pa.Table, right: pa.Table) -> list[_Side]:
     names = [f"k{i}" for i in range(len(spec.keys))]
     tables = [table.combine_chunks() for table in (left, right)]
-    keys = [pa.concat_arrays([_column(t, name) for t in tables]) for name in names]
+    keys = [pa.concat_arrays([whole(t, name) for t in tables]) for name in names]
     count = left.num_rows + right.num_rows
     order, first = group_rows(row_hashes(keys, np.zeros(count, np.uint64)), keys)
     ids = np.empty(count, np.int64)
@@ -110,7 +110,7 @@ def _sides(spec: JoinSpec, left: pa.Table, right: pa.Table) -> list[_Side]:
         ids[:] = 0
     ids[null_keys(spec, keys, count)] = -1
     parts = (ids[: left.num_rows], ids[left.num_rows :])
-    return [_Side(_batch(table), part) for table, part in zip(tables, parts, strict=True)]
+    return [_Side(one_batch(table), part) for table, part in zip(tables, parts, strict=True)]
 
 
 def null_keys(spec: JoinSpec, keys: Sequence[pa.Array], rows: int) -> Mask:
@@ -119,17 +119,3 @@ def null_keys(spec: JoinSpec, keys: Sequence[pa.Array], rows: int) -> Mask:
         as_mask(pc.is_null(key)) for key, safe in zip(keys, spec.null_safe, strict=True) if not safe
     ]
     return reduce(np.logical_or, nulls, np.zeros(rows, np.bool_))
-
-
-def _column(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays([pa.array([], column.type), *column.chunks])
-    )
-
-
-def _batch(table: pa.Table) -> pa.RecordBatch:
-    columns = [_column(table, name) for name in table.column_names]
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
