@@ -574,30 +574,6 @@ def test_zones_of_the_callers_session_change_nothing(spark: SparkSession) -> Non
     assert [tuple(r) for r in opened.collect()] == [(dt.datetime(2020, 1, 1), 1577836800000000)]
 
 
-def test_fields_of_structs_are_read_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
-    """In JSON, and in Parquet files whose structs have other orders and more fields."""
-    type_ = Type(
-        "struct", children=(I64, Type("list", children=(Type("struct", children=(I64,)),)))
-    )
-    table = TableOrigin(("t",), ("s",), (type_,))
-    (tmp_path / "json").mkdir()
-    (tmp_path / "json" / "1.json").write_text('{"s":{"y":[{"z":2}],"x":1}}\n{"s":null}\n')
-    fields = [("y", pa.list_(pa.struct([("w", pa.int64()), ("z", pa.int64())]))), ("x", pa.int64())]
-    values = pa.array([{"y": [{"w": 9, "z": 2}], "x": 1}, None], pa.struct(fields))
-    (tmp_path / "parquet").mkdir()
-    pq.write_table(pa.table({"s": values}), tmp_path / "parquet" / "1.parquet")
-    for format in ("json", "parquet"):
-        spec = replace(
-            parse_spec(f"{format}:{tmp_path / format}?static=true"),
-            fields=(("s", ("x", "y", "z")),),
-        )
-        rows = open_source(spark, spec, table).frame.collect()
-        assert [row[0] and row[0].asDict(recursive=True) for row in rows] == [
-            {"f0": 1, "f1": [{"f0": 2}]},
-            None,
-        ]
-
-
 def test_a_first_file_whose_name_has_wildcards_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """Spark takes paths as globs, and the first file decides about the columns."""
     for format, text in (("csv", "a\n1\n"), ("json", '{"a":1}\n')):

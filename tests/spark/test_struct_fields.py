@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
+from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import I32, STRING, Type
+from substrait_agg.spark.sources.open import open_source
+from substrait_agg.spark.sources.specs import parse_spec
 from substrait_agg.spark.types.struct_fields import in_plan_order, json_type
 
 PAIR = Type("struct", children=(I32, STRING))
@@ -86,3 +95,29 @@ def test_a_struct_without_fields_of_the_plan_is_refused() -> None:
         with pytest.raises(InputRefused) as refused:
             json_type(PAIR, names, struct(a=INT, b=TEXT), "t.s")
         assert refused.value.code == "COLUMN_MISSING"
+
+
+@pytest.mark.spark
+def test_fields_of_structs_are_read_by_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    """In JSON, and in Parquet files whose structs have other orders and more fields."""
+    type_ = Type(
+        "struct",
+        children=(Type("i64"), Type("list", children=(Type("struct", children=(Type("i64"),)),))),
+    )
+    table = TableOrigin(("t",), ("s",), (type_,))
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "1.json").write_text('{"s":{"y":[{"z":2}],"x":1}}\n{"s":null}\n')
+    fields = [("y", pa.list_(pa.struct([("w", pa.int64()), ("z", pa.int64())]))), ("x", pa.int64())]
+    values = pa.array([{"y": [{"w": 9, "z": 2}], "x": 1}, None], pa.struct(fields))
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(pa.table({"s": values}), tmp_path / "parquet" / "1.parquet")
+    for format in ("json", "parquet"):
+        spec = replace(
+            parse_spec(f"{format}:{tmp_path / format}?static=true"),
+            fields=(("s", ("x", "y", "z")),),
+        )
+        rows = open_source(spark, spec, table).frame.collect()
+        assert [row[0] and row[0].asDict(recursive=True) for row in rows] == [
+            {"f0": 1, "f1": [{"f0": 2}]},
+            None,
+        ]
