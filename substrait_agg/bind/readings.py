@@ -123,6 +123,16 @@ def inputs_of(node: Any) -> tuple[Any, ...]:
     return (node.input,) if hasattr(node, "input") else ()
 
 
+def aggregate_below(node: Any) -> model.AggregateRel | None:
+    """Return the aggregate directly below that has no output mapping.
+
+    Filters, sorts and fetches above it are ignored.
+    """
+    while isinstance(node, model.FilterRel | model.SortRel | model.FetchRel) and node.emit is None:
+        node = node.input
+    return node if isinstance(node, model.AggregateRel) and node.emit is None else None
+
+
 def _subqueries(node: Any) -> Iterator[Any]:
     """Yield the relations of the subqueries in the expressions of a filter or projection."""
     waiting: list[Any] = []

@@ -154,14 +154,7 @@ class State:
                 return newest
             version = 0
         snapshot = self._checkpoint.snapshot(version)
-        first = self._checkpoint.retention_state().state_from
-        if version < first:
-            raise StateRefused(
-                "VERSION_EXPIRED",
-                f"the state of version {version} is no longer kept (the oldest version with state is {first})",
-                help="use one of those versions; run --keep-versions and --keep-for keep more",
-                path=str(self._checkpoint.folder),
-            )
+        self._checkpoint.check_kept(version)
         return snapshot
 
     @typed

@@ -15,8 +15,8 @@ from substrait_agg.bind.rewrite import call_durations
 from substrait_agg.flow.graph.graph import OperatorOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.graph.sessionize import Sessionize
-from substrait_agg.flow.passes.hopping import row_keys
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.flow.passes.relations import row_keys
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from tests.windowed import COUNT, MAX, SUM, Windows, aggregate, column, grouped, interval
 

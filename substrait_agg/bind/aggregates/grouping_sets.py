@@ -25,7 +25,7 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.context import BindContext, GroupingInfo, is_unknown
 from substrait_agg.bind.places import argument_place
 from substrait_agg.bind.plan_size import too_large
-from substrait_agg.bind.readings import inputs_of
+from substrait_agg.bind.readings import aggregate_below, inputs_of
 from substrait_agg.functions.signatures.derive import SIGNED
 from substrait_agg.plan import model
 from substrait_agg.plan.types import BOOL, I32, Type
@@ -195,19 +195,10 @@ def addressed_wider(root: model.Relation) -> frozenset[int]:
         seen.add(id(node))
         inputs = inputs_of(node)
         waiting.extend(inputs)
-        source = _aggregate_below(inputs[0]) if len(inputs) == 1 else None
-        if source is not None and _reaches(node, source):
+        source = aggregate_below(inputs[0]) if len(inputs) == 1 else None
+        if source is not None and len(source.groupings) == 1 and _reaches(node, source):
             wider.add(id(source))
     return frozenset(wider)
-
-
-def _aggregate_below(node: Any) -> model.AggregateRel | None:
-    """Return the aggregate with one set directly below, ignoring filters, sorts and fetches."""
-    while isinstance(node, model.FilterRel | model.SortRel | model.FetchRel) and node.emit is None:
-        node = node.input
-    if isinstance(node, model.AggregateRel) and len(node.groupings) == 1 and node.emit is None:
-        return node
-    return None
 
 
 def _reaches(node: Any, source: model.AggregateRel) -> bool:

@@ -29,7 +29,7 @@ from substrait_agg.bind.expressions.calls import bind_call
 from substrait_agg.bind.expressions.conversions import fits_decimal
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES
-from substrait_agg.functions.listing.catalogue_json import part, phases, urn_of
+from substrait_agg.functions.listing.catalogue_json import PHASES, part, urn_of
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
 from substrait_agg.functions.signatures.declarations import (
     Signature,
@@ -362,7 +362,7 @@ def dialect(version: str) -> Entry:
         "metadata": {
             "version": version,
             "measures": {
-                "phases": {name: part(signature) for name, signature in phases().items()},
+                "phases": {name: part(signature) for name, signature in PHASES.items()},
                 "sort_directions": sorted(name.upper() for name in DIRECTIONS),
             },
             "options": "the options in the metadata of a function may be set; the default is the first value",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from substrait_agg.bind.readings import inputs_of
+from substrait_agg.bind.readings import aggregate_below
 from substrait_agg.plan import model
 
 
@@ -31,19 +31,14 @@ def uncounted_index(relations: Iterable[object], *, never_counted: bool) -> froz
     for node in relations:
         if not isinstance(node, model.ProjectRel):
             continue
-        source = several_sets_below(node.input)
-        if source is not None and _not_counted(node, source, never_counted):
+        source = aggregate_below(node.input)
+        if (
+            source is not None
+            and len(source.groupings) > 1
+            and _not_counted(node, source, never_counted)
+        ):
             aggregates.add(id(source))
     return frozenset(aggregates)
-
-
-def several_sets_below(node: object) -> model.AggregateRel | None:
-    """Return the aggregate with several sets directly below, ignoring filters, sorts and fetches."""
-    while isinstance(node, model.FilterRel | model.SortRel | model.FetchRel) and node.emit is None:
-        (node,) = inputs_of(node)
-    if isinstance(node, model.AggregateRel) and len(node.groupings) > 1 and node.emit is None:
-        return node
-    return None
 
 
 def _not_counted(project: model.ProjectRel, source: model.AggregateRel, never: bool) -> bool:

@@ -35,6 +35,9 @@ REMEMBERED_VERSIONS = 16
 _REMEMBERED_BYTES = 1 << 20
 
 
+EXPIRED_HELP = "use one of those versions; run --keep-versions and --keep-for keep more"
+
+
 class CheckpointReader:
     """Read access to a checkpoint folder, in a file system or an object store.
 
@@ -288,6 +291,21 @@ class CheckpointReader:
             first = min(self.versions(), default=0)
             return RetentionState(first, first)
         return RetentionState.of(content, self._owner())
+
+    def check_kept(self, version: int, help: str = EXPIRED_HELP) -> None:
+        """Refuse a version whose state is no longer kept.
+
+        Raises:
+            StateRefused: VERSION_EXPIRED.
+        """
+        first = self.retention_state().state_from
+        if version < first:
+            raise StateRefused(
+                "VERSION_EXPIRED",
+                f"the state of version {version} is no longer kept (the oldest version with state is {first})",
+                help=help,
+                path=str(self.folder),
+            )
 
     def settings(self) -> CheckpointSettings:
         """Read the settings for the next runs.

@@ -271,15 +271,8 @@ class View:
         Raises:
             StateRefused: VERSION_EXPIRED.
         """
-        first = self._checkpoint.retention_state().state_from
-        if version >= first:
-            return
-        raise StateRefused(
-            "VERSION_EXPIRED",
-            f"the state of version {version} is no longer kept (the oldest version with state is {first})",
-            help="add up the changes of the versions up to it instead; run --keep-versions keeps more versions",
-            path=str(self._checkpoint.folder),
-        )
+        help = "add up the changes of the versions up to it instead; run --keep-versions keeps more versions"
+        self._checkpoint.check_kept(version, help)
 
     @typed
     def changes(self, since: int | None = None, until: int | None = None) -> pa.Table:

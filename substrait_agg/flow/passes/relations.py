@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from substrait_agg.bind.bound import (
@@ -16,15 +16,24 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    Call,
     Column,
+    Constant,
     Expr,
 )
 from substrait_agg.bind.context import Schema, columns
 from substrait_agg.bind.deep_stack import deep_call
+from substrait_agg.bind.expressions.windows import DURATION
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.joins.single_rows import has_one_row
 from substrait_agg.bind.plan.views import columns_read, view_name
-from substrait_agg.bind.rewrite import StatefulRelation, inputs_of, renumber, selected_columns
+from substrait_agg.bind.rewrite import (
+    StatefulRelation,
+    call_durations,
+    inputs_of,
+    renumber,
+    selected_columns,
+)
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
 from substrait_agg.flow.graph.graph import (
     Branch,
@@ -41,7 +50,6 @@ from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, Port, hides_key
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
-from substrait_agg.flow.passes.hopping import row_keys
 from substrait_agg.flow.passes.joins import (
     StoredSide,
     Used,
@@ -62,6 +70,7 @@ from substrait_agg.flow.passes.sessions import (
 from substrait_agg.flow.passes.sharing import share_equal
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
+from substrait_agg.functions.windows import duration_value
 
 WIDTH: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 """Weight kinds, from narrow to wide."""
@@ -428,3 +437,24 @@ def top_k_node(
         offset=relation.offset,
         count=relation.count,
     )
+
+
+def row_keys(keys: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Return values of a row that are equal for two rows exactly if they have the same keys.
+
+    The windows of a row range from the first that has not ended to the last that has begun. The
+    starts of two tumbling windows determine this range.
+    """
+    return tuple(part for key in keys for part in _row_values(key))
+
+
+def _row_values(key: Expr) -> Iterator[Expr]:
+    if not isinstance(key, Call) or key.function != "hop":
+        yield key
+        return
+    size, slide, offset = (*call_durations(key.arguments), 0)[:3]
+    time = key.arguments[0]
+    offsets = (offset,) if size % slide == 0 else (offset, offset + size)
+    for moved in offsets:
+        durations = (Constant(DURATION, duration_value(micros)) for micros in (slide, moved))
+        yield Call(time.type, "tumble_start", (time, *durations))

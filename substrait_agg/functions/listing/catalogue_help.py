@@ -16,7 +16,7 @@ from substrait_agg.functions.aggregates.row import (
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS
 from substrait_agg.functions.listing.catalogue_json import (
     NULLS,
-    phases,
+    PHASES,
     standard_aggregates,
     standard_scalars,
     takes_rows,
@@ -118,7 +118,7 @@ def _aggregate(row: AggregateFunction, alias: Alias) -> Pairs:
         yield "DISTINCT of rows", _said(row.distinct_rows)
     yield "ORDER BY", _order(row)
     yield "FILTER", _said(row.filter)
-    yield "phases", _lines(phases().items())
+    yield "phases", _lines(PHASES.items())
     yield from _choices(row)
 
 

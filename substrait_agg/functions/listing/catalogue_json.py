@@ -40,18 +40,14 @@ def urn_of(urn: str) -> str:
 
 
 _PARTIAL = refused("another consumer would have to merge the partial results of a group")
-_PHASES: Mapping[str, FieldHandling] = {
+PHASES: Mapping[str, FieldHandling] = {
     "UNSPECIFIED": no_op("the complete aggregate is computed; strict mode refuses the plan"),
     "INITIAL_TO_RESULT": HONOURED,
     "INITIAL_TO_INTERMEDIATE": _PARTIAL,
     "INTERMEDIATE_TO_INTERMEDIATE": _PARTIAL,
     "INTERMEDIATE_TO_RESULT": _PARTIAL,
 }
-
-
-def phases() -> Mapping[str, FieldHandling]:
-    """Return the handling of each phase of a measure. It is the same for all functions."""
-    return _PHASES
+"""The handling of each phase of a measure. It is the same for all functions."""
 
 
 def part(handling: FieldHandling) -> Entry:
@@ -108,7 +104,7 @@ def aggregate(row: AggregateFunction) -> Entry:
         "with_order": row.ordered_form or row.name,
         "without_order": row.unordered_form or row.name,
         "filter": part(row.filter),
-        "phases": {name: part(value) for name, value in _PHASES.items()},
+        "phases": {name: part(value) for name, value in PHASES.items()},
         "nulls": row.nulls,
         "where_nothing_counts": row.empty,
     }

@@ -13,7 +13,7 @@ from substrait_agg.functions.aggregates.row import (
     FunctionOption,
 )
 from substrait_agg.functions.aggregates.types import RESULT_TEXTS
-from substrait_agg.functions.listing.catalogue_json import NULLS, SCALAR_RESULTS, phases, takes_rows
+from substrait_agg.functions.listing.catalogue_json import NULLS, PHASES, SCALAR_RESULTS, takes_rows
 from substrait_agg.functions.scalars.catalogue import SCALARS
 from substrait_agg.functions.scalars.forms import (
     FAMILIES,
@@ -181,7 +181,7 @@ def _only(option: FunctionOption) -> str:
 
 def _phases() -> CatalogueTable:
     notes = _Notes()
-    rows = tuple((code(name), notes.cell(part)) for name, part in phases().items())
+    rows = tuple((code(name), notes.cell(part)) for name, part in PHASES.items())
     return CatalogueTable("Phases of every measure", ("phase", ""), rows, tuple(notes.texts))
 
 

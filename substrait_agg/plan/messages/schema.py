@@ -8,7 +8,7 @@ never unknown. Sources of the numbers: the descriptors in the PyPI packages ``su
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -177,6 +177,12 @@ _RENAMED_VALUES = (
 def schema() -> Schema:
     """Return the combined schema of all releases, computed once per process."""
     return schema_of(plan_pb2.DESCRIPTOR)
+
+
+@cache
+def enum_names(kind: str) -> Mapping[int, str]:
+    """Return the first name of each value of an enum, by number."""
+    return {number: name for name, number in reversed(schema().enums.get(kind, {}).items())}
 
 
 def schema_of(plan: FileDescriptor) -> Schema:

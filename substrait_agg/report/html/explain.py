@@ -39,6 +39,7 @@ from substrait_agg.explanation.tree import (
     RunStep,
 )
 from substrait_agg.report.html.page import asset, escape, page, size
+from substrait_agg.report.tree.tree import counted
 
 _Item = TypeVar("_Item")
 Row = tuple[str, ...]
@@ -125,15 +126,6 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return terms and their values as an HTML list, without those that have no value."""
     items = "".join(f"<dt>{term}</dt><dd>{said}</dd>" for term, said in pairs if said)
     return f'<dl class="facts">{items}</dl>'
-
-
-def counted(number: int, word: str) -> str:
-    """Return a number with its noun, such as ``2 keys``.
-
-    >>> counted(2, "key"), counted(1, "key")
-    ('2 keys', '1 key')
-    """
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def schema(columns: Sequence[ExplainedColumn], limits: PageLimits) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from substrait_agg.plan.messages.node import MessageNode, preorder
-from substrait_agg.plan.messages.schema import schema
+from substrait_agg.plan.messages.schema import enum_names
 
 Names = tuple[str, ...]
 """Names of columns by ordinal; an empty name is unknown."""
@@ -138,9 +138,7 @@ class Columns:
 
 def enum_name(node: MessageNode, field: str) -> str:
     """Return the name of an enum value in a field, such as ``JOIN_TYPE_INNER``."""
-    names = schema().enums.get(node.shape.by_json_name[field].type, {})
-    value = node.values.get(field, 0)
-    return next((name for name, number in names.items() if number == value), "")
+    return enum_names(node.shape.by_json_name[field].type).get(node.values.get(field, 0), "")
 
 
 def _masked(read: MessageNode, row: Names) -> Names:

@@ -7,7 +7,7 @@ from typing import Any
 
 from substrait_agg.bind.show import INFIX, POSTFIX
 from substrait_agg.plan.messages.node import MessageNode
-from substrait_agg.plan.messages.schema import schema
+from substrait_agg.plan.messages.schema import enum_names
 from substrait_agg.report.tree.columns import Columns, Names
 from substrait_agg.report.tree.constants import clipped, literal_text, type_text
 
@@ -239,7 +239,7 @@ _SAYINGS: Mapping[str, Callable[[_Saying, MessageNode], str]] = {
 
 def enum_text(kind: str, value: int) -> str:
     """Return the name of an enum value with its number."""
-    names = {number: name for name, number in reversed(schema().enums.get(kind, {}).items())}
+    names = enum_names(kind)
     return f"{names[value]} ({value})" if value in names else f"{value}, which has no name"
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from substrait_agg.escape import ELIDED, cut, printable
 from substrait_agg.plan.messages.node import MessageNode
-from substrait_agg.plan.messages.schema import ENUM, MESSAGE, Field, schema
+from substrait_agg.plan.messages.schema import ENUM, MESSAGE, Field, enum_names
 from substrait_agg.report.tree.constants import literal_text, type_text
 
 _MAX_STRING = 60
@@ -77,19 +76,11 @@ def scalar(item: Field, value: Any, *, full: bool) -> str:
 
 
 def _enum_name(enum: str, value: int, *, full: bool) -> str:
-    name = _enum_names(enum).get(value)
+    name = enum_names(enum).get(value)
     if name is None:
         return str(value)
     prefix = _WORD_STARTS.sub("_", enum.rpartition(".")[2]).upper() + "_"
     return name if full else name.removeprefix(prefix)
-
-
-@cache
-def _enum_names(enum: str) -> dict[int, str]:
-    names: dict[int, str] = {}
-    for name, number in schema().enums.get(enum, {}).items():
-        names.setdefault(number, name)
-    return names
 
 
 class _Writer:

@@ -29,8 +29,12 @@ def title(node: MessageNode, speech: Speech) -> str:
     return ""
 
 
-def count(number: int, word: str) -> str:
-    """Return a number with its noun in the right form, such as ``2 keys``."""
+def counted(number: int, word: str) -> str:
+    """Return a number with its noun in the right form.
+
+    >>> counted(2, "key"), counted(1, "key")
+    ('2 keys', '1 key')
+    """
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
@@ -67,10 +71,10 @@ def _read(node: MessageNode, speech: Speech) -> str:
     rows = node.values.get("virtual_table")
     if rows is not None:
         number = len(rows.values.get("expressions") or rows.values.get("values", ()))
-        return f"read {count(number, 'constant row')}{filtered}"
+        return f"read {counted(number, 'constant row')}{filtered}"
     files = node.values.get("local_files")
     if files is not None:
-        return f"read {count(len(files.values.get('items', ())), 'file')}{filtered}"
+        return f"read {counted(len(files.values.get('items', ())), 'file')}{filtered}"
     return f"read{filtered}"
 
 
@@ -80,7 +84,7 @@ def _filter(node: MessageNode, speech: Speech) -> str:
 
 
 def _project(node: MessageNode, speech: Speech) -> str:
-    return f"project: {count(len(node.values.get('expressions', ())), 'expression')}"
+    return f"project: {counted(len(node.values.get('expressions', ())), 'expression')}"
 
 
 def _aggregate(node: MessageNode, speech: Speech) -> str:
@@ -88,10 +92,10 @@ def _aggregate(node: MessageNode, speech: Speech) -> str:
     keys = len(node.values.get("grouping_expressions", ()))
     if not keys and groupings:
         keys = max(len(g.values.get("grouping_expressions", ())) for g in groupings)
-    parts = [count(keys, "key")] if keys else ["no keys"]
-    parts.append(count(len(node.values.get("measures", ())), "measure"))
+    parts = [counted(keys, "key")] if keys else ["no keys"]
+    parts.append(counted(len(node.values.get("measures", ())), "measure"))
     if len(groupings) > 1:
-        parts.append(count(len(groupings), "grouping set"))
+        parts.append(counted(len(groupings), "grouping set"))
     return f"aggregate: {', '.join(parts)}"
 
 
@@ -144,7 +148,7 @@ def _words(node: MessageNode, field: str, prefix: str) -> str:
 
 
 def _set(node: MessageNode, speech: Speech) -> str:
-    return f"{_words(node, 'op', 'SET_OP_')} of {count(len(inputs_of(node)), 'input')}"
+    return f"{_words(node, 'op', 'SET_OP_')} of {counted(len(inputs_of(node)), 'input')}"
 
 
 def _relation(node: MessageNode, speech: Speech) -> str:
@@ -174,7 +178,7 @@ def _urn(node: MessageNode, speech: Speech) -> str:
 
 
 def _emit(node: MessageNode, speech: Speech) -> str:
-    return f"gives {count(len(node.values.get('output_mapping', ())), 'column')}"
+    return f"gives {counted(len(node.values.get('output_mapping', ())), 'column')}"
 
 
 def _table(node: MessageNode, speech: Speech) -> str:
@@ -208,8 +212,8 @@ _TITLES: Mapping[str, _Title] = {
         _said,
     ),
     "Type": lambda node, _: type_text(node),
-    "NamedStruct": lambda node, speech: count(len(node.values.get("names", ())), "column name"),
-    "Type.Struct": lambda node, speech: count(len(node.values.get("types", ())), "field type"),
+    "NamedStruct": lambda node, speech: counted(len(node.values.get("names", ())), "column name"),
+    "Type.Struct": lambda node, speech: counted(len(node.values.get("types", ())), "field type"),
     "FunctionOption": _option,
     "extensions.SimpleExtensionDeclaration.ExtensionFunction": _function,
     "extensions.SimpleExtensionDeclaration.ExtensionType": _type_declaration,

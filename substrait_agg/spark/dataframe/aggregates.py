@@ -135,5 +135,3 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "Sum": _sum,
 }
 """Class of an aggregate function in Spark -> how it is translated."""
-
-SUPPORTED = tuple(sorted(_FUNCTIONS))

@@ -321,5 +321,3 @@ EXPRESSIONS: dict[str, Maker] = {
     "Year": _part_of_time("YEAR"),
 }
 """Class of an expression in Spark -> how it is translated."""
-
-SUPPORTED = tuple(sorted(EXPRESSIONS))

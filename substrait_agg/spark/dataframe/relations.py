@@ -314,5 +314,3 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Union": _union,
 }
 """Class of a relation in Spark -> how it is translated."""
-
-SUPPORTED = tuple(sorted(_RELATIONS))

@@ -36,7 +36,6 @@ from substrait_agg.operator.common.names import END, LARGE, POSITION, ROWS, TIME
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.numeric.delta import HALVES, MINUS_BIN, NAN_BIN, PART_POWER, PLUS_BIN
 from substrait_agg.required import required
-from substrait_agg.spark.execution.grouping_sets import lacks_sets, with_sets
 from substrait_agg.spark.types.cached_transform import RecordedTransform
 from substrait_agg.spark.types.decimals import Params, negative
 from substrait_agg.spark.types.keys import normalised, restored_keys, with_normalised_keys
@@ -148,9 +147,9 @@ def partial_sums(
         ``__rows`` (number of rows summed) unless it equals the total weight. If weights may be any
         int64, also `LARGE`.
     """
-    twice = summing.sum_before_sets and lacks_sets(frame, spec) and can_sum_before_sets(spec)
+    twice = summing.sum_before_sets and _lacks_sets(frame, spec) and can_sum_before_sets(spec)
     if not twice:
-        frame = with_sets(frame, spec)
+        frame = _with_sets(frame, spec)
     keys = [key for key in _keys(spec) if key in frame.columns]
     types = {k: frame.schema[k].dataType for k in keys}
     frame = with_normalised_keys(_contributions(frame, spec, summing), keys, floats=False)
@@ -171,7 +170,7 @@ def partial_sums(
             sums += _decimal_sums(i, argument, params, spec.weight, summing)
     grouped = frame.grouped((*keys, *bins), *sums)
     if twice:
-        grouped, keys = _summed_again(with_sets(grouped, spec), spec, bins), _keys(spec)
+        grouped, keys = _summed_again(_with_sets(grouped, spec), spec, bins), _keys(spec)
         types[keys[-1]] = grouped.schema[keys[-1]].dataType
     if not keys:
         zero = F.lit(0).cast("int")
@@ -221,7 +220,7 @@ def unplaced_rows(
     The rows stay in their partitions unless `exchange` moves them.
     """
     keys = _keys(spec)
-    frame = _in_one_form(with_sets(frame, spec), spec)
+    frame = _in_one_form(_with_sets(frame, spec), spec)
     if spec.by_arrival:
         frame = frame.withColumns({POSITION: F.monotonically_increasing_id()})
     if not keys:
@@ -457,3 +456,33 @@ def _scaled(value: Column, bin_: Column) -> Column:
         .when(bin_ >= NAN_BIN, F.when(value.isNotNull(), F.lit(1.0)))
         .otherwise(value * half * half)
     )
+
+
+# --- grouping sets -----------------------------------------------------------------------------
+
+# Rows with all keys become one row per grouping set: the last key is then the index of the set, and
+# the keys outside of the set are null.
+
+
+def _lacks_sets(frame: RecordedTransform, spec: InputSpec) -> bool:
+    """Return whether each row of a frame represents one row per grouping set."""
+    return bool(spec.sets) and _set_index(spec) not in frame.columns
+
+
+def _with_sets(frame: RecordedTransform, spec: InputSpec) -> RecordedTransform:
+    """Repeat rows that represent one row per grouping set; return other rows unchanged."""
+    if not _lacks_sets(frame, spec):
+        return frame
+    every = F.array(*(F.lit(index).cast("int") for index in range(len(spec.sets))))
+    rows = frame.select(*map(F.col, frame.columns), F.explode(every).alias(_set_index(spec)))
+    index, masked = F.col(_set_index(spec)), {}
+    # Spark computes this faster than rows from an array of structs.
+    for ordinal in range(len(spec.keys) - 1):
+        inside = [i for i, keys in enumerate(spec.sets) if ordinal in keys]
+        if len(inside) < len(spec.sets):
+            masked[f"k{ordinal}"] = F.when(index.isin(inside), F.col(f"k{ordinal}"))
+    return rows.withColumns(masked)
+
+
+def _set_index(spec: InputSpec) -> str:
+    return f"k{len(spec.keys) - 1}"

@@ -143,14 +143,7 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
 
 def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
     """Check that the state of a version is kept and undamaged."""
-    first = checkpoint.retention_state().state_from
-    if target.version < first:
-        raise StateRefused(
-            "VERSION_EXPIRED",
-            f"the state of version {target.version} is no longer kept (the oldest version with state is {first})",
-            help="use one of those versions; run --keep-versions and --keep-for keep more",
-            path=str(checkpoint.folder),
-        )
+    checkpoint.check_kept(target.version)
     runs = {run.name: run for operator in target.operators for run in operator.runs}
     for run in runs.values():
         checkpoint.state.forget(run.name)  # check the file in the store, not its local copy

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -215,7 +215,7 @@ class _Verification:
     def _state(self, snapshot: Snapshot) -> None:
         path = f"snapshots/{snapshot_name(snapshot.version)}"
         for tree in all_trees(snapshot):
-            check_ranges(tree.runs, path, self._found, HASH_MAX)
+            check_ranges(tree.runs, path, self._found)
             for run in tree.runs:
                 identity = (run.name, run.rows, run.bytes, run.crc)
                 if identity in self._looked_at:
@@ -533,24 +533,18 @@ def _ranked(entries: Entries) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.boo
     return same, behind
 
 
-def check_ranges(
-    runs: tuple[RunFile, ...], path: str, findings: FindingCollector, most: int
-) -> None:
+def check_ranges(runs: tuple[RunFile, ...], path: str, findings: FindingCollector) -> None:
     """Check that the live hashes of runs are ranges, and that no run is live twice for one hash."""
     pieces: dict[str, list[RunFile]] = {}
     for run in runs:
-        if not 0 <= run.low <= run.high <= most or run.span < 1 or run.rows < 1:
+        if not 0 <= run.low <= run.high <= HASH_MAX or run.span < 1 or run.rows < 1:
             message = f"{run.name} is live from hash {run.low} to {run.high} with {run.rows} rows over {run.span} hashes"
             findings.fault("RUN_METADATA_WRONG", path, message)
         pieces.setdefault(run.name, []).append(run)
     for name, parts in pieces.items():
-        ordered = sorted(parts, key=_low)
+        ordered = sorted(parts, key=attrgetter("low"))
         contents = {(part.rows, part.bytes, part.crc) for part in parts}
         if len(contents) > 1:
             findings.fault("RUN_METADATA_WRONG", path, f"{name} is listed with different sizes")
         if any(b.low <= a.high for a, b in pairwise(ordered)):
             findings.fault("RANGES_OVERLAP", path, f"{name} is live twice for the same hashes")
-
-
-def _low(run: RunFile) -> Any:
-    return run.low
