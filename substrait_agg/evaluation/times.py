@@ -6,6 +6,7 @@ Arrow's own calendar functions are not used: they are only right for years of 16
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -214,18 +215,15 @@ def texts(column: pa.Array) -> pa.Array:
 # --- truncation ---------------------------------------------------------------------------------
 
 
-def _first_month(months: int) -> Callable[[Ints], Ints]:
-    def compute(days: Ints) -> Ints:
-        year, month, _ = civil(days)
-        return days_of(year, (month - 1) // months * months + 1, 1)
-
-    return compute
+def _first_month(days: Ints, *, months: int) -> Ints:
+    year, month, _ = civil(days)
+    return days_of(year, (month - 1) // months * months + 1, 1)
 
 
 _FIRST_DAYS: dict[str, Callable[[Ints], Ints]] = {
-    "year": _first_month(12),
-    "quarter": _first_month(3),
-    "month": _first_month(1),
+    "year": partial(_first_month, months=12),
+    "quarter": partial(_first_month, months=3),
+    "month": partial(_first_month, months=1),
     "week": lambda days: days - _week_day(days),
 }
 
@@ -271,16 +269,13 @@ def _signed(interval: pa.Array, sign: int) -> pa.Array:
     return interval if sign > 0 else pc.negate_checked(interval)
 
 
-def _moved_by_months(sign: int) -> Callable[[KernelArguments], pa.Array]:
-    def compute(args: KernelArguments) -> pa.Array:
-        """Add months; a day that the month lacks becomes its last day."""
-        days, micros = split(args[0])
-        moved = months_later(days, numbers(_signed(args[1], sign)).astype(np.int64))
-        if args.type(0).kind == "date":
-            return dates(moved, args[0], args[1])
-        return timestamps(moved, micros, args.result, args[0], args[1])
-
-    return compute
+def _moved_by_months(args: KernelArguments, *, sign: int) -> pa.Array:
+    """Add months; a day that the month lacks becomes its last day."""
+    days, micros = split(args[0])
+    moved = months_later(days, numbers(_signed(args[1], sign)).astype(np.int64))
+    if args.type(0).kind == "date":
+        return dates(moved, args[0], args[1])
+    return timestamps(moved, micros, args.result, args[0], args[1])
 
 
 def as_timestamps(column: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -294,17 +289,14 @@ def as_dates(column: pa.Array) -> pa.Array:
     return dates(split(column)[0], column)
 
 
-def _moved_by_days(sign: int) -> Callable[[KernelArguments], pa.Array]:
-    def compute(args: KernelArguments) -> pa.Array:
-        """Add an interval of days and microseconds."""
-        point = args[0]
-        if args.type(0).kind == "date":
-            point = as_timestamps(point, pa.timestamp("us"))
-        interval = _signed(args[1].view(pa.int64()), sign)
-        ticks = pc.add_checked(point.view(pa.int64()), interval).view(point.type)
-        return as_dates(ticks) if args.call.type.kind == "date" else ticks.view(args.result)
-
-    return compute
+def _moved_by_days(args: KernelArguments, *, sign: int) -> pa.Array:
+    """Add an interval of days and microseconds."""
+    point = args[0]
+    if args.type(0).kind == "date":
+        point = as_timestamps(point, pa.timestamp("us"))
+    interval = _signed(args[1].view(pa.int64()), sign)
+    ticks = pc.add_checked(point.view(pa.int64()), interval).view(point.type)
+    return as_dates(ticks) if args.call.type.kind == "date" else ticks.view(args.result)
 
 
 def _moves(call: Call, interval: str) -> bool:
@@ -325,8 +317,8 @@ def _by_days(call: Call) -> bool:
 
 def _move(sign: int) -> tuple[Kernel, ...]:
     return (
-        Kernel(_by_months, _moved_by_months(sign), fails=True),
-        Kernel(_by_days, _moved_by_days(sign), fails=True),
+        Kernel(_by_months, partial(_moved_by_months, sign=sign), fails=True),
+        Kernel(_by_days, partial(_moved_by_days, sign=sign), fails=True),
     )
 
 

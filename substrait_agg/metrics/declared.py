@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Literal as OneOf
 
@@ -115,14 +116,10 @@ def _committed(progress: Progress) -> Iterable[Sample]:
     return (Sample((), progress.committed),) if progress.committed else ()
 
 
-def _known(value: Callable[[Progress], Number | None]) -> Read:
-    """Return a reader of a value that only some runs have."""
-
-    def read(progress: Progress) -> Iterable[Sample]:
-        number = value(progress)
-        return () if number is None else (Sample((), number),)
-
-    return read
+def _known(progress: Progress, *, value: Callable[[Progress], Number | None]) -> Iterable[Sample]:
+    """Return the sample of a value that only some runs have."""
+    number = value(progress)
+    return () if number is None else (Sample((), number),)
 
 
 def _batches(progress: Progress) -> Iterable[Sample]:
@@ -160,8 +157,8 @@ METRICS: tuple[Metric, ...] = (
                                                          "while unknown."), _watermark),
     Metric("batches_total", "counter", "versions", (), "Versions committed.", _plain(lambda p: p.batches)),
     Metric("batch_seconds", "histogram", "seconds", (), "Duration of batches, from reading rows to the commit.", _batches),
-    Metric("batch_target_seconds", "gauge", "seconds", (), "Duration that a batch should not exceed (--latency); absent without it.", _known(lambda p: p.target_seconds)),
-    Metric("batch_limit_bytes", "gauge", "bytes", (), "Most bytes of files that the last batch could take (--latency), except that it takes at least one file per table.", _known(lambda p: p.limit_bytes)),
+    Metric("batch_target_seconds", "gauge", "seconds", (), "Duration that a batch should not exceed (--latency); absent without it.", partial(_known, value=lambda p: p.target_seconds)),
+    Metric("batch_limit_bytes", "gauge", "bytes", (), "Most bytes of files that the last batch could take (--latency), except that it takes at least one file per table.", partial(_known, value=lambda p: p.limit_bytes)),
     Metric("refreshes_total", "counter", "versions", ("way",), "Versions that were incremental, and those that were computed again from all rows (full); absent unless --refresh is auto or full.", _refreshes),
     Metric("refresh_estimate_seconds", "gauge", "seconds", ("way",), "Estimated duration of the last batch in either way, which --refresh auto compared.", _refresh_estimates),
     Metric("rows_per_second", "gauge", "rows", (), "Input rows of the last batch, divided by its duration.", _plain(lambda p: p.rows_per_second)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from substrait_agg.bind.bound import BoundMeasure, Call, Conditional, Constant, Expr
 from substrait_agg.flow.graph.graph import MeasureState, Side, ValueTree
@@ -130,11 +130,8 @@ def _moments(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState
     return MeasureState((count, *sums, *products), tree)
 
 
-def _extreme(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
-        return MeasureState((), sharing.values(measure, measure.arguments), (0,), side)
-
-    return decompose
+def _extreme(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) -> MeasureState:
+    return MeasureState((), sharing.values(measure, measure.arguments), (0,), side)
 
 
 def _ordered(measure: BoundMeasure, sharing: StateLayoutBuilder) -> tuple[int, tuple[int, ...]]:
@@ -179,30 +176,21 @@ def _user(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
     return MeasureState((count, *totals), tree)
 
 
-def _end(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
-        tree, places = _ordered(measure, sharing)
-        return MeasureState((), tree, places, side)
-
-    return decompose
+def _end(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) -> MeasureState:
+    tree, places = _ordered(measure, sharing)
+    return MeasureState((), tree, places, side)
 
 
-def _by(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
-        value, by = measure.arguments
-        skipped = (0, 1) if ("IGNORE_NULLS", "TRUE") in measure.options else (0,)
-        tree = sharing.tree(measure, [(by, False, False), (value, False, True)], skipped)
-        return MeasureState((), tree, (1,), side)
-
-    return decompose
+def _by(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) -> MeasureState:
+    value, by = measure.arguments
+    skipped = (0, 1) if ("IGNORE_NULLS", "TRUE") in measure.options else (0,)
+    tree = sharing.tree(measure, [(by, False, False), (value, False, True)], skipped)
+    return MeasureState((), tree, (1,), side)
 
 
-def _arrived(side: Side) -> Decompose:
-    def decompose(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
-        tree = sharing.arrivals(measure, latest=side == "last")
-        return MeasureState((), tree, (2,), side)
-
-    return decompose
+def _arrived(measure: BoundMeasure, sharing: StateLayoutBuilder, *, side: Side) -> MeasureState:
+    tree = sharing.arrivals(measure, latest=side == "last")
+    return MeasureState((), tree, (2,), side)
 
 
 def _union(measure: BoundMeasure, sharing: StateLayoutBuilder) -> MeasureState:
@@ -217,16 +205,16 @@ _DECOMPOSE: Mapping[Input, Decompose] = complete(
         "total": _sum,
         "conditions": _boolean,
         "moments": _moments,
-        "least": _extreme("first"),
-        "greatest": _extreme("last"),
+        "least": partial(_extreme, side="first"),
+        "greatest": partial(_extreme, side="last"),
         "multiset": _scan,
         "ranked": _rank,
-        "first in order": _end("first"),
-        "last in order": _end("last"),
-        "first by": _by("first"),
-        "last by": _by("last"),
-        "earliest": _arrived("first"),
-        "latest": _arrived("last"),
+        "first in order": partial(_end, side="first"),
+        "last in order": partial(_end, side="last"),
+        "first by": partial(_by, side="first"),
+        "last by": partial(_by, side="last"),
+        "earliest": partial(_arrived, side="first"),
+        "latest": partial(_arrived, side="last"),
         "elements": _union,
         "user": _user,
         "none": lambda _measure, _sharing: MeasureState(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from substrait_agg.plan.decoding.context import DecodeContext, each
@@ -62,11 +63,8 @@ def _read(node: MessageNode, kind: str, context: DecodeContext) -> Value:
     return _READERS[kind](node, kind, context)
 
 
-def _scalar(kind: str) -> Callable[[MessageNode, str, DecodeContext], Value]:
-    def read(node: MessageNode, name: str, context: DecodeContext) -> Value:
-        return Type(kind), node.take(name)
-
-    return read
+def _scalar(node: MessageNode, name: str, context: DecodeContext, *, kind: str) -> Value:
+    return Type(kind), node.take(name)
 
 
 def _small_integer(node: MessageNode, name: str, context: DecodeContext) -> Value:
@@ -196,11 +194,8 @@ def _null(node: MessageNode, name: str, context: DecodeContext) -> Value:
     return replace(_body(node, name).result, nullable=True), None
 
 
-def _empty(kind: str) -> Callable[[MessageNode, str, DecodeContext], Value]:
-    def read(node: MessageNode, name: str, context: DecodeContext) -> Value:
-        return type_of(kind, _body(node, name), context), ()
-
-    return read
+def _empty(node: MessageNode, name: str, context: DecodeContext, *, kind: str) -> Value:
+    return type_of(kind, _body(node, name), context), ()
 
 
 def _struct(node: MessageNode, name: str, context: DecodeContext) -> Value:
@@ -267,16 +262,16 @@ def _user_defined(node: MessageNode, name: str, context: DecodeContext) -> Value
 
 
 _READERS: dict[str, Callable[[MessageNode, str, DecodeContext], Value]] = {
-    "boolean": _scalar("bool"),
+    "boolean": partial(_scalar, kind="bool"),
     "i8": _small_integer,
     "i16": _small_integer,
-    "i32": _scalar("i32"),
-    "i64": _scalar("i64"),
-    "fp32": _scalar("fp32"),
-    "fp64": _scalar("fp64"),
-    "string": _scalar("string"),
-    "binary": _scalar("binary"),
-    "date": _scalar("date"),
+    "i32": partial(_scalar, kind="i32"),
+    "i64": partial(_scalar, kind="i64"),
+    "fp32": partial(_scalar, kind="fp32"),
+    "fp64": partial(_scalar, kind="fp64"),
+    "string": partial(_scalar, kind="string"),
+    "binary": partial(_scalar, kind="binary"),
+    "date": partial(_scalar, kind="date"),
     "timestamp": _removed_time,
     "timestamp_tz": _removed_time,
     "time": _removed_time,
@@ -293,8 +288,8 @@ _READERS: dict[str, Callable[[MessageNode, str, DecodeContext], Value]] = {
     "struct": _struct,
     "map": _map,
     "list": _list,
-    "empty_list": _empty("list"),
-    "empty_map": _empty("map"),
+    "empty_list": partial(_empty, kind="list"),
+    "empty_map": partial(_empty, kind="map"),
     "uuid": _uuid,
     "null": _null,
     "user_defined": _user_defined,

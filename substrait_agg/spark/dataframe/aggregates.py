@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from substrait_agg.spark.dataframe.analyzed import SparkTree
@@ -114,24 +115,21 @@ def _double(tree: SparkTree, value: Typed) -> Typed:
     return cast(value, "double")
 
 
-def _extreme(name: str) -> Callable[[Scope, SparkTree], _Call]:
-    def make(scope: Scope, tree: SparkTree) -> _Call:
-        """Return the call for the type of its argument."""
-        value = scope.typed(tree.children[0])
-        type_ = SparkType(value.type.name)
-        urn = {"decimal": "arithmetic_decimal", "date": "datetime", "times": "datetime"}.get(
-            "decimal" if value.type.digits else value.type.name, "arithmetic"
-        )
-        return _Call(urn, name, (value,), type_, type_.name)
-
-    return make
+def _extreme(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    """Return the call for the type of its argument."""
+    value = scope.typed(tree.children[0])
+    type_ = SparkType(value.type.name)
+    urn = {"decimal": "arithmetic_decimal", "date": "datetime", "times": "datetime"}.get(
+        "decimal" if value.type.digits else value.type.name, "arithmetic"
+    )
+    return _Call(urn, name, (value,), type_, type_.name)
 
 
 _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "Average": _average,
     "Count": _count,
-    "Max": _extreme("max"),
-    "Min": _extreme("min"),
+    "Max": partial(_extreme, name="max"),
+    "Min": partial(_extreme, name="min"),
     "Sum": _sum,
 }
 """Class of an aggregate function in Spark -> how it is translated."""

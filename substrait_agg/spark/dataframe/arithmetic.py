@@ -10,7 +10,6 @@ from decimal import Decimal
 
 from substrait_agg.spark.dataframe.analyzed import SparkTree
 from substrait_agg.spark.dataframe.scope import (
-    Maker,
     Scope,
     any_nullable,
     cast,
@@ -34,24 +33,19 @@ Digits = tuple[int, int]
 """Precision and scale."""
 
 
-def arithmetic(name: str, **options: str) -> Maker:
-    """Return a translation of an operator of two numbers of one type."""
-
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        """Return a call for two decimals, or for two values of one type."""
-        left, right = scope.arguments(tree)
-        nullable = any_nullable((left, right))
-        if left.type.digits and right.type.digits:
-            digits = _decimal_result(scope, tree, name, left.type.digits, right.type.digits)
-            type_ = decimal(*digits, nullable=nullable)
-            return scope.call("arithmetic_decimal", name, (left, right), type_, overflow="ERROR")
-        if left.type.name != right.type.name:
-            raise not_supported(tree, f"of {left.type.name} and {right.type.name}")
-        type_ = SparkType(left.type.name, nullable)
-        checked = options if left.type.name in INTEGERS else {}
-        return scope.call("arithmetic", name, (left, right), type_, **checked)
-
-    return make
+def arithmetic(scope: Scope, tree: SparkTree, *, name: str, **options: str) -> Typed:
+    """Return the call of an operator of two decimals, or of two numbers of one type."""
+    left, right = scope.arguments(tree)
+    nullable = any_nullable((left, right))
+    if left.type.digits and right.type.digits:
+        digits = _decimal_result(scope, tree, name, left.type.digits, right.type.digits)
+        type_ = decimal(*digits, nullable=nullable)
+        return scope.call("arithmetic_decimal", name, (left, right), type_, overflow="ERROR")
+    if left.type.name != right.type.name:
+        raise not_supported(tree, f"of {left.type.name} and {right.type.name}")
+    type_ = SparkType(left.type.name, nullable)
+    checked = options if left.type.name in INTEGERS else {}
+    return scope.call("arithmetic", name, (left, right), type_, **checked)
 
 
 def _decimal_result(
@@ -186,20 +180,15 @@ def _most_digits(tree: SparkTree, precision: int) -> int:
     return precision
 
 
-def rounded(mode: str) -> Maker:
-    """Return a translation of ``round`` or ``bround`` to a constant number of digits."""
-
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        """Return the call for a number of decimal places that is a constant."""
-        value = scope.typed(tree.children[0])
-        places = tree.children[1]
-        if places.kind != "Literal" or places.fields["value"] is None:
-            raise not_supported(tree, "only to a constant number of digits")
-        type_ = _rounded_type(tree, value.type, int(places.fields["value"]))
-        urn = "rounding_decimal" if value.type.digits else "rounding"
-        return scope.call(urn, "round", (value, scope.typed(places)), type_, rounding=mode)
-
-    return make
+def rounded(scope: Scope, tree: SparkTree, *, mode: str) -> Typed:
+    """Return the call of ``round`` or ``bround`` to a constant number of digits."""
+    value = scope.typed(tree.children[0])
+    places = tree.children[1]
+    if places.kind != "Literal" or places.fields["value"] is None:
+        raise not_supported(tree, "only to a constant number of digits")
+    type_ = _rounded_type(tree, value.type, int(places.fields["value"]))
+    urn = "rounding_decimal" if value.type.digits else "rounding"
+    return scope.call(urn, "round", (value, scope.typed(places)), type_, rounding=mode)
 
 
 def _rounded_type(tree: SparkTree, type_: SparkType, places: int) -> SparkType:
@@ -216,13 +205,8 @@ def _rounded_type(tree: SparkTree, type_: SparkType, places: int) -> SparkType:
     return decimal(whole + rounded_scale, rounded_scale, nullable=type_.nullable)
 
 
-def same_type(urn: str, name: str) -> Maker:
-    """Return a translation of a function of one number that keeps its type."""
-
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        """Return the call for the type of its argument."""
-        (value,) = scope.arguments(tree)
-        kind = f"{urn}_decimal" if value.type.digits else urn
-        return scope.call(kind, name, (value,), value.type)
-
-    return make
+def same_type(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
+    """Return the call of a function of one number that keeps its type."""
+    (value,) = scope.arguments(tree)
+    urn = "arithmetic_decimal" if value.type.digits else "arithmetic"
+    return scope.call(urn, name, (value,), value.type)

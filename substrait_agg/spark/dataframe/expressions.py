@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from substrait_agg.spark.dataframe.analyzed import SparkTree
@@ -86,18 +87,15 @@ _LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
 }
 
 
-def _comparison(name: str) -> Maker:
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        """Return the comparison of two values of one type."""
-        values = scope.arguments(tree)
-        if len({value.type.name for value in values}) != 1:
-            raise not_supported(tree, "of different types")
-        if values[0].type.name in ("float", "double"):
-            return _float_comparison(scope, tree, name, values[0], values[1])
-        nullable = name != "is_not_distinct_from" and any_nullable(values)
-        return scope.call("comparison", name, values, SparkType("boolean", nullable))
-
-    return make
+def _comparison(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
+    """Return the comparison of two values of one type."""
+    values = scope.arguments(tree)
+    if len({value.type.name for value in values}) != 1:
+        raise not_supported(tree, "of different types")
+    if values[0].type.name in ("float", "double"):
+        return _float_comparison(scope, tree, name, values[0], values[1])
+    nullable = name != "is_not_distinct_from" and any_nullable(values)
+    return scope.call("comparison", name, values, SparkType("boolean", nullable))
 
 
 def _float_comparison(scope: Scope, tree: SparkTree, name: str, left: Typed, right: Typed) -> Typed:
@@ -146,21 +144,15 @@ def _null_safe(scope: Scope, same: Typed, left: Typed, right: Typed) -> Typed:
     return scope.call("boolean", "or", (equal, both), type_)
 
 
-def _boolean(name: str) -> Maker:
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        values = scope.arguments(tree)
-        return scope.call("boolean", name, values, SparkType("boolean", any_nullable(values)))
-
-    return make
+def _boolean(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
+    values = scope.arguments(tree)
+    return scope.call("boolean", name, values, SparkType("boolean", any_nullable(values)))
 
 
-def _null_test(name: str) -> Maker:
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        return scope.call(
-            "comparison", name, scope.arguments(tree), SparkType("boolean", nullable=False)
-        )
-
-    return make
+def _null_test(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
+    return scope.call(
+        "comparison", name, scope.arguments(tree), SparkType("boolean", nullable=False)
+    )
 
 
 def _is_nan(scope: Scope, tree: SparkTree) -> Typed:
@@ -174,16 +166,15 @@ def _is_nan(scope: Scope, tree: SparkTree) -> Typed:
     return scope.call("comparison", "coalesce", (call, never), never.type)
 
 
-def _text(name: str, result: str, *, count: bool = False, **options: str) -> Maker:
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        """Return the call of a text function whose arguments are all strings."""
-        values = scope.arguments(tree)
-        if any(value.type.name != "string" for value in values):
-            raise not_supported(tree, "of values that are not strings")
-        type_ = SparkType("long" if count else result, any_nullable(values))
-        return cast(scope.call("string", name, values, type_, **options), result)
-
-    return make
+def _text(
+    scope: Scope, tree: SparkTree, *, name: str, result: str, count: bool = False, **options: str
+) -> Typed:
+    """Return the call of a text function whose arguments are all strings."""
+    values = scope.arguments(tree)
+    if any(value.type.name != "string" for value in values):
+        raise not_supported(tree, "of values that are not strings")
+    type_ = SparkType("long" if count else result, any_nullable(values))
+    return cast(scope.call("string", name, values, type_, **options), result)
 
 
 def _substring(scope: Scope, tree: SparkTree) -> Typed:
@@ -206,25 +197,22 @@ def _like(scope: Scope, tree: SparkTree) -> Typed:
     if pattern.kind != "Literal" or "\\" in str(pattern.fields["value"]):
         raise not_supported(tree, "only with a constant pattern without a backslash")
     # The third child is the escape character.
-    return _text("like", "boolean")(scope, replace(tree, children=tree.children[:2]))
+    return _text(scope, replace(tree, children=tree.children[:2]), name="like", result="boolean")
 
 
-def _part_of_time(component: str) -> Maker:
-    def make(scope: Scope, tree: SparkTree) -> Typed:
-        """Return the call that extracts a part of a date."""
-        (value,) = scope.arguments(tree)
-        if value.type.name != "date":
-            raise not_supported(tree, "only of a date")
-        called = {
-            "functionReference": scope.context.reference("datetime", "extract", (value,), "req_"),
-            "arguments": [{"enum": component}, {"value": value.message}],
-            "outputType": SparkType("long", value.type.nullable).message(),
-        }
-        return cast(
-            Typed({"scalarFunction": called}, SparkType("long", value.type.nullable)), "integer"
-        )
-
-    return make
+def _part_of_time(scope: Scope, tree: SparkTree, *, component: str) -> Typed:
+    """Return the call that extracts a part of a date."""
+    (value,) = scope.arguments(tree)
+    if value.type.name != "date":
+        raise not_supported(tree, "only of a date")
+    called = {
+        "functionReference": scope.context.reference("datetime", "extract", (value,), "req_"),
+        "arguments": [{"enum": component}, {"value": value.message}],
+        "outputType": SparkType("long", value.type.nullable).message(),
+    }
+    return cast(
+        Typed({"scalarFunction": called}, SparkType("long", value.type.nullable)), "integer"
+    )
 
 
 def _coalesce(scope: Scope, tree: SparkTree) -> Typed:
@@ -270,54 +258,53 @@ def _cast(scope: Scope, tree: SparkTree) -> Typed:
     return cast(scope.typed(child), tree.fields["dataType"])
 
 
-_ERROR = {"overflow": "ERROR"}
 EXPRESSIONS: dict[str, Maker] = {
-    "Abs": same_type("arithmetic", "abs"),
-    "Add": arithmetic("add", **_ERROR),
+    "Abs": partial(same_type, name="abs"),
+    "Add": partial(arithmetic, name="add", overflow="ERROR"),
     "Alias": lambda scope, tree: scope.typed(tree.children[0]),
-    "And": _boolean("and"),
+    "And": partial(_boolean, name="and"),
     "AttributeReference": _attribute,
-    "BitwiseAnd": arithmetic("bitwise_and"),
-    "BRound": rounded("TIE_TO_EVEN"),
+    "BitwiseAnd": partial(arithmetic, name="bitwise_and"),
+    "BRound": partial(rounded, mode="TIE_TO_EVEN"),
     "CaseWhen": _case,
     "Cast": _cast,
     "Coalesce": _coalesce,
-    "Concat": _text("concat", "string", null_handling="ACCEPT_NULLS"),
-    "Contains": _text("contains", "boolean"),
-    "DayOfMonth": _part_of_time("DAY"),
+    "Concat": partial(_text, name="concat", result="string", null_handling="ACCEPT_NULLS"),
+    "Contains": partial(_text, name="contains", result="boolean"),
+    "DayOfMonth": partial(_part_of_time, component="DAY"),
     "Divide": divide,
-    "EndsWith": _text("ends_with", "boolean"),
-    "EqualNullSafe": _comparison("is_not_distinct_from"),
-    "EqualTo": _comparison("equal"),
+    "EndsWith": partial(_text, name="ends_with", result="boolean"),
+    "EqualNullSafe": partial(_comparison, name="is_not_distinct_from"),
+    "EqualTo": partial(_comparison, name="equal"),
     "Exists": predicate,
-    "GreaterThan": _comparison("gt"),
-    "GreaterThanOrEqual": _comparison("gte"),
+    "GreaterThan": partial(_comparison, name="gt"),
+    "GreaterThanOrEqual": partial(_comparison, name="gte"),
     "If": _case,
     "In": _in,
     "InSubquery": predicate,
     "IsNaN": _is_nan,
-    "IsNotNull": _null_test("is_not_null"),
-    "IsNull": _null_test("is_null"),
-    "Length": _text("char_length", "integer", count=True),
-    "LessThan": _comparison("lt"),
-    "LessThanOrEqual": _comparison("lte"),
+    "IsNotNull": partial(_null_test, name="is_not_null"),
+    "IsNull": partial(_null_test, name="is_null"),
+    "Length": partial(_text, name="char_length", result="integer", count=True),
+    "LessThan": partial(_comparison, name="lt"),
+    "LessThanOrEqual": partial(_comparison, name="lte"),
     "Like": _like,
     "Literal": lambda _, tree: literal(tree),
-    "Lower": _text("lower", "string"),
-    "Month": _part_of_time("MONTH"),
-    "Multiply": arithmetic("multiply", **_ERROR),
+    "Lower": partial(_text, name="lower", result="string"),
+    "Month": partial(_part_of_time, component="MONTH"),
+    "Multiply": partial(arithmetic, name="multiply", overflow="ERROR"),
     "Not": predicate,
-    "Or": _boolean("or"),
+    "Or": partial(_boolean, name="or"),
     "OuterReference": outer_reference,
-    "Remainder": arithmetic("modulus", division_type="TRUNCATE", **_ERROR),
-    "Round": rounded("TIE_AWAY_FROM_ZERO"),
+    "Remainder": partial(arithmetic, name="modulus", division_type="TRUNCATE", overflow="ERROR"),
+    "Round": partial(rounded, mode="TIE_AWAY_FROM_ZERO"),
     "ScalarSubquery": scalar,
     "ShiftRight": shift_right,
-    "StartsWith": _text("starts_with", "boolean"),
+    "StartsWith": partial(_text, name="starts_with", result="boolean"),
     "Substring": _substring,
-    "Subtract": arithmetic("subtract", **_ERROR),
-    "UnaryMinus": same_type("arithmetic", "negate"),
-    "Upper": _text("upper", "string"),
-    "Year": _part_of_time("YEAR"),
+    "Subtract": partial(arithmetic, name="subtract", overflow="ERROR"),
+    "UnaryMinus": partial(same_type, name="negate"),
+    "Upper": partial(_text, name="upper", result="string"),
+    "Year": partial(_part_of_time, component="YEAR"),
 }
 """Class of an expression in Spark -> how it is translated."""
