@@ -76,9 +76,9 @@ def bind(
     contexts = (
         BindContext(_copy(problems), profile, r, schemas, release, static) for r in readings
     )
-    choice = _choice([_try(plan, context) for context in contexts])
-    bound = _read_as(plan, BindContext(problems, profile, choice.reading, schemas, release, static))
-    if not choice.unclear:
+    reading, unclear = _choose([_try(plan, context) for context in contexts])
+    bound = _read_as(plan, BindContext(problems, profile, reading, schemas, release, static))
+    if not unclear:
         return bound
     project = direct_project_in(plan)
     path = plan.place if project is None else project.path
@@ -95,16 +95,12 @@ class _Trial:
     identity: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """The chosen reading. `unclear` is true if another reading fits too and gives another plan."""
+def _choose(trials: list[_Trial]) -> tuple[PlanReading, bool]:
+    """Choose the reading with the fewest errors.
 
-    reading: PlanReading
-    unclear: bool
-
-
-def _choice(trials: list[_Trial]) -> _Choice:
-    """Choose the reading with the fewest errors."""
+    Returns:
+        The reading, and whether another one fits too and gives another plan.
+    """
     least = min(trial.errors for trial in trials)
     best = [trial for trial in trials if trial.errors == least]
     # The specification merges equal keys. It decides if both readings of the keys fit.
@@ -112,7 +108,7 @@ def _choice(trials: list[_Trial]) -> _Choice:
     for trial in best:
         first.setdefault(trial.reading.project_replaces, trial)
     identities = {trial.identity for trial in first.values()}
-    return _Choice(best[0].reading, least == 0 and len(identities) > 1)
+    return best[0].reading, least == 0 and len(identities) > 1
 
 
 def _copy(problems: Problems) -> Problems:

@@ -199,15 +199,19 @@ class _Planner:
             except _Unmigratable as refused:
                 failure = refused
         elif now.reads:
-            raise _Unmigratable(
-                f"{self._named(ordinal)} reads other rows, or groups them by other keys"
-            )
+            raise _Unmigratable(self._reads_others(ordinal))
         self._check_anew(old, ordinal, failure)
         return None
 
     def _named(self, ordinal: int) -> str:
         """Return the name of an operator for messages."""
         return f"operator {ordinal}" if len(self._wanted.state_schemas) > 1 else "the plan"
+
+    def _reads_others(self, ordinal: int) -> str:
+        return f"{self._named(ordinal)} reads other rows, or groups them by other keys"
+
+    def _would_rebuild(self, ordinal: int, why_not: str) -> str:
+        return f"{self._named(ordinal)} would have to be rebuilt: {why_not}"
 
     def _measure(self, ordinal: int, measure: int) -> str:
         where = f" of operator {ordinal}" if len(self._wanted.state_schemas) > 1 else ""
@@ -345,24 +349,17 @@ class _Planner:
         if now.reads and failure is not None:
             raise failure
         if self._forgets:
-            raise _Unmigratable(
-                *reasons, f"{self._named(ordinal)} would have to be rebuilt: {FINISHED}"
-            )
+            raise _Unmigratable(*reasons, self._would_rebuild(ordinal, FINISHED))
         if any(tree.holds == "arrivals" for tree in now.trees):
-            raise _Unmigratable(
-                *reasons, f"{self._named(ordinal)} would have to be rebuilt: {ARRIVALS}"
-            )
+            raise _Unmigratable(*reasons, self._would_rebuild(ordinal, ARRIVALS))
         if old is not None:
             if self._last.operators[old][PENDING]:
-                raise _Unmigratable(
-                    *reasons, f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
-                )
+                raise _Unmigratable(*reasons, self._would_rebuild(ordinal, WAITING))
             surrogates = self._surrogates(old, ordinal)
             if surrogates:
                 raise _Unmigratable(*reasons, f"{surrogates[0]}: its keys would change")
         if any(self._wanted.state_schemas[b].kind in _ONLY_KEPT for b in now.below):
-            other = f"{self._named(ordinal)} reads other rows, or groups them by other keys"
-            raise _Unmigratable(*(reasons or (other,)), rebuildable=True)
+            raise _Unmigratable(*(reasons or (self._reads_others(ordinal),)), rebuildable=True)
 
     # --- state from rows that are read again ------------------------------------------------------
 
@@ -391,7 +388,7 @@ class _Planner:
             if now.early == "quarantine":
                 yield f"{self._named(ordinal)} may have rows in quarantine"
             if old is not None and self._last.operators[old][PENDING]:
-                yield f"{self._named(ordinal)} would have to be rebuilt: {WAITING}"
+                yield self._would_rebuild(ordinal, WAITING)
         for table, reason in unreadable.items():
             yield f"the rows of the table {table} cannot be read again: {reason}"
 

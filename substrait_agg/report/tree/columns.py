@@ -25,11 +25,9 @@ _SAME_ROW = {"FilterRel", "SortRel", "FetchRel", "TopNRel", "CrossRel", "SetRel"
 _ADDED = {"ProjectRel": "expressions", "ConsistentPartitionWindowRel": "window_functions"}
 
 
-def body_of(relation: MessageNode) -> MessageNode | None:
-    """Return the one message that a ``Rel`` message contains, such as its ``AggregateRel``."""
-    return next(
-        (value for value in relation.values.values() if isinstance(value, MessageNode)), None
-    )
+def body_of(node: MessageNode) -> MessageNode | None:
+    """Return the one message inside another, such as the ``AggregateRel`` of a ``Rel``."""
+    return next((value for value in node.values.values() if isinstance(value, MessageNode)), None)
 
 
 def inputs_of(body: MessageNode) -> list[MessageNode]:

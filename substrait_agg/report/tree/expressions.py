@@ -8,7 +8,7 @@ from typing import Any
 from substrait_agg.bind.show import INFIX, POSTFIX
 from substrait_agg.plan.messages.node import MessageNode
 from substrait_agg.plan.messages.schema import enum_names
-from substrait_agg.report.tree.columns import Columns, Names
+from substrait_agg.report.tree.columns import Columns, Names, body_of
 from substrait_agg.report.tree.constants import clipped, literal_text, type_text
 
 MAX_PIECES = 48
@@ -166,9 +166,7 @@ class _Saying:
         steps: list[str] = []
         first: int | None = None
         while segment is not None and len(steps) < 6:
-            body = next(
-                (value for value in segment.values.values() if isinstance(value, MessageNode)), None
-            )
+            body = body_of(segment)
             if body is None:
                 break
             key: Any = body.values.get("map_key")

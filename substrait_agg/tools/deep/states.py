@@ -110,6 +110,10 @@ def against_input(
         raise NotComputable(f"the state of {node.describe().kind} depends on the order of rows")
 
 
+def _from_below(tree: str, wrong: int) -> Difference:
+    return Difference(f"{tree} and the rows of the operators below", wrong)
+
+
 # --- joins ---------------------------------------------------------------------------------------
 
 
@@ -127,7 +131,7 @@ def _arrangements(spec: JoinSpec, trees: StoredTrees, inputs: PortRows) -> Itera
         expected = (_matchable(spec, port, rows) for rows in parts.tables)
         stored = (_without_hash(rows) for rows in trees.arranged(name).scan())
         if wrong := differing_rows(expected, stored, complete=parts.complete):
-            yield Difference(f"{name} and the rows of the operators below", wrong)
+            yield _from_below(name, wrong)
     if reasons:
         raise NotComputable("; ".join(dict.fromkeys(reasons)))
 
@@ -196,7 +200,7 @@ def _groups(
     if wrong := differing_rows(
         (_each_once(rows, columns) for rows in computed[GROUP]), [_each_once(stored, columns)]
     ):
-        yield Difference("groups and the rows of the operators below", wrong)
+        yield _from_below("groups", wrong)
     for i, tree in enumerate(spec.trees):
         if tree.extremes_only:
             continue
@@ -206,7 +210,7 @@ def _groups(
         if wrong := differing_rows(
             (t.select(names) for t in computed[entries_tree(i)]), stored_rows
         ):
-            yield Difference(f"{entries_tree(i)} and the rows of the operators below", wrong)
+            yield _from_below(entries_tree(i), wrong)
 
 
 def _complete(spec: OperatorSpec, groups: pa.Table, limits: Sequence[KeyBound]) -> Mask:
@@ -229,7 +233,7 @@ def _some_rows(node: Node, trees: StoredTrees, parts: Sequence[pa.Table]) -> Ite
     groups = trees.keyed(GROUP).scan()
     stored = (rows.select([*names, "shown"]) for rows in groups)
     if wrong := differing_rows((p.select([*names, WEIGHT]) for p in parts), stored, complete=False):
-        yield Difference("groups and the rows of the operators below", wrong)
+        yield _from_below("groups", wrong)
 
 
 def _stored_groups(spec: OperatorSpec, trees: StoredTrees) -> pa.Table:
