@@ -74,10 +74,13 @@ class Showing:
             StateRefused: STATE_DAMAGED.
             UsageError: KEY_INVALID.
         """
-        if tree_form(name) == "entries":
-            return self._entries(name, key, any_key=any_key)
-        if tree_form(name) == "rows":
-            return self._arranged(name, key, any_key=any_key)
+        read = {"entries": self._entries, "rows": self._arranged}.get(tree_form(name))
+        if read is not None:
+            runs = self._state[name]
+            if not runs:
+                return pa.table({"weight": pa.array([], pa.int64())})
+            schema = open_run(self._storage, runs[0]).schema
+            return read(name, schema, key, any_key=any_key)
         rows = self._rows(name, key, any_key=any_key)
         columns = {GROUP: self._groups, PENDING: self._pending, CLOSED: self._closed}[name](rows)
         names = unique_names([column for column, _ in columns])
@@ -168,13 +171,9 @@ class Showing:
         columns += [("shown", rows.column("shown"))] if "shown" in rows.column_names else []
         return columns + self._values(rows)
 
-    def _entries(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
+    def _entries(self, name: str, schema: pa.Schema, key: Any, *, any_key: bool) -> pa.Table:
         """Return entries with the keys of their groups, in order of group and value."""
-        runs = self._state[name]
-        if not runs:
-            return pa.table({"weight": pa.array([], pa.int64())})
-        schema = open_run(self._storage, runs[0]).schema
-        tree = OrderedTree(self._storage, runs, TreeLayout.of_run(schema))
+        tree = OrderedTree(self._storage, self._state[name], TreeLayout.of_run(schema))
         if any_key:
             rows = pa.concat_tables([schema.empty_table(), *_first(tree.scan(), self._limit)])
         else:
@@ -183,14 +182,10 @@ class Showing:
         groups = self._groups_of(rows)
         return self._weighted(name, groups, rows, component_columns(schema))
 
-    def _arranged(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
+    def _arranged(self, name: str, schema: pa.Schema, key: Any, *, any_key: bool) -> pa.Table:
         """Return weighted rows by key, each once."""
-        runs = self._state[name]
-        if not runs:
-            return pa.table({"weight": pa.array([], pa.int64())})
-        schema = open_run(self._storage, runs[0]).schema
-        columns = key_columns(schema)
-        parts = Arrangement(self._storage, runs, ArrangementLayout.of_run(schema)).scan()
+        columns, layout = key_columns(schema), ArrangementLayout.of_run(schema)
+        parts = Arrangement(self._storage, self._state[name], layout).scan()
         if not any_key:
             types = [schema.field(column).type for column in columns]
             values_of_key = key_values(key, self._key_names(columns), types)
