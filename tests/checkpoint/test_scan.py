@@ -82,6 +82,13 @@ def test_columns_are_chosen_by_name(whole: Path) -> None:
         view.to_reader(columns=["absent"])
 
 
+def test_a_scan_without_columns_has_the_number_of_rows(whole: Path) -> None:
+    view = open_view(str(whole))
+    reader = view.to_reader(columns=[])
+    assert reader.schema.names == []
+    assert sum(batch.num_rows for batch in reader) == view.to_arrow().num_rows > 0
+
+
 def test_expired_and_unknown_versions_are_refused(whole: Path, tmp_path: Path) -> None:
     view = open_view(str(whole))
     for read in (view.to_reader, view.to_dataset, view.scan):

@@ -95,6 +95,12 @@ def test_what_cannot_be_maintained_is_refused_with_its_line(
     assert refused.value.path.startswith("0.sql:2:")
 
 
+def test_the_first_of_two_views_of_one_name_is_named() -> None:
+    with pytest.raises(SqlRefused) as refused:
+        sa.sql_views("CREATE VIEW v AS SELECT 1;\nCREATE VIEW V AS SELECT 2")
+    assert refused.value.message == "the view v is created twice, first at line 1"
+
+
 def test_python_definitions_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("CREATE VIEW v AS SELECT 1")
     (tmp_path / "b.py").write_text("")

@@ -103,8 +103,14 @@ class ViewScan:
         for rows in tree.current(read, self.low, self.high):
             shown = _repeated(rows)
             if shown.num_rows:
-                columns = [shown.column(i) for i in at]
-                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                yield _named(shown.select(at), self.schema)
+
+
+def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows with the columns of a schema, their number also if it has no column."""
+    if not len(schema):
+        return rows.replace_schema_metadata(schema.metadata)
+    return pa.RecordBatch.from_arrays(rows.columns, schema=schema)
 
 
 def _default_parts(rows: int) -> int:

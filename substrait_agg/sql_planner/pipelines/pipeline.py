@@ -275,7 +275,7 @@ def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
         name = ".".join(statement.name)
         if name.lower() in by_name:
             other = by_name[name.lower()].statement
-            first = f"{other.file or 'line'}:{other.line}"
+            first = f"{other.file}:{other.line}" if other.file else f"line {other.line}"
             message = f"the view {name} is created twice, first at {first}"
             raise statement.refused("SQL_VIEW_TWICE", message, "rename or remove one of them")
         plain = without_stream(statement)
