@@ -6,6 +6,7 @@ Bitwise functions treat decimals as two's complement numbers of 128 bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -77,27 +78,24 @@ def _joined(high: Column, low: Column) -> Column:
     return decimals.let(F.struct(high.alias("high"), low.alias("low")), join)
 
 
-def _bitwise(operate: Operation) -> Builder:
-    def build(args: Arguments) -> Column:
-        """Apply the operation to integers, or to both halves of decimals."""
-        if args.type(0).kind != "decimal":
-            return operate(args[0], args[1])
-        left, right = (_halves(c.cast(_WHOLE)) for c in args.columns)
+def _bitwise(args: Arguments, *, operate: Operation) -> Column:
+    """Apply the operation to integers, or to both halves of decimals."""
+    if args.type(0).kind != "decimal":
+        return operate(args[0], args[1])
+    left, right = (_halves(c.cast(_WHOLE)) for c in args.columns)
 
-        def both(values: Column) -> Column:
-            x, y = values["x"], values["y"]
-            return _joined(operate(x["high"], y["high"]), operate(x["low"], y["low"]))
+    def both(values: Column) -> Column:
+        x, y = values["x"], values["y"]
+        return _joined(operate(x["high"], y["high"]), operate(x["low"], y["low"]))
 
-        return decimals.let(F.struct(left.alias("x"), right.alias("y")), both)
-
-    return build
+    return decimals.let(F.struct(left.alias("x"), right.alias("y")), both)
 
 
 BITS: dict[str, Builder] = {
     "bitwise_not": plain(F.bitwise_not),
-    "bitwise_and": _bitwise(lambda x, y: x.bitwiseAND(y)),
-    "bitwise_or": _bitwise(lambda x, y: x.bitwiseOR(y)),
-    "bitwise_xor": _bitwise(lambda x, y: x.bitwiseXOR(y)),
+    "bitwise_and": partial(_bitwise, operate=lambda x, y: x.bitwiseAND(y)),
+    "bitwise_or": partial(_bitwise, operate=lambda x, y: x.bitwiseOR(y)),
+    "bitwise_xor": partial(_bitwise, operate=lambda x, y: x.bitwiseXOR(y)),
 }
 
 

@@ -5,7 +5,7 @@ Floats compare as in Spark: NaN equals NaN and is greater than every number; -0.
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -20,31 +20,23 @@ from substrait_agg.spark.functions.parts import (
 )
 
 
-def _fold(operator: str) -> Builder:
-    def build(args: Arguments) -> Column:
-        if operator == "and":
-            return reduce(lambda x, y: x & y, args.columns)
-        return reduce(lambda x, y: x | y, args.columns)
-
-    return build
+def _fold(args: Arguments, *, operator: str) -> Column:
+    if operator == "and":
+        return reduce(lambda x, y: x & y, args.columns)
+    return reduce(lambda x, y: x | y, args.columns)
 
 
-def _truth(expected: bool | None, negated: bool) -> Builder:
-    """Return a test whether a boolean is true, false or unknown (None); the result is never null.
+def _truth(args: Arguments, *, expected: bool | None, negated: bool) -> Column:
+    """Return whether a boolean is true, false or unknown (None); the result is never null.
 
     `negated` inverts the test.
     """
-
-    def build(args: Arguments) -> Column:
-        """Compare with the expected truth value; a null is never equal to true or false."""
-        matches = (
-            args[0].isNull()
-            if expected is None
-            else F.coalesce(args[0] == F.lit(expected), F.lit(False))
-        )
-        return ~matches if negated else matches
-
-    return build
+    matches = (
+        args[0].isNull()
+        if expected is None
+        else F.coalesce(args[0] == F.lit(expected), F.lit(False))
+    )
+    return ~matches if negated else matches
 
 
 def _extreme(name: str, *, skip_nulls: bool) -> Builder:
@@ -76,12 +68,12 @@ LOGIC: dict[str, Builder] = {
     "between": lambda args: (args[0] >= args[1]) & (args[0] <= args[2]),
     "is_null": lambda args: args[0].isNull(),
     "is_not_null": lambda args: args[0].isNotNull(),
-    "is_true": _truth(expected=True, negated=False),
-    "is_not_true": _truth(expected=True, negated=True),
-    "is_false": _truth(expected=False, negated=False),
-    "is_not_false": _truth(expected=False, negated=True),
-    "is_unknown": _truth(expected=None, negated=False),
-    "is_not_unknown": _truth(expected=None, negated=True),
+    "is_true": partial(_truth, expected=True, negated=False),
+    "is_not_true": partial(_truth, expected=True, negated=True),
+    "is_false": partial(_truth, expected=False, negated=False),
+    "is_not_false": partial(_truth, expected=False, negated=True),
+    "is_unknown": partial(_truth, expected=None, negated=False),
+    "is_not_unknown": partial(_truth, expected=None, negated=True),
     "is_nan": lambda args: F.when(args[0].isNotNull(), F.isnan(args[0])),
     "is_finite": _is_finite,
     "is_infinite": lambda args: F.abs(double(args[0])) == constant_double("Infinity"),
@@ -91,8 +83,8 @@ LOGIC: dict[str, Builder] = {
     "greatest": _extreme("greatest", skip_nulls=False),
     "least_skip_null": _extreme("least", skip_nulls=True),
     "greatest_skip_null": _extreme("greatest", skip_nulls=True),
-    "and": _fold("and"),
-    "or": _fold("or"),
+    "and": partial(_fold, operator="and"),
+    "or": partial(_fold, operator="or"),
     "not": lambda args: ~args[0],
     "xor": lambda args: args[0] != args[1],
     "and_not": lambda args: args[0] & ~args[1],

@@ -11,6 +11,7 @@ Floats follow IEEE 754, including division by zero. Decimals are exact, see `spa
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import factorial
 from operator import add, mul, sub
 
@@ -48,22 +49,22 @@ def _outside(args: Arguments, bad: Column, otherwise: Column, what: str) -> Colu
 
 
 def _partial(
-    name: str, function: Callable[[Column], Column], bad: Callable[[Column], Column]
-) -> Builder:
-    """Return a builder of a function that is undefined where `bad` is true; NaN is not tested."""
-
-    def build(args: Arguments) -> Column:
-        x = double(args[0])
-        what = f"{name} of a number outside its domain is not defined"
-        # In Spark, NaN is greater than every number.
-        return _outside(args, bad(x) & ~F.isnan(x), function(x), what)
-
-    return build
+    args: Arguments,
+    *,
+    name: str,
+    function: Callable[[Column], Column],
+    bad: Callable[[Column], Column],
+) -> Column:
+    """Return the value of a function that is undefined where `bad` is true; NaN is not tested."""
+    x = double(args[0])
+    what = f"{name} of a number outside its domain is not defined"
+    # In Spark, NaN is greater than every number.
+    return _outside(args, bad(x) & ~F.isnan(x), function(x), what)
 
 
 def _sqrt(args: Arguments) -> Column:
     if args.type(0).kind != "decimal":
-        return _partial("sqrt", F.sqrt, lambda x: x < 0)(args)
+        return _partial(args, name="sqrt", function=F.sqrt, bad=lambda x: x < 0)
     error = failure("DOMAIN_ERROR", "the square root of a negative decimal is not defined").cast(
         "double"
     )
@@ -101,21 +102,18 @@ def _integer_power(base: Column, exponent: Column) -> Column:
     return F.aggregate(factors, F.lit(1).cast("bigint"), lambda product, x: product * x)
 
 
-def _logarithm(name: str, function: Callable[[Column], Column], zero: float = 0.0) -> Builder:
-    """Return a builder of a logarithm whose argument must be greater than `zero`.
+def _logarithm(
+    args: Arguments, *, name: str, function: Callable[[Column], Column], zero: float = 0.0
+) -> Column:
+    """Return a logarithm whose argument must be greater than `zero`.
 
     At and below `zero`, Spark gives null, and IEEE 754 gives minus infinity and NaN.
     """
-
-    def build(args: Arguments) -> Column:
-        """Return the logarithm, with the options of the call at and beyond the bound."""
-        x = double(args[0])
-        at_zero = _at_zero(args, name, zero)
-        what = f"{name} of a number outside its domain is not defined"
-        rest = F.when(x == zero, at_zero).otherwise(function(x))
-        return _outside(args, x < zero, rest, what)
-
-    return build
+    x = double(args[0])
+    at_zero = _at_zero(args, name, zero)
+    what = f"{name} of a number outside its domain is not defined"
+    rest = F.when(x == zero, at_zero).otherwise(function(x))
+    return _outside(args, x < zero, rest, what)
 
 
 def _logb(args: Arguments) -> Column:
@@ -194,14 +192,14 @@ REAL: dict[str, Builder] = {
     "power": _power,
     "sqrt": _sqrt,
     **{name: _doubles(function) for name, function in _EVERYWHERE.items()},
-    "asin": _partial("asin", F.asin, _beyond_one),
-    "acos": _partial("acos", F.acos, _beyond_one),
-    "atanh": _partial("atanh", _atanh, _beyond_one),
-    "acosh": _partial("acosh", _acosh, lambda x: x < 1.0),
-    "ln": _logarithm("ln", F.ln),
-    "log10": _logarithm("log10", F.log10),
-    "log2": _logarithm("log2", F.log2),
-    "log1p": _logarithm("log1p", F.log1p, -1.0),
+    "asin": partial(_partial, name="asin", function=F.asin, bad=_beyond_one),
+    "acos": partial(_partial, name="acos", function=F.acos, bad=_beyond_one),
+    "atanh": partial(_partial, name="atanh", function=_atanh, bad=_beyond_one),
+    "acosh": partial(_partial, name="acosh", function=_acosh, bad=lambda x: x < 1.0),
+    "ln": partial(_logarithm, name="ln", function=F.ln),
+    "log10": partial(_logarithm, name="log10", function=F.log10),
+    "log2": partial(_logarithm, name="log2", function=F.log2),
+    "log1p": partial(_logarithm, name="log1p", function=F.log1p, zero=-1.0),
     "logb": _logb,
 }
 
@@ -257,22 +255,18 @@ def _decimal(name: str, args: Arguments, right: Column | None = None) -> Column:
     return _EXACT[name](args[0], args[1] if right is None else right, *types)
 
 
-def _arithmetic(name: str, operate: Callable[..., Column]) -> Builder:
-    def build(args: Arguments) -> Column:
-        if _is_decimal(args):
-            return _decimal(name, args)
-        return _integer(args, operate) if _is_integer(args) else operate(*args.columns)
-
-    return build
+def _arithmetic(args: Arguments, *, name: str, operate: Callable[..., Column]) -> Column:
+    if _is_decimal(args):
+        return _decimal(name, args)
+    return _integer(args, operate) if _is_integer(args) else operate(*args.columns)
 
 
-def _signed(operate: Callable[[Column], Column], exact: Callable[..., Column]) -> Builder:
-    def build(args: Arguments) -> Column:
-        if _is_decimal(args):
-            return exact(args[0], decimals.params(args.type(0)))
-        return _integer(args, operate) if _is_integer(args) else operate(args[0])
-
-    return build
+def _signed(
+    args: Arguments, *, operate: Callable[[Column], Column], exact: Callable[..., Column]
+) -> Column:
+    if _is_decimal(args):
+        return exact(args[0], decimals.params(args.type(0)))
+    return _integer(args, operate) if _is_integer(args) else operate(args[0])
 
 
 def _not_zero(args: Arguments, *options: str) -> Column:
@@ -332,59 +326,51 @@ def _factorial(args: Arguments) -> Column:
     return result.otherwise(F.get(values, n.cast("int")))
 
 
-def _shift(name: str, *, unsigned: bool = False) -> Builder:
-    """Return a builder of shifts within the bits of the first argument's type.
+def _shift(args: Arguments, *, name: str, unsigned: bool = False) -> Column:
+    """Shift within the bits of the first argument's type.
 
     The count is taken modulo the number of bits, as in Java.
     """
-
-    def build(args: Arguments) -> Column:
-        """Shift by the count modulo the bits of the type, as Spark does."""
-        bits = INTEGER_BITS[args.type(0).kind]
-        count = F.pmod(args[1].cast("bigint"), F.lit(bits).cast("bigint")).cast("int")
-        if args.type(0).kind.startswith("u"):
-            shifted = F.call_function(name, args[0].cast("bigint"), count)
-            return shifted.bitwiseAND(F.lit(2**bits - 1).cast("bigint"))
-        if bits >= 32:
-            return F.call_function(name, args[0], count)
-        value = args[0].cast("int")
-        if unsigned:
-            value = value.bitwiseAND(F.lit(2**bits - 1))
-        shifted = F.call_function(name, value, count).cast(_WHOLE)
-        return _bounded(shifted, args.type(0).kind, "SILENT")
-
-    return build
+    bits = INTEGER_BITS[args.type(0).kind]
+    count = F.pmod(args[1].cast("bigint"), F.lit(bits).cast("bigint")).cast("int")
+    if args.type(0).kind.startswith("u"):
+        shifted = F.call_function(name, args[0].cast("bigint"), count)
+        return shifted.bitwiseAND(F.lit(2**bits - 1).cast("bigint"))
+    if bits >= 32:
+        return F.call_function(name, args[0], count)
+    value = args[0].cast("int")
+    if unsigned:
+        value = value.bitwiseAND(F.lit(2**bits - 1))
+    shifted = F.call_function(name, value, count).cast(_WHOLE)
+    return _bounded(shifted, args.type(0).kind, "SILENT")
 
 
-def _whole(function: Callable[[Column], Column]) -> Builder:
-    def build(args: Arguments) -> Column:
-        """Round a number to a whole number of its own type."""
-        if _is_integer(args):
-            return args[0]
-        if _is_decimal(args):
-            return function(args[0])
-        x = double(args[0])
-        # Spark's result is a bigint. Greater floats are whole numbers, infinite or NaN already.
-        return F.when(F.abs(x) < _ALL_WHOLE_FROM, double(function(x))).otherwise(x)
-
-    return build
+def _whole(args: Arguments, *, function: Callable[[Column], Column]) -> Column:
+    """Round a number to a whole number of its own type."""
+    if _is_integer(args):
+        return args[0]
+    if _is_decimal(args):
+        return function(args[0])
+    x = double(args[0])
+    # Spark's result is a bigint. Greater floats are whole numbers, infinite or NaN already.
+    return F.when(F.abs(x) < _ALL_WHOLE_FROM, double(function(x))).otherwise(x)
 
 
 NUMBERS: dict[str, Builder] = {
-    "add": _arithmetic("add", add),
-    "subtract": _arithmetic("subtract", sub),
-    "multiply": _arithmetic("multiply", mul),
+    "add": partial(_arithmetic, name="add", operate=add),
+    "subtract": partial(_arithmetic, name="subtract", operate=sub),
+    "multiply": partial(_arithmetic, name="multiply", operate=mul),
     "divide": _divide,
     "modulus": _modulus,
-    "negate": _signed(lambda x: -x, decimals.negative),
-    "abs": _signed(F.abs, decimals.absolute),
+    "negate": partial(_signed, operate=lambda x: -x, exact=decimals.negative),
+    "abs": partial(_signed, operate=F.abs, exact=decimals.absolute),
     "sign": plain(F.signum),
     **REAL,
     "factorial": _factorial,
-    "shift_left": _shift("shiftleft"),
-    "shift_right": _shift("shiftright"),
-    "shift_right_unsigned": _shift("shiftrightunsigned", unsigned=True),
-    "ceil": _whole(F.ceil),
-    "floor": _whole(F.floor),
+    "shift_left": partial(_shift, name="shiftleft"),
+    "shift_right": partial(_shift, name="shiftright"),
+    "shift_right_unsigned": partial(_shift, name="shiftrightunsigned", unsigned=True),
+    "ceil": partial(_whole, function=F.ceil),
+    "floor": partial(_whole, function=F.floor),
     "round": rounded,
 }

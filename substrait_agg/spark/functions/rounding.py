@@ -6,7 +6,7 @@ as in Spark's own rounding of floats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -57,54 +57,44 @@ def _upwards(mode: str, minus: Column, even: Column) -> tuple[Column, Column, Co
     return false, ties[mode], true
 
 
-def _multiple(mode: str) -> Callable[[Column], Column]:
-    """Return a function that rounds `number` to a multiple of 10^`drop`, which fits a decimal."""
-
-    def build(values: Column) -> Column:
-        """Choose between the multiples below and above the number."""
-        number = values["number"]
-        unit = F.get(F.array(*(_number("1" + "0" * n) for n in range(_POWERS))), values["drop"])
-        rest = F.pmod(number, unit).cast(_WHOLE)
-        even = F.pmod(number, (unit + unit).cast(_WHOLE)) < unit
-        below = (number - rest).cast(_WHOLE)
-        lower, tie, upper = _upwards(mode, number < _number("0"), even)
-        beyond = (unit - rest).cast(_WHOLE)
-        up = F.when(rest < beyond, lower).when(rest > beyond, upper).otherwise(tie)
-        above = F.when(up, (below + unit).cast(_WHOLE)).otherwise(below)
-        return F.when(rest == _number("0"), number).otherwise(above)
-
-    return build
+def _multiple(values: Column, *, mode: str) -> Column:
+    """Round `number` to a multiple of 10^`drop`, which fits a decimal."""
+    number = values["number"]
+    unit = F.get(F.array(*(_number("1" + "0" * n) for n in range(_POWERS))), values["drop"])
+    rest = F.pmod(number, unit).cast(_WHOLE)
+    even = F.pmod(number, (unit + unit).cast(_WHOLE)) < unit
+    below = (number - rest).cast(_WHOLE)
+    lower, tie, upper = _upwards(mode, number < _number("0"), even)
+    beyond = (unit - rest).cast(_WHOLE)
+    up = F.when(rest < beyond, lower).when(rest > beyond, upper).otherwise(tie)
+    above = F.when(up, (below + unit).cast(_WHOLE)).otherwise(below)
+    return F.when(rest == _number("0"), number).otherwise(above)
 
 
-def _beyond(mode: str) -> Callable[[Column], Column]:
-    """Return a function that rounds `number` to a multiple of 10^`drop`, which fits no decimal.
+def _beyond(values: Column, *, mode: str) -> Column:
+    """Round `number` to a multiple of 10^`drop`, which fits no decimal.
 
     The result is zero. The batch fails if the result would be another multiple.
     """
-
-    def build(values: Column) -> Column:
-        """Choose between zero and one unit; a unit is an overflow."""
-        number, zero = values["number"], _number("0")
-        minus = number < zero
-        half = _number("5" + "0" * (_POWERS - 1))
-        size = decimals.absolute(number, (38, 0))
-        at_half = (values["drop"] == _POWERS) & (size == half)
-        above_half = (values["drop"] == _POWERS) & (size > half)
-        lower, tie, upper = _upwards(mode, minus, ~minus)
-        near_upper = F.when(minus, ~above_half).otherwise(above_half)
-        up = F.when(at_half, tie).when(near_upper, upper).otherwise(lower)
-        error = failure("OVERFLOW", "a rounded number has more than 38 digits").cast(_WHOLE)
-        return F.when((number == zero) | (up == minus), zero).otherwise(error)
-
-    return build
+    number, zero = values["number"], _number("0")
+    minus = number < zero
+    half = _number("5" + "0" * (_POWERS - 1))
+    size = decimals.absolute(number, (38, 0))
+    at_half = (values["drop"] == _POWERS) & (size == half)
+    above_half = (values["drop"] == _POWERS) & (size > half)
+    lower, tie, upper = _upwards(mode, minus, ~minus)
+    near_upper = F.when(minus, ~above_half).otherwise(above_half)
+    up = F.when(at_half, tie).when(near_upper, upper).otherwise(lower)
+    error = failure("OVERFLOW", "a rounded number has more than 38 digits").cast(_WHOLE)
+    return F.when((number == zero) | (up == minus), zero).otherwise(error)
 
 
 def _rounded(number: Column, drop: Column, mode: str) -> Column:
     """Round a decimal(38,0) to a multiple of 10^`drop`."""
 
     def body(values: Column) -> Column:
-        rounded = F.when(values["drop"] < _POWERS, _multiple(mode)(values)).otherwise(
-            _beyond(mode)(values)
+        rounded = F.when(values["drop"] < _POWERS, _multiple(values, mode=mode)).otherwise(
+            _beyond(values, mode=mode)
         )
         return F.when(values["drop"] <= 0, values["number"]).otherwise(rounded)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -21,22 +22,17 @@ _INTERVALS = frozenset({"interval_year", "interval_day", "interval_compound"})
 _UNSIGNED_KINDS = frozenset({"u8", "u16", "u32", "u64"})
 
 
-def _by_first_type(name: str) -> Builder:
-    """Return a builder that selects the builder of a name by the types of the arguments.
+def _by_first_type(args: Arguments, *, name: str) -> Column:
+    """Select the builder of a name by the types of the arguments.
 
     Unsigned integers, intervals and other numbers share names such as `add`.
     """
-
-    def build(args: Arguments) -> Column:
-        """Use the builder for unsigned numbers, for intervals, or for other numbers."""
-        kind = args.type(0).kind
-        if kind in _UNSIGNED_KINDS:
-            return UNSIGNED[name](args)
-        if args.type(1).kind in _INTERVALS:
-            return MOVES[name](args)
-        return NUMBERS[name](args)
-
-    return build
+    kind = args.type(0).kind
+    if kind in _UNSIGNED_KINDS:
+        return UNSIGNED[name](args)
+    if args.type(1).kind in _INTERVALS:
+        return MOVES[name](args)
+    return NUMBERS[name](args)
 
 
 HIGHER_ORDER: dict[str, Callable[[Column, Callable[[Column], Column]], Column]] = {
@@ -58,7 +54,7 @@ BUILDERS: dict[str, Builder] = {
     **LISTS,
     **WINDOWS,
     **BITS,
-    **{name: _by_first_type(name) for name in UNSIGNED},
+    **{name: partial(_by_first_type, name=name) for name in UNSIGNED},
 }
 """Function -> its builder.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from string import ascii_lowercase, ascii_uppercase
 
 from pyspark.sql import Column
@@ -248,12 +249,9 @@ def _replace(args: Arguments) -> Column:
     )
 
 
-def _padded(name: str) -> Builder:
-    def build(args: Arguments) -> Column:
-        filler = args[2] if len(args) > 2 else F.lit(" ")
-        return F.call_function(name, args[0], _count(args[1]), filler)
-
-    return build
+def _padded(args: Arguments, *, name: str) -> Column:
+    filler = args[2] if len(args) > 2 else F.lit(" ")
+    return F.call_function(name, args[0], _count(args[1]), filler)
 
 
 def _concat(args: Arguments) -> Column:
@@ -279,8 +277,8 @@ TEXT: dict[str, Builder] = {
     "ltrim": plain(F.ltrim),
     "rtrim": plain(F.rtrim),
     "trim": plain(F.trim),
-    "lpad": _padded("lpad"),
-    "rpad": _padded("rpad"),
+    "lpad": partial(_padded, name="lpad"),
+    "rpad": partial(_padded, name="rpad"),
     "replace": _replace,
     "repeat": lambda args: F.repeat(args[0], _count(args[1])),
     "char_length": plain(F.char_length),

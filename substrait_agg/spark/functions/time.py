@@ -7,6 +7,7 @@ and ``round_calendar`` round a time to a multiple of a unit that is counted from
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -175,22 +176,15 @@ def _part(name: str) -> Part:
     return lambda x: F.date_part(F.lit(name), x).cast("bigint")
 
 
-def _of_sub_second(modulo: int, unit: int) -> Part:
-    def build(x: Column) -> Column:
-        return F.call_function("div", F.pmod(_sub_second(x), F.lit(modulo)), F.lit(unit))
-
-    return build
+def _of_sub_second(x: Column, *, modulo: int, unit: int) -> Column:
+    return F.call_function("div", F.pmod(_sub_second(x), F.lit(modulo)), F.lit(unit))
 
 
-def _week_day(first: str, offset: int) -> Part:
+def _week_day(x: Column, *, first: str, offset: int) -> Column:
     """Return the day of a date's week that decides which year the week belongs to."""
-
-    def build(x: Column) -> Column:
-        day = x.cast("date")
-        passed = F.pmod(F.dayofweek(day) - F.lit({"SUNDAY": 1, "MONDAY": 2}[first]), F.lit(7))
-        return F.date_add(day, F.lit(offset) - passed)
-
-    return build
+    day = x.cast("date")
+    passed = F.pmod(F.dayofweek(day) - F.lit({"SUNDAY": 1, "MONDAY": 2}[first]), F.lit(7))
+    return F.date_add(day, F.lit(offset) - passed)
 
 
 def _week(deciding: Part) -> Part:
@@ -201,7 +195,7 @@ def _week(deciding: Part) -> Part:
     return lambda x: F.call_function("div", F.dayofyear(deciding(x)) + 6, F.lit(7))
 
 
-_US_DAY = _week_day("SUNDAY", 3)
+_US_DAY = partial(_week_day, first="SUNDAY", offset=3)
 """The deciding day of US weeks. A week with four days in January has its Wednesday in January."""
 
 COMPONENTS: dict[str, Part] = {
@@ -216,17 +210,17 @@ COMPONENTS: dict[str, Part] = {
     "ISO_WEEK": _part("WEEK"),
     "US_YEAR": lambda x: F.year(_US_DAY(x)).cast("bigint"),
     "US_WEEK": _week(_US_DAY),
-    "MONDAY_WEEK": _week(_week_day("MONDAY", 0)),
-    "SUNDAY_WEEK": _week(_week_day("SUNDAY", 0)),
+    "MONDAY_WEEK": _week(partial(_week_day, first="MONDAY", offset=0)),
+    "SUNDAY_WEEK": _week(partial(_week_day, first="SUNDAY", offset=0)),
     "HOUR": _part("HOUR"),
     "MINUTE": _part("MINUTE"),
-    "SECOND": _of_sub_second(60_000_000, 1_000_000),
-    "MILLISECOND": _of_sub_second(1_000_000, 1_000),
-    "MICROSECOND": _of_sub_second(1_000, 1),
+    "SECOND": partial(_of_sub_second, modulo=60_000_000, unit=1_000_000),
+    "MILLISECOND": partial(_of_sub_second, modulo=1_000_000, unit=1_000),
+    "MICROSECOND": partial(_of_sub_second, modulo=1_000, unit=1),
     # Spark stores microseconds.
     "NANOSECOND": lambda x: F.when(x.isNotNull(), F.lit(0)),
     "PICOSECOND": lambda x: F.when(x.isNotNull(), F.lit(0)),
-    "SUBSECOND": _of_sub_second(1_000_000, 1),
+    "SUBSECOND": partial(_of_sub_second, modulo=1_000_000, unit=1),
 }
 """Component of `extract` -> its builder. Components that can count from 0 or 1 count from 1."""
 
@@ -250,8 +244,8 @@ PARTS: dict[str, Part] = {
     "minute": COMPONENTS["MINUTE"],
     "second": COMPONENTS["SECOND"],
     # PostgreSQL and DataFusion count these from the last full minute.
-    "millisecond": _of_sub_second(60_000_000, 1_000),
-    "microsecond": _of_sub_second(60_000_000, 1),
+    "millisecond": partial(_of_sub_second, modulo=60_000_000, unit=1_000),
+    "microsecond": partial(_of_sub_second, modulo=60_000_000, unit=1),
 }
 """Word of `date_part` -> its builder."""
 

@@ -6,6 +6,7 @@ Names of months and days are English.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -54,17 +55,13 @@ def _of_century(name: str) -> Callable[[Column], Column]:
     return lambda x: _padded(F.pmod(COMPONENTS[name](x), F.lit(100)))
 
 
-def _week(first: int) -> Callable[[Column], Column]:
+def _week(x: Column, *, first: int) -> Column:
     """Return the number of weeks since the first weekday `first` (0 is Sunday) of the year.
 
     Days before it have the number 00.
     """
-
-    def build(x: Column) -> Column:
-        passed = F.pmod(F.dayofweek(x) - 1 - first, F.lit(7))
-        return _padded(F.call_function("div", F.dayofyear(x) + 6 - passed, F.lit(7)))
-
-    return build
+    passed = F.pmod(F.dayofweek(x) - 1 - first, F.lit(7))
+    return _padded(F.call_function("div", F.dayofyear(x) + 6 - passed, F.lit(7)))
 
 
 def _initials(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -89,8 +86,8 @@ def _written() -> Mapping[str, Callable[[Column], Column]]:
         "A": _named(DAYS, "SUNDAY_DAY_OF_WEEK"),
         "u": lambda x: COMPONENTS["MONDAY_DAY_OF_WEEK"](x).cast("string"),
         "w": lambda x: (COMPONENTS["SUNDAY_DAY_OF_WEEK"](x) - 1).cast("string"),
-        "U": _week(0),
-        "W": _week(1),
+        "U": partial(_week, first=0),
+        "W": partial(_week, first=1),
         "V": _two("ISO_WEEK"),
         "H": _two("HOUR"),
         "k": lambda x: _padded(COMPONENTS["HOUR"](x), filler=" "),
