@@ -27,6 +27,7 @@ from substrait_agg.flow.graph.graph import (
     COMPUTED,
     TreeComponent,
     ValueTree,
+    trees_together,
 )
 from substrait_agg.flow.graph.nodes import Flow, Node, Port
 from substrait_agg.functions.aggregates import accumulators
@@ -168,6 +169,7 @@ def _tree(ordinal: int, node: Node, names: Names) -> ExplainedTree:
         entry_bytes=size.bytes,
         varies=size.varies,
         ends_alone=tree.extremes_only,
+        within=tree.within,
     )
 
 
@@ -261,13 +263,15 @@ def row_size(port: Port, names: Sequence[str]) -> Size:
 def entry_size(node: Node, ordinal: int, names: Sequence[str]) -> Size:
     """Return the size of a tree entry in a run; 0 if the tree has no entries.
 
-    An entry consists of its group, its key in order-preserving form, its values and its weight.
+    An entry consists of its group, its key in order-preserving form, its values, and its weight in
+    each tree that shares the runs.
     """
     tree = node.trees[ordinal]
-    if tree.extremes_only:
+    if tree.extremes_only or tree.within is not None:
         return Size(0, ())
     types = component_types(node, tree)
-    bits = HASH_BITS + CHAIN_BITS + WEIGHT_BITS + RUNNING_SUM_BITS + sum(map(type_bits, types))
+    bits = HASH_BITS + CHAIN_BITS + RUNNING_SUM_BITS + sum(map(type_bits, types))
+    bits += WEIGHT_BITS * len(trees_together([other.within for other in node.trees], ordinal))
     varies = tuple(n for n, t in zip(names, types, strict=True) if not is_fixed(t))
     bits += 8 * WORD_BYTES + OFFSET_BITS if varies else 8 * WORD_BYTES * _words(node, ordinal)
     return Size(-(-bits // 8), tuple(dict.fromkeys(varies)))
@@ -360,7 +364,7 @@ def _operator_columns(node: Node, names: NodeNames) -> OperatorColumns:
             for described, a in zip(state.accumulators, node.accumulators, strict=True)
         ),
         trees=tuple(
-            TreeColumns(described.what, values)
+            TreeColumns(described.what, values, described.within)
             for described, values in zip(state.trees, _tree_columns(node, names), strict=True)
         ),
     )

@@ -219,6 +219,8 @@ def entry_text(tree: ExplainedTree) -> str:
         return NOT_STORED
     if tree.ends_alone:
         return "no entries: rows are never retracted, so only the extremes are stored"
+    if tree.within is not None:
+        return f"a further weight in the entries of tree {tree.within}"
     return f"per entry {size_text(tree.entry_bytes, tree.varies)}"
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from substrait_agg.document_fields import OPTIONAL_ORDINAL
+from substrait_agg.document_fields import DOCUMENT_OMITTED, OPTIONAL_ORDINAL
+from substrait_agg.flow.graph.graph import trees_together
 from substrait_agg.flow.graph.nodes import NodeKind
 
 InputKind = OneOf["table", "rows", "operator"]
@@ -132,6 +133,7 @@ class ExplainedTree:
         ends_alone: whether only its extremes are kept, with the group, because rows are never
             retracted.
         stored: whether it is stored. A join does not store rows that no later row asks for.
+        within: the tree whose entries have its weights, too; None if it has entries of its own.
     """
 
     ordinal: int
@@ -142,6 +144,7 @@ class ExplainedTree:
     varies: tuple[str, ...]
     ends_alone: bool
     stored: bool = True
+    within: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,10 +385,12 @@ class TreeColumns:
     Attributes:
         what: its order or its content.
         values: the name of each component of its key.
+        within: the tree whose runs have its weights; None if it has runs of its own.
     """
 
     what: str
     values: tuple[str, ...]
+    within: int | None = field(default=None, metadata=OPTIONAL_ORDINAL | {DOCUMENT_OMITTED: True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,3 +411,10 @@ class OperatorColumns:
     values: tuple[str, ...]
     numbers: tuple[NumberColumns, ...] = ()
     trees: tuple[TreeColumns, ...] = ()
+
+    def runs_of(self, tree: int) -> tuple[int, int]:
+        """Return the tree whose runs have the weights of a tree, and the ordinal of their column."""
+        if tree >= len(self.trees):
+            return tree, 0
+        together = trees_together([other.within for other in self.trees], tree)
+        return together[0], together.index(tree)

@@ -5,7 +5,7 @@ A run of an ordered tree has these columns:
 - ``hash`` (uint64) and ``chain`` (uint16), the hash and the collision id of the group;
 - ``w0``, ``w1``, ... (uint64) and ``rest`` (binary), the encoded key;
 - ``p0``, ``p1``, ..., the values that the key encodes;
-- ``weight`` (int64);
+- ``weight`` (int64), and ``weight1``, ``weight2``, ... if the run has the entries of several trees;
 - ``cum`` (int64), the sum of the weights of the table's rows up to and including this one.
 
 Only differences of ``cum`` within one group are meaningful, so it may start at any value and wrap
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,12 @@ class TreeLayout:
 
     Attributes:
         components: columns of the key, most significant first.
+        trees: number of trees whose weights the runs have, each in a column of its own.
         schema: schema of the runs.
     """
 
     components: tuple[Component, ...]
+    trees: int = 1
     form: KeyForm = field(init=False)
     schema: pa.Schema = field(init=False)
 
@@ -56,7 +59,7 @@ class TreeLayout:
         fields += [(f"w{i}", pa.uint64()) for i in range(form.words)]
         fields += [("rest", pa.binary())] if form.rest else []
         fields += [(f"p{i}", c.type) for i, c in enumerate(self.components)]
-        fields += [("weight", pa.int64()), ("cum", pa.int64())]
+        fields += [(name, pa.int64()) for name in (*self.weights, "cum")]
         object.__setattr__(self, "form", form)
         object.__setattr__(self, "schema", pa.schema(fields))
 
@@ -68,10 +71,16 @@ class TreeLayout:
         """
         values = [f for f in schema if f.name.startswith("p")]
         layout = TreeLayout(tuple(Component(f.type, nullable=True) for f in values))
-        words = sum(f.name.startswith("w") and f.name != "weight" for f in schema)
+        layout = TreeLayout(layout.components, sum(n.startswith("weight") for n in schema.names))
+        words = sum(n[0] == "w" and n[1:].isdigit() for n in schema.names)
         object.__setattr__(layout, "form", KeyForm(words, "rest" in schema.names))
         object.__setattr__(layout, "schema", schema)
         return layout
+
+    @property
+    def weights(self) -> list[str]:
+        """Return the names of the columns of weights, one per tree."""
+        return ["weight", *(f"weight{i}" for i in range(1, self.trees))]
 
     def empty_columns(self) -> list[pa.Array]:
         """Return the value columns without rows."""
@@ -87,7 +96,8 @@ class Entries:
         collision_ids: collision ids of the groups.
         keys: the keys, which order the entries of a group.
         payload: the values that the keys encode.
-        weights: change of each entry's weight, not 0.
+        weights: change of each entry's weight.
+        further: the same for further trees with the same keys. No entry has only zeros.
     """
 
     hashes: Hashes
@@ -95,6 +105,7 @@ class Entries:
     keys: EncodedKeys
     payload: tuple[pa.Array, ...]
     weights: Weights
+    further: tuple[Weights, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -111,6 +122,22 @@ class Entries:
             weights,
         )
 
+    def of_column(self, column: int) -> Entries:
+        """Return the entries of one tree of those that share a run."""
+        weights = (self.weights, *self.further)[column]
+        nonzero = np.flatnonzero(weights)
+        return replace(self.take(nonzero, weights[nonzero]), further=())
+
+    def in_column(self, column: int, columns: int) -> Entries:
+        """Return the entries of one tree with weights 0 in the others that share its run."""
+        none = np.zeros(len(self), np.int64)
+        weights, *further = (self.weights if i == column else none for i in range(columns))
+        return replace(self, weights=weights, further=tuple(further))
+
+    def negated(self) -> Entries:
+        """Return entries that cancel these."""
+        return replace(self, weights=-self.weights, further=tuple(-w for w in self.further))
+
     def between(self, low: int, high: int) -> Entries:
         """Return the entries of groups with a hash from `low` to `high` (inclusive)."""
         start = int(np.searchsorted(self.hashes, np.uint64(low), "left"))
@@ -121,6 +148,7 @@ class Entries:
             self.keys.slice(start, stop),
             tuple(column.slice(start, stop - start) for column in self.payload),
             self.weights[start:stop],
+            tuple(weights[start:stop] for weights in self.further),
         )
 
     def to_table(self, layout: TreeLayout) -> pa.Table:
@@ -133,6 +161,7 @@ class Entries:
             *rest,
             *self.payload,
             self.weights,
+            *self.further,
         ]
         columns.append(np.cumsum(self.weights))
         return pa.Table.from_arrays([pa.array(c) for c in columns], schema=layout.schema)
@@ -145,13 +174,15 @@ class Entries:
             values = table.column(name)
             return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
+        weights, *further = (column(name).to_numpy() for name in layout.weights)
         words = tuple(column(f"w{i}").to_numpy() for i in range(layout.form.words))
         return Entries(
             column("hash").to_numpy(),
             column("chain").to_numpy(),
             EncodedKeys(words, column("rest") if layout.form.rest else None),
             tuple(column(f"p{i}") for i in range(len(layout.components))),
-            column("weight").to_numpy(),
+            weights,
+            tuple(further),
         )
 
 
@@ -162,6 +193,7 @@ def consolidate(
     columns: Sequence[pa.Array],
     weights: Weights,
     places: npt.NDArray[np.int64] | None = None,
+    further: Sequence[Weights] = (),
 ) -> Entries:
     """Consolidate rows in any order: add up the weights of equal rows, drop rows of weight 0.
 
@@ -174,6 +206,7 @@ def consolidate(
         collision_ids: collision id of each row's group.
         columns: the values, one column per component.
         weights: of the rows.
+        further: their weights in further trees.
         places: ordinals of the groups in order of hash and collision id, if known. Sorting by small
             numbers is faster.
 
@@ -183,7 +216,8 @@ def consolidate(
     keys = encode(columns, layout.components)
     shown = tuple(canonical(column) for column in columns)
     groups: list[npt.NDArray[Any]] = [hashes, collision_ids] if places is None else [places]
-    return _summed(Entries(hashes, collision_ids, keys, shown, weights), groups)
+    rows = Entries(hashes, collision_ids, keys, shown, weights, tuple(further))
+    return _summed(rows, groups)
 
 
 def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
@@ -201,6 +235,7 @@ def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
         EncodedKeys.concat([p.keys for p in parts]),
         tuple(pa.concat_arrays(columns) for columns in payload),
         np.concatenate([p.weights for p in parts]),
+        tuple(map(np.concatenate, zip(*(p.further for p in parts), strict=True))),
     )
     return _summed(rows, [rows.hashes, rows.collision_ids])
 
@@ -208,13 +243,15 @@ def consolidate_sorted(parts: Sequence[Entries]) -> Entries:
 def _summed(rows: Entries, groups: Sequence[npt.NDArray[Any]]) -> Entries:
     order, first = sort_order(groups, rows.keys)
     starts = np.flatnonzero(first)
-    weights = sum_runs_of_rows(rows.weights[order], starts)
-    nonzero = weights != 0
+    sums = [sum_runs_of_rows(weights[order], starts) for weights in (rows.weights, *rows.further)]
+    nonzero = reduce(np.logical_or, [weights != 0 for weights in sums])
     representatives = order[starts[nonzero]]
+    weights, *further = (weights[nonzero] for weights in sums)
     return Entries(
         rows.hashes[representatives],
         rows.collision_ids[representatives],
         rows.keys.take(representatives),
         tuple(take(rows.payload, representatives)),
-        weights[nonzero],
+        weights,
+        tuple(further),
     )

@@ -87,13 +87,21 @@ class OrderedTree:
         Raises:
             RunFailed: WEIGHT_OVERFLOW.
         """
-        starts = beginnings(entries.hashes, entries.collision_ids)
-        by_run = [np.zeros(len(entries), np.int64)]
-        by_run += [self._weights_in(run, entries, starts) for run in self._runs]
-        return add_weights(by_run)
+        return self.weights_by_tree(entries)[0]
 
-    def _weights_in(self, run: OrderedRun, entries: Entries, starts: Indices) -> Weights:
-        result = np.zeros(len(entries), np.int64)
+    def weights_by_tree(self, entries: Entries) -> list[Weights]:
+        """Return the same for each tree whose weights the runs have.
+
+        Raises:
+            RunFailed: WEIGHT_OVERFLOW.
+        """
+        starts = beginnings(entries.hashes, entries.collision_ids)
+        none = [np.zeros(len(entries), np.int64) for _ in range(self._layout.trees)]
+        by_run = [self._weights_in(run, entries, starts) for run in self._runs]
+        return [add_weights(parts) for parts in zip(none, *by_run, strict=True)]
+
+    def _weights_in(self, run: OrderedRun, entries: Entries, starts: Indices) -> list[Weights]:
+        result = [np.zeros(len(entries), np.int64) for _ in range(self._layout.trees)]
         low, high = run.groups(entries.hashes, entries.collision_ids, starts)
         occupied = np.flatnonzero(low < high)
         if not len(occupied):
@@ -104,7 +112,9 @@ class OrderedTree:
         located = run.at(places[inside])
         self.rows_read += len(inside)
         equal = ~before(keys, inside, located.keys(), np.arange(len(inside)))
-        result[occupied[inside[equal]]] = located.weights()[equal]
+        rows = occupied[inside[equal]]
+        for weights, stored in zip(result, located.weights_by_tree(), strict=True):
+            weights[rows] = stored[equal]
         return result
 
     def first_live(
@@ -163,13 +173,15 @@ class OrderedTree:
             located = run.at(at)
             self.rows_read += len(at)
             owner = np.repeat(np.arange(len(hashes)), lengths)
+            weights, *further = located.weights_by_tree()
             parts.append(
                 Entries(
                     hashes[owner],
                     chains[owner],
                     located.keys(),
                     located.payload(),
-                    located.weights(),
+                    weights,
+                    tuple(further),
                 )
             )
         parts = [part for part in parts if len(part)]

@@ -68,6 +68,14 @@ class RowsByPage:
         """Return the weights of the requested rows."""
         return self.numbers(lambda page: page.entries.weights)
 
+    def weights_by_tree(self) -> list[Weights]:
+        """Return the weights of the requested rows in each tree whose weights the run has."""
+        further = range(len(self.parts[0][0].entries.further))
+        return [
+            self.weights(),
+            *(self.numbers(lambda page, i=i: page.entries.further[i]) for i in further),  # type: ignore[misc]
+        ]
+
     def cum(self) -> Weights:
         """Return the running sums of weights, each including its own row."""
         return self.numbers(lambda page: page.cum)

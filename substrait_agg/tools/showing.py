@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from substrait_agg.changes.formats.encode import unique_names
 from substrait_agg.commit.documents.snapshot import OperatorState
@@ -33,6 +34,7 @@ from substrait_agg.tools.checks.trees import (
     component_names,
     named,
     numbers_of,
+    runs_of_tree,
     tree_form,
     value_columns,
 )
@@ -76,7 +78,7 @@ class Showing:
         """
         read = {"entries": self._entries, "rows": self._arranged}.get(tree_form(name))
         if read is not None:
-            runs = self._state[name]
+            runs = self._state[runs_of_tree(self._shape, name)[0]]
             if not runs:
                 return pa.table({"weight": pa.array([], pa.int64())})
             schema = open_run(self._storage, runs[0]).schema
@@ -173,12 +175,16 @@ class Showing:
 
     def _entries(self, name: str, schema: pa.Schema, key: Any, *, any_key: bool) -> pa.Table:
         """Return entries with the keys of their groups, in order of group and value."""
-        tree = OrderedTree(self._storage, self._state[name], TreeLayout.of_run(schema))
-        if any_key:
-            rows = pa.concat_tables([schema.empty_table(), *_first(tree.scan(), self._limit)])
-        else:
-            groups = self._rows(GROUP, key, any_key=False)
-            rows = _of_groups(tree, schema, groups, self._limit)
+        first, column = runs_of_tree(self._shape, name)
+        layout = TreeLayout.of_run(schema)
+        weight = layout.weights[column]
+        tree = OrderedTree(self._storage, self._state[first], layout)
+        parts = tree.scan()
+        if not any_key:
+            parts = _of_groups(tree, layout, self._rows(GROUP, key, any_key=False))
+        parts = (part.filter(pc.not_equal(part.column(weight), 0)) for part in parts)
+        rows = pa.concat_tables([schema.empty_table(), *_first(parts, self._limit)])
+        rows = rows.set_column(schema.get_field_index("weight"), "weight", rows.column(weight))
         groups = self._groups_of(rows)
         return self._weighted(name, groups, rows, component_columns(schema))
 
@@ -241,15 +247,12 @@ def _has(part: pa.Table, columns: Sequence[str], values: Any) -> Any:
     return matching(keys, values, part.num_rows)
 
 
-def _of_groups(
-    tree: OrderedTree, schema: pa.Schema, groups: pa.Table, limit: int | None
-) -> pa.Table:
-    if not groups.num_rows:
-        return schema.empty_table()
-    ordered = groups.sort_by([("hash", "ascending"), ("chain", "ascending")])
-    entries = tree.entries(*(ordered.column(n).to_numpy() for n in ("hash", "chain")))
-    rows = entries.to_table(TreeLayout.of_run(schema))
-    return rows if limit is None or limit > rows.num_rows else rows.slice(0, limit)
+def _of_groups(tree: OrderedTree, layout: TreeLayout, groups: pa.Table) -> Iterator[pa.Table]:
+    """Yield the entries of groups as rows of a run."""
+    if groups.num_rows:
+        ordered = groups.sort_by([("hash", "ascending"), ("chain", "ascending")])
+        entries = tree.entries(*(ordered.column(n).to_numpy() for n in ("hash", "chain")))
+        yield entries.to_table(layout)
 
 
 LONGEST = 200

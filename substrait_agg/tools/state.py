@@ -19,7 +19,7 @@ from substrait_agg.tools.checks.trees import (
     chosen_tree,
     main_trees,
     shape_of,
-    trees_of,
+    trees_with_runs,
 )
 from substrait_agg.tools.deep.inputs import TableReader
 from substrait_agg.tools.listing import Listing, listing
@@ -122,7 +122,7 @@ class State:
         showing = Showing(self._checkpoint.state, state, shape, limit)
         names = main_trees(state, shape) if tree is None else [chosen_tree(state, shape, tree)]
         if tree is None and not any_key:
-            names = [found.name for found in trees_of(ordinal, state)]
+            names = trees_with_runs(state, shape)
         try:
             return {name: showing.table(name, key, any_key=any_key) for name in names}
         except StateRefused:

@@ -47,6 +47,7 @@ TREE = {
     "varies": TEXTS,
     "ends_alone": bool,
     "stored": bool,
+    "within": (NUMBER, None),
 }
 STEP = {"kind": {"filter", "project"}, "expressions": TEXTS, "columns": [COLUMN]}
 INPUT = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from substrait_agg.explanation.explain import explain_flow
@@ -57,6 +59,19 @@ def test_another_value_filter_treatment_of_nulls_or_order_is_another_tree(
 ) -> None:
     assert len(node_of(one, other).trees) == 2
     assert len(node_of(one, one).trees) == len(node_of(other, other).trees) == 1
+
+
+def test_filters_of_distinct_counts_are_weights_of_one_tree() -> None:
+    """Where only counts and totals are read; an entry then has a weight for each FILTER."""
+    every, some = distinct("count", col("big")), distinct("sum", col("big"))
+    flow = flow_of(every, replace(every, filter=col("flag")), some)
+    text = plan_text(explain_flow(flow))
+    assert [tree.within for tree in flow.operators[0].trees] == [None, 0]
+    assert "where flag, of measure 1\n    a further weight in the entries of tree 0\n" in text
+    sizes = [
+        explain_flow(f).operators[0].state.trees[0].entry_bytes for f in (flow, flow_of(every))
+    ]
+    assert sizes[0] == sizes[1] + 8
 
 
 @pytest.mark.parametrize("name", ["array_agg", "nth_value", "first_value"])

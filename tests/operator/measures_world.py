@@ -43,7 +43,6 @@ from substrait_agg.operator.measures import moments, ranks
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.state import merging, ordered, run
-from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile
 from substrait_agg.state.tree import KeyedTree
@@ -281,14 +280,14 @@ class World:
 
     def entries_kept(self) -> int:
         """Entries in all ordered trees with a weight other than 0."""
-        files = FolderFiles(self.folder / "state")
-        return sum(
-            part.num_rows
-            for i, tree in enumerate(self.spec.trees)
-            for part in OrderedTree(
-                files, self.now.state[entries_tree(i)], TreeLayout(tree.layout.components)
-            ).scan()
-        )
+        files, total = FolderFiles(self.folder / "state"), 0
+        for i in range(len(self.spec.trees)):
+            together = self.spec.together(i)
+            layout = self.spec.trees[together[0]].layout
+            tree = OrderedTree(files, self.now.state[entries_tree(together[0])], layout)
+            weight = layout.weights[together.index(i)]
+            total += sum(int((part.column(weight).to_numpy() != 0).sum()) for part in tree.scan())
+        return total
 
     def entries_expected(self) -> int:
         """Entries that all rows so far leave in the ordered trees."""

@@ -7,7 +7,8 @@ the same rows store the same content under the same fingerprint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from substrait_agg.bind.joins.conjunctions import is_true
 from substrait_agg.bind.plan.fingerprint import digest
@@ -17,12 +18,14 @@ from substrait_agg.document_fields import (
     DOCUMENT_VALUES,
     OPTIONAL_ORDINAL,
 )
+from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     COMPUTED,
     OperatorOrigin,
     TableOrigin,
     ValueTree,
+    trees_together,
 )
 from substrait_agg.flow.graph.identity import Identity, identities
 from substrait_agg.flow.graph.nodes import Flow, Node, shown_operators
@@ -81,6 +84,7 @@ class TreeSchema:
         holds: ``rows``, ``whole rows`` (all columns that are read, of all rows), ``elements`` of
             lists, ``arrivals``, or ``ends`` (no entries: only the extremes of its values are kept).
         entries: ordinal of the accumulator that counts its entries; None without one.
+        within: ordinal of the tree whose runs have its weights; None if it has runs of its own.
     """
 
     print: str
@@ -89,6 +93,7 @@ class TreeSchema:
     present: int | None = field(metadata=OPTIONAL_ORDINAL)
     holds: str
     entries: int | None = field(metadata=OPTIONAL_ORDINAL)
+    within: int | None = field(default=None, metadata=OPTIONAL_ORDINAL | {DOCUMENT_OMITTED: True})
 
     def check(self) -> None:
         """Check that `holds` and `entries` agree, and that skipped components exist.
@@ -166,6 +171,11 @@ class OperatorSchema:
     measures: tuple[MeasureSchema, ...]
     ports: tuple[int, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
 
+    def runs_of(self, tree: int) -> tuple[int, int]:
+        """Return the tree whose runs have the weights of a tree, and the ordinal of their column."""
+        together = trees_together([other.within for other in self.trees], tree)
+        return together[0], together.index(tree)
+
     def arguments_of(self, port: int) -> tuple[ArgumentSchema, ...]:
         """Return the arguments of a port."""
         first = sum(self.ports[:port])
@@ -182,6 +192,7 @@ class OperatorSchema:
             (self.arguments, [a for t in self.trees for a in (*t.arguments, t.present)], True),
             (self.trees, [n.tree for n in self.numbers] + [m.tree for m in self.measures], True),
             (self.trees, [e.tree for e in self.extremes], False),
+            (self.trees, [t.within for t in self.trees], True),
             (self.numbers, [t.entries for t in self.trees], True),
             (self.numbers, [n for m in self.measures for n in m.numbers], False),
         ):
@@ -191,6 +202,8 @@ class OperatorSchema:
             raise ValueError("the ports of an operator have other arguments than it has")
         for ordinal, tree in enumerate(self.trees):
             tree.check()
+            if tree.within is not None and self.runs_of(tree.within) != (tree.within, 0):
+                raise ValueError("a tree is within a tree that has no runs")
             if tree.entries is None and all(end.tree != ordinal for end in self.extremes):
                 raise ValueError("a tree has no stored content")
         if len(set(self.extremes)) < len(self.extremes) or any(
@@ -226,6 +239,24 @@ def state_schemas(flow: Flow) -> tuple[OperatorSchema, ...]:
     shown = shown_operators(flow)
     pairs = zip(flow.operators, identities(flow), strict=True)
     return tuple(_operator(node, identity, node.id in shown) for node, identity in pairs)
+
+
+def with_stored_runs(flow: Flow, schemas: Sequence[OperatorSchema]) -> Flow:
+    """Return a flow whose trees share runs as in its checkpoint.
+
+    Earlier builds gave every tree runs of its own.
+    """
+    pairs = zip_longest(flow.operators, schemas[: len(flow.operators)])
+    return replace(flow, operators=tuple(_with_stored_runs(*pair) for pair in pairs))
+
+
+def _with_stored_runs(node: Node, schema: OperatorSchema | None) -> Node:
+    if schema is None or not isinstance(node, Aggregate) or len(schema.trees) != len(node.trees):
+        return node
+    pairs = list(zip(node.trees, schema.trees, strict=True))
+    if all(tree.within == stored.within for tree, stored in pairs):
+        return node
+    return replace(node, trees=tuple(replace(t, within=stored.within) for t, stored in pairs))
 
 
 def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:
@@ -288,7 +319,9 @@ def _trees(node: Node, arguments: Sequence[ArgumentSchema]) -> tuple[TreeSchema,
         present = _argument_digests(arguments, tree.present)
         print_ = digest([holds, parts, list(tree.skipped), present, follows])
         entries = None if tree.extremes_only else node.accumulators.index(tree_counters(ordinal)[1])
-        schemas.append(TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries))
+        schemas.append(
+            TreeSchema(print_, columns, tree.skipped, tree.present, holds, entries, tree.within)
+        )
     return tuple(schemas)
 
 

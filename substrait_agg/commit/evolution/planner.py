@@ -14,6 +14,7 @@ from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.documents.state_schema import OperatorSchema
 from substrait_agg.commit.evolution.row_sources import RowSource, rows_for_number, rows_for_tree
+from substrait_agg.flow.graph.graph import trees_together
 from substrait_agg.operator.common.names import CLOSED, PENDING
 
 SURROGATE = "surrogate_key"
@@ -50,6 +51,7 @@ class Migration:
         number_rows: per accumulator the rows that it is computed from; None if it is kept, or made
             from the entries of a tree.
         tree_rows: per ordered tree the rows that it is made from; None if it is kept.
+        runs: per old tree the tree whose runs have its weights, and the ordinal of their column.
         same: whether all parts are kept, in the same order.
         ports: if the rows of each port are stored, per port and column besides the keys its ordinal
             among the stored ones; empty if the columns are the same.
@@ -64,6 +66,7 @@ class Migration:
     measures: tuple[int | None, ...]
     number_rows: tuple[RowSource | None, ...]
     tree_rows: tuple[RowSource | None, ...]
+    runs: tuple[tuple[int, int], ...]
     same: bool
     ports: tuple[tuple[int, ...], ...] = ()
 
@@ -429,7 +432,7 @@ def _matched(old: int, old_schema: OperatorSchema, now: OperatorSchema) -> Migra
     measures = _positions(
         *([_turn(o, i) for i in range(len(o.measures))] for o in (old_schema, now))
     )
-    trees = _with_needed_extremes(now, trees, ends)
+    trees = _with_same_runs(old_schema, now, _with_needed_extremes(now, trees, ends))
     lists = ((numbers, old_schema.numbers), (trees, old_schema.trees), (ends, old_schema.extremes))
     return Migration(
         operator=old,
@@ -447,6 +450,7 @@ def _matched(old: int, old_schema: OperatorSchema, now: OperatorSchema) -> Migra
             rows_for_tree(old_schema, now, t) if at is None else None
             for t, at in zip(now.trees, trees, strict=True)
         ),
+        runs=tuple(map(old_schema.runs_of, range(len(old_schema.trees)))),
         same=all(
             found == tuple(range(len(kept)))
             for found, kept in (*lists, (measures, old_schema.measures))
@@ -465,6 +469,25 @@ def _with_needed_extremes(
     return tuple(
         None if i in lost and tree.entries is None else at
         for i, (tree, at) in enumerate(zip(now.trees, trees, strict=True))
+    )
+
+
+def _with_same_runs(
+    old_schema: OperatorSchema, now: OperatorSchema, trees: tuple[int | None, ...]
+) -> tuple[int | None, ...]:
+    """Return the ordinals of the trees.
+
+    A tree counts as kept only if all trees that share its runs are kept, and no others share them.
+    """
+
+    def together(schema: OperatorSchema, tree: int) -> list[int]:
+        return trees_together([other.within for other in schema.trees], tree)
+
+    return tuple(
+        at
+        if at is not None and [trees[t] for t in together(now, i)] == together(old_schema, at)
+        else None
+        for i, at in enumerate(trees)
     )
 
 

@@ -51,7 +51,7 @@ from substrait_agg.operator.numeric.delta import (
     unpack_floats,
 )
 from substrait_agg.required import required
-from substrait_agg.state.entries import Entries
+from substrait_agg.state.entries import Entries, consolidate_sorted
 from substrait_agg.state.keys.rows import Hashes, Indices, as_mask, take, whole
 from substrait_agg.state.ordered import OrderedTree
 
@@ -163,13 +163,8 @@ class GroupRewriter:
         time = rows.column("time").to_numpy() if spec.forget else None
         values = self._values(now, ends, shown > 0)
         rewritten = stored_rows(spec, self._groups, self._chains, now, shown, values, ends, time)
-        trees = (
-            delta.entries.to_table(tree.layout) if at is None and not tree.extremes_only else None
-            for delta, tree, at in zip(self._deltas, spec.trees, self._migration.trees, strict=True)
-        )
-        return RewrittenSlice(
-            rewritten.filter(pa.array(~as_mask(rewritten.column("dead")))), tuple(trees)
-        )
+        trees = tuple(map(self._rows_of_tree, range(len(spec.trees))))
+        return RewrittenSlice(rewritten.filter(pa.array(~as_mask(rewritten.column("dead")))), trees)
 
     @lazy_property
     def _groups(self) -> BatchGroups:
@@ -248,6 +243,22 @@ class GroupRewriter:
             for i, at in enumerate(self._migration.trees)
         ]
 
+    def _rows_of_tree(self, ordinal: int) -> pa.Table | None:
+        """Return the rows to write of a tree, with the weights of all trees that share its runs."""
+        tree = self._spec.trees[ordinal]
+        if self._migration.trees[ordinal] is not None or tree.extremes_only:
+            return None
+        first, *filtered = self._spec.together(ordinal)
+        if first != ordinal:
+            return None
+        if not filtered:
+            return self._deltas[ordinal].entries.to_table(tree.layout)
+        parts = [
+            self._deltas[t].entries.in_column(column, tree.layout.trees)
+            for column, t in enumerate((first, *filtered))
+        ]
+        return consolidate_sorted(parts).to_table(tree.layout)
+
     def _new_tree(self, ordinal: int) -> TreeDelta:
         spec, source_rows = (
             self._spec.trees[ordinal],
@@ -266,19 +277,23 @@ class GroupRewriter:
     def _read(self, ordinal: int, *, all_: bool) -> TreeDelta:
         tree, layout = self._before.open_tree(ordinal, None), self._spec.trees[ordinal].layout
         entries = Entries.from_table(layout.schema.empty_table(), layout)
-        if all_:
-            entries = tree.entries(self._hashes, self._chains)
-        at = group_ordinals(self._hashes, self._chains, entries.hashes, entries.collision_ids)
-        return TreeDelta(entries, at, np.zeros(len(entries), np.int64), entries.weights, tree)
+        at = self._migration.trees[ordinal]
+        if all_ and at is not None:
+            _, column = self._migration.runs[at]
+            entries = tree.entries(self._hashes, self._chains).of_column(column)
+        groups = group_ordinals(self._hashes, self._chains, entries.hashes, entries.collision_ids)
+        return TreeDelta(entries, groups, np.zeros(len(entries), np.int64), entries.weights, tree)
 
     def _source_rows(self, source: RowSource | None) -> _SourceRows | None:
         """Return the rows of a source, or None if there are none."""
         if source is None:
             raise TypeError("something new without rows")
         if source.tree not in self._entries:
-            tree = self._before.old_tree(source.tree)
-            entries_of_tree = None if tree is None else tree.entries(self._hashes, self._chains)
-            self._entries[source.tree] = entries_of_tree
+            first, column = self._migration.runs[source.tree]
+            tree = self._before.old_tree(first)
+            self._entries[source.tree] = (
+                None if tree is None else tree.entries(self._hashes, self._chains).of_column(column)
+            )
         entries = self._entries[source.tree]
         if entries is None or not len(entries):
             return None

@@ -209,8 +209,9 @@ class _MigrationTask:
         if plan.spec is None or plan.migration is None:
             raise TypeError("a tree without a plan")
         at = plan.migration.trees[ordinal]
-        files = () if at is None else plan.state[entries_tree(at)]
-        return OrderedTree(self._state, files, plan.spec.trees[ordinal].layout, extra)
+        files = () if at is None else plan.state[entries_tree(plan.migration.runs[at][0])]
+        first = plan.spec.together(ordinal)[0]
+        return OrderedTree(self._state, files, plan.spec.trees[first].layout, extra)
 
     # --- files -----------------------------------------------------------------------------------
 

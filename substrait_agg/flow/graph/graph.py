@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
@@ -173,6 +174,8 @@ class ValueTree:
         extremes_only: whether only its extremes are kept, with the group, because no entry ever leaves
             it (`flow.graph.measures`).
         partial: whether Spark can find the extremes of a batch as part of its partial sums.
+        within: the tree without FILTER over the same values whose runs have this tree's weights in
+            a further column; None if the tree has runs of its own.
     """
 
     components: tuple[TreeComponent, ...]
@@ -182,6 +185,19 @@ class ValueTree:
     follows: ArrivalTree | None = None
     extremes_only: bool = False
     partial: bool = False
+    within: int | None = None
+
+
+def trees_together(within: Sequence[int | None], tree: int) -> list[int]:
+    """Return the trees that share runs with a tree, itself included, in order of their columns.
+
+    Args:
+        within: `ValueTree.within` of each tree of the operator.
+        tree: ordinal of the tree.
+    """
+    first = within[tree]
+    first = tree if first is None else first
+    return [first, *(i for i, other in enumerate(within) if other == first)]
 
 
 Side = OneOf["", "first", "last"]

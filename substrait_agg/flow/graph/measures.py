@@ -57,7 +57,7 @@ def state_layout(
         reads,
         tuple(sharing.computed),
     )
-    return extremes_only(shared) if weight == "append_only" else shared
+    return with_filters(extremes_only(shared) if weight == "append_only" else shared)
 
 
 def _present(value: Expr) -> Expr:
@@ -259,6 +259,46 @@ def _reads_only_extremes(ordinal: int, tree: ValueTree, shared: StateLayout) -> 
     followed = (t.follows.tree for t in shared.trees if t.follows)
     summed = (a.tree for a in shared.accumulators if a.kind not in TREE_COUNTERS)
     return ordinal not in (*followed, *summed)
+
+
+def with_filters(shared: StateLayout) -> StateLayout:
+    """Return the state layout with the trees of FILTERs in the runs of the tree without one.
+
+    The trees have the same values, of which only counts and sums are read. A search, a write and a
+    merge then serve all of them.
+    """
+    counted = {i for i, tree in enumerate(shared.trees) if _is_only_counted(i, tree, shared)}
+    places: dict[str, int] = {}
+    for i in sorted(counted):
+        values, filtered = _values(shared, i)
+        if not filtered:
+            places[repr(values)] = i
+    trees = []
+    for i, tree in enumerate(shared.trees):
+        values, filtered = _values(shared, i) if i in counted else ((), False)
+        within = places.get(repr(values)) if filtered else None
+        trees.append(replace(tree, within=within))
+    return replace(shared, trees=tuple(trees))
+
+
+def _is_only_counted(ordinal: int, tree: ValueTree, shared: StateLayout) -> bool:
+    """Return whether all that is read of a tree are counts and sums over its live entries."""
+    whole = len(tree.skipped) == len(tree.components) and tree.present is None
+    plain = whole and not tree.elements and not tree.follows and not tree.extremes_only
+    followed = any(t.follows and t.follows.tree == ordinal for t in shared.trees)
+    readers = [read for read in shared.reads if read.tree == ordinal]
+    return plain and not followed and all(read.accumulators and not read.values for read in readers)
+
+
+def _values(shared: StateLayout, ordinal: int) -> tuple[tuple[object, ...], bool]:
+    """Return the components of a tree without its FILTER, and whether it has one."""
+    components = shared.trees[ordinal].components
+    arguments = [shared.arguments[c.argument] for c in components]
+    values = tuple(
+        (value, c.descending, c.nulls_first)
+        for c, (value, _) in zip(components, arguments, strict=True)
+    )
+    return values, any(condition is not None for _, condition in arguments)
 
 
 def _is_partial(tree: ValueTree, shared: StateLayout) -> bool:

@@ -64,7 +64,11 @@ class GroupOperator(StatefulOperator):
         schema: dict[str, KeyedLayout | TreeLayout] = {
             GROUP: KeyedLayout(spec.layout.schema, keys),
             PENDING: KeyedLayout(pending_schema(spec.keys), keys),
-            **{entries_tree(i): tree.layout for i, tree in enumerate(spec.trees)},
+            **{
+                entries_tree(i): tree.layout
+                for i, tree in enumerate(spec.trees)
+                if tree.within is None
+            },
         }
         if final or spec.forget == "keep":
             schema[CLOSED] = KeyedLayout(closed_schema(spec), keys)

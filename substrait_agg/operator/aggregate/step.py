@@ -55,7 +55,7 @@ from substrait_agg.operator.aggregate.trees import (
     TreeDelta,
     add_entries,
     moved_end,
-    tree_delta,
+    tree_deltas,
 )
 from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_values
 from substrait_agg.operator.common.emission import ALL, Emission
@@ -144,7 +144,7 @@ def _tree_rows(spec: OperatorSpec, applied: AppliedBatch) -> tuple[tuple[pa.Tabl
     tables, quarantined = [], 0
     evicted = applied.evicted.any
     for i, (delta, tree) in enumerate(zip(applied.deltas, spec.trees, strict=True)):
-        if tree.extremes_only:
+        if tree.extremes_only or tree.within is not None:
             tables.append(tree.layout.schema.empty_table())
             continue
         entries = delta.entries
@@ -275,6 +275,7 @@ def _tree_deltas(
     """Return the changes of every tree; one of arrivals comes after the tree it follows."""
     deltas: list[TreeDelta] = []
     moved: dict[tuple[int, bool], Arrivals] = {}
+    shared: dict[int, TreeDelta] = {}
     for i, tree in enumerate(spec.trees):
         if tree.follows is not None:
             pair = tree.follows.tree, tree.follows.latest
@@ -289,7 +290,9 @@ def _tree_deltas(
             accepted = rows_in.rows, rows_in.groups
             deltas.append(extremes_delta(i, spec, *accepted, trees, version=version))
         else:
-            deltas.append(tree_delta(i, tree, rows_in.rows, rows_in.of_row, trees))
+            if i not in shared:
+                shared |= tree_deltas(spec, spec.together(i), rows_in.rows, rows_in.of_row, trees)
+            deltas.append(shared[i])
     return deltas
 
 

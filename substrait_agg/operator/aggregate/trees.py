@@ -87,10 +87,59 @@ def tree_delta(
     return delta_of(ordinal, entries, trees)
 
 
+def tree_deltas(
+    spec: OperatorSpec,
+    together: Sequence[int],
+    slice_: pa.Table,
+    of_row: Indices,
+    trees: GroupTrees,
+) -> dict[int, TreeDelta]:
+    """Apply the rows of a slice to trees with the same runs, and return their changes by ordinal.
+
+    Args:
+        spec: the operator.
+        together: ordinals of the trees, in order of their columns of weights.
+        slice_: rows with ``x*`` and ``__weight`` (null: the row adds nothing).
+        of_row: the group of each row.
+        trees: the groups and their stored entries.
+
+    Raises:
+        RunFailed: WEIGHT_OVERFLOW.
+    """
+    first, *filtered = together
+    entries = slice_entries(
+        spec.trees[first],
+        slice_,
+        of_row,
+        trees.hashes,
+        trees.collision_ids,
+        [spec.trees[ordinal] for ordinal in filtered],
+    )
+    old = trees.open_tree(first, None).weights_by_tree(entries)
+    groups = group_ordinals(
+        trees.hashes, trees.collision_ids, entries.hashes, entries.collision_ids
+    )
+    tree = trees.open_tree(first, entries)
+    return {
+        ordinal: TreeDelta(entries, groups, before, add_weights([before, change]), tree)
+        for ordinal, before, change in zip(
+            together, old, (entries.weights, *entries.further), strict=True
+        )
+    }
+
+
 def slice_entries(
-    spec: TreeSpec, slice_: pa.Table, of_row: Indices, hashes: Hashes, collision_ids: CollisionIds
+    spec: TreeSpec,
+    slice_: pa.Table,
+    of_row: Indices,
+    hashes: Hashes,
+    collision_ids: CollisionIds,
+    filtered: Sequence[TreeSpec] = (),
 ) -> Entries:
-    """Return the rows of a slice as entries of a tree; arguments and errors as `tree_delta`."""
+    """Return the rows of a slice as entries of a tree; arguments and errors as `tree_delta`.
+
+    With `filtered`, the entries have the weights of further trees over the same values.
+    """
     rows = contributing(spec, slice_)
     columns = take([whole(slice_, f"x{a}") for a in spec.arguments], rows)
     weights = int64_column(slice_, WEIGHT)[rows]
@@ -98,8 +147,9 @@ def slice_entries(
     if spec.elements:
         parents = pc.list_parent_indices(columns[0]).to_numpy()
         columns, weights, of = [columns[0].flatten()], weights[parents], of[parents]
+    further = [np.where(contributes(other, slice_)[rows], weights, 0) for other in filtered]
     return consolidate(
-        spec.layout, hashes[of], collision_ids[of], typed(spec, columns), weights, of
+        spec.layout, hashes[of], collision_ids[of], typed(spec, columns), weights, of, further
     )
 
 
@@ -123,19 +173,24 @@ def typed(spec: TreeSpec, columns: Sequence[pa.Array]) -> list[pa.Array]:
 
 
 def contributing(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = None) -> Indices:
-    """Return the rows of a slice that contribute to a tree.
+    """Return the rows of a slice that contribute to a tree; arguments as `contributes`."""
+    return np.flatnonzero(contributes(spec, slice_, names))
+
+
+def contributes(spec: TreeSpec, slice_: pa.Table, names: Sequence[str] | None = None) -> Mask:
+    """Return a mask of the rows of a slice that contribute to a tree.
 
     Args:
         spec: the tree.
         slice_: the rows.
         names: columns of the tree's components, if they are not its arguments.
     """
-    keep = int64_column(slice_, WEIGHT) != 0
+    keep: Mask = int64_column(slice_, WEIGHT) != 0
     columns = names or [f"x{a}" for a in spec.arguments]
     needed = [columns[i] for i in spec.skipped]
     for name in [*needed, *([f"x{spec.present}"] if spec.present is not None else [])]:
         keep &= is_present(whole(slice_, name))
-    return np.flatnonzero(keep)
+    return keep
 
 
 def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Digits:
@@ -148,7 +203,8 @@ def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Di
     if accumulator.kind == "entries":
         changed = (delta.weights_after != 0).astype(np.int64) - (delta.weights_before != 0)
     total = np.zeros((accumulator.digits, groups), np.int64)
-    np.add.at(total[0], delta.groups, changed)
+    rows = np.flatnonzero(changed)
+    np.add.at(total[0], delta.groups[rows], changed[rows])
     return total
 
 

@@ -23,6 +23,7 @@ from substrait_agg.flow.graph.graph import (
     Side,
     UserColumn,
     ValueTree,
+    trees_together,
 )
 from substrait_agg.flow.graph.nodes import Node, row_wise
 from substrait_agg.functions.aggregates.accumulators import (
@@ -215,6 +216,7 @@ class TreeSpec:
             group row.
         partial: whether delta rows may contain the extremes of the rows they sum up
             (`operator.numeric.delta`).
+        within: the tree whose runs have this tree's weights; None if it has runs of its own.
     """
 
     layout: TreeLayout
@@ -225,6 +227,7 @@ class TreeSpec:
     follows: ArrivalTree | None = None
     extremes_only: bool = False
     partial: bool = False
+    within: int | None = None
 
     @property
     def by_arrival(self) -> bool:
@@ -371,6 +374,10 @@ class OperatorSpec:
         )
         object.__setattr__(self, "layout", layout)
 
+    def together(self, tree: int) -> list[int]:
+        """Return the trees that share runs with a tree, itself included, in order of the columns."""
+        return trees_together([other.within for other in self.trees], tree)
+
     @property
     def extremes(self) -> tuple[tuple[int, Side], ...]:
         """Return the extremes stored in a group's row, as (tree, side), each once."""
@@ -441,10 +448,7 @@ def group_fields(node: Node) -> dict[str, Any]:
         "measures": tuple(map(_measure, node.measures, node.reads)),
         "weight": node.weight,
         "is_global": not node.key_types,
-        "trees": tuple(
-            _tree(tree, node.arguments, whole=node.stores_whole_rows(i))
-            for i, tree in enumerate(node.trees)
-        ),
+        "trees": tuple(_tree(tree, node, i) for i, tree in enumerate(node.trees)),
         "always": tuple(i for i, keys in enumerate(node.sets) if not keys),
         "computed": tuple(map(_computed_spec, node.computed)),
         "sets": node.sets,
@@ -512,17 +516,13 @@ def masked_arguments(
     )
 
 
-def _tree(
-    tree: ValueTree,
-    arguments: tuple[tuple[Expr | None, Expr | None], ...],
-    *,
-    whole: bool,
-) -> TreeSpec:
+def _tree(tree: ValueTree, node: Node, ordinal: int) -> TreeSpec:
     """Return the spec of a tree.
 
-    With `whole`, the tree contains whole rows and its components are nullable, so that the layout
-    follows from the schema of its runs alone.
+    The components of a tree of whole rows are nullable, so that the layout follows from the schema
+    of its runs alone.
     """
+    arguments, whole = node.arguments, node.stores_whole_rows(ordinal)
     components = []
     for i, component in enumerate(tree.components):
         if component.argument in (ARRIVAL_BATCH, ARRIVAL_POSITION):
@@ -541,7 +541,7 @@ def _tree(
             )
         )
     return TreeSpec(
-        TreeLayout(tuple(components)),
+        TreeLayout(tuple(components), 1 + sum(other.within == ordinal for other in node.trees)),
         tuple(c.argument for c in tree.components),
         tree.skipped,
         tree.present,
@@ -549,4 +549,5 @@ def _tree(
         tree.follows,
         tree.extremes_only,
         tree.partial,
+        tree.within,
     )

@@ -433,4 +433,5 @@ def _tree(tree: ExplainedTree, limits: PageLimits) -> Iterator[str]:
     yield limits.text(tree.what)
     yield limits.text(tree.use)
     size = size_text(tree.entry_bytes, tree.varies) if tree.stored else NOT_STORED
+    size = size if tree.within is None else f"a weight in the entries of tree {tree.within}"
     yield limits.text("only its extremes are stored" if tree.ends_alone else size)

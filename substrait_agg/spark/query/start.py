@@ -16,6 +16,7 @@ from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers, check_free
 from substrait_agg.changes.outputs.view_outputs import ViewOutputs, outputs_by_view
 from substrait_agg.commit.documents.plan_document import PlanDocument
+from substrait_agg.commit.documents.state_schema import with_stored_runs
 from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -212,17 +213,20 @@ def _session(options: RunOptions) -> SparkSession:
 
 
 def _numbered_as_stored(lowered: Callable[..., Flow], store: Checkpoint) -> Flow:
-    """Return the flow of a plan with the operators that its checkpoint has.
+    """Return the flow of a plan with the operators and trees that its checkpoint has.
 
-    Earlier builds made an operator of each of several equal relations of one plan.
+    Earlier builds made an operator of each of several equal relations of one plan, and gave every
+    tree runs of its own.
     """
     flow = lowered()
     store.check_usable()
-    last = store.newest_snapshot() if store.exists() else None
-    if last is None or last.plan != flow.fingerprint or len(last.operators) == len(flow.operators):
+    stored = store.document() if store.exists() else None
+    if stored is None or stored.plan != flow.fingerprint:
         return flow
-    unshared = lowered(share=False)
-    return unshared if len(last.operators) == len(unshared.operators) else flow
+    if stored.operators != len(flow.operators):
+        unshared = lowered(share=False)
+        flow = unshared if stored.operators == len(unshared.operators) else flow
+    return with_stored_runs(flow, stored.state_schemas)
 
 
 def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:

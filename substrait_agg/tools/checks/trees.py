@@ -111,6 +111,11 @@ def main_trees(state: OperatorState, shape: OperatorColumns | None) -> list[str]
     return [GROUP] if GROUP in names else names
 
 
+def trees_with_runs(state: OperatorState, shape: OperatorColumns | None) -> list[str]:
+    """Return the trees of an operator that have runs, also those that share them."""
+    return [name for name in _known_trees(state, shape) if state[runs_of_tree(shape, name)[0]]]
+
+
 def chosen_tree(state: OperatorState, shape: OperatorColumns | None, name: str) -> str:
     """Check the name of a tree of an operator. The tree may be without runs.
 
@@ -164,12 +169,25 @@ def describe_tree(shape: OperatorColumns | None, name: str) -> str:
     numbered = _numbered_tree(name)
     if numbered is None:
         return words[name]
-    tree = _tree_shape(shape, int(numbered[1]))
-    return tree_form(name) if tree is None else tree.what
+    ordinal = int(numbered[1])
+    tree = _tree_shape(shape, ordinal)
+    if tree is None or shape is None:
+        return tree_form(name)
+    further = [entries_tree(i) for i, other in enumerate(shape.trees) if other.within == ordinal]
+    return f"{tree.what}; also {', '.join(further)}" if further else tree.what
 
 
 def _tree_shape(shape: OperatorColumns | None, ordinal: int) -> TreeColumns | None:
     return shape.trees[ordinal] if shape is not None and ordinal < len(shape.trees) else None
+
+
+def runs_of_tree(shape: OperatorColumns | None, name: str) -> tuple[str, int]:
+    """Return the name of the tree that has the entries of an ordered tree, and their column."""
+    numbered = _ORDERED.fullmatch(name)
+    if shape is None or numbered is None:
+        return name, 0
+    first, column = shape.runs_of(int(numbered[1]))
+    return entries_tree(first), column
 
 
 def component_names(shape: OperatorColumns | None, name: str) -> tuple[str, ...] | None:

@@ -204,12 +204,13 @@ def _groups(
     for i, tree in enumerate(spec.trees):
         if tree.extremes_only:
             continue
-        names = ["hash", *(f"p{c}" for c in range(len(tree.layout.components))), "weight"]
-        entries = trees.ordered(entries_tree(i)).scan()
+        together = spec.together(i)
+        name, weights = entries_tree(together[0]), spec.trees[together[0]].layout.weights
+        values = (f"p{c}" for c in range(len(tree.layout.components)))
+        names = ["hash", *values, weights[together.index(i)]]
+        entries = trees.ordered(name).scan()
         stored_rows = (_without(part, waiting).select(names) for part in entries)
-        if wrong := differing_rows(
-            (t.select(names) for t in computed[entries_tree(i)]), stored_rows
-        ):
+        if wrong := differing_rows((t.select(names) for t in computed[name]), stored_rows):
             yield _from_below(entries_tree(i), wrong)
 
 
@@ -393,7 +394,8 @@ def _encoded_keys(spec: OperatorSpec, trees: StoredTrees) -> Iterator[Difference
     """Yield the ordered trees whose keys do not encode their values."""
     for i, tree in enumerate(spec.trees):
         wrong = 0
-        for rows in trees.ordered(entries_tree(i)).scan() if not tree.extremes_only else ():
+        stored = not tree.extremes_only and tree.within is None
+        for rows in trees.ordered(entries_tree(i)).scan() if stored else ():
             entries = Entries.from_table(rows, tree.layout)
             if not len(entries):
                 continue

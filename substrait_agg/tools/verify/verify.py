@@ -332,8 +332,8 @@ def check_operator(
         path: of the snapshot.
         findings: takes the findings.
     """
-    for number, tree in _tree_counters(shape):
-        _check_entries(storage, state, tree, number, path, findings)
+    for number, place in _tree_counters(shape):
+        _check_entries(storage, state, place, number, path, findings)
     ends = (required(n.tree) for n in (() if shape is None else shape.numbers) if n.kind == MET)
     for tree in ends:
         if state[entries_tree(tree)]:
@@ -353,12 +353,17 @@ def _waiting(storage: Storage, state: OperatorState) -> int:
     return sum(part.num_rows for part in tree_of(storage, state[PENDING]).scan(columns=[]))
 
 
-def _tree_counters(shape: OperatorColumns | None) -> list[tuple[tuple[int, NumberColumns], int]]:
-    """Return the counters of entries with the position of their digits, and the tree of each."""
-    counters, start = [], COUNT_DIGITS
-    for number in () if shape is None else shape.numbers:
+def _tree_counters(
+    shape: OperatorColumns | None,
+) -> list[tuple[tuple[int, NumberColumns], tuple[int, int]]]:
+    """Return the counters of entries with the position of their digits, and the runs of each."""
+    counters: list[tuple[tuple[int, NumberColumns], tuple[int, int]]] = []
+    if shape is None:
+        return counters
+    start = COUNT_DIGITS
+    for number in shape.numbers:
         if number.kind in ("live", "entries") and number.tree is not None:
-            counters.append(((start, number), number.tree))
+            counters.append(((start, number), shape.runs_of(number.tree)))
         start += number.digits
     return counters
 
@@ -366,13 +371,16 @@ def _tree_counters(shape: OperatorColumns | None) -> list[tuple[tuple[int, Numbe
 def _check_entries(
     storage: Storage,
     state: OperatorState,
-    tree: int,
+    place: tuple[int, int],
     counter: tuple[int, NumberColumns],
     path: str,
     findings: FindingCollector,
 ) -> None:
-    """Check that every group has as many entries in a tree as its counter says."""
-    start, number = counter
+    """Check that every group has as many entries in a tree as its counter says.
+
+    `place` is the tree whose runs have the entries, and the ordinal of their column of weights.
+    """
+    (tree, column), (start, number) = place, counter
     counted = [_label([], [], [])]
     for part in tree_of(storage, state[GROUP]).scan() if state[GROUP] else ():
         digits = unpack_fixed(part.column("fixed").combine_chunks())[start : start + 2]
@@ -385,8 +393,8 @@ def _check_entries(
     if runs:
         layout = TreeLayout.of_run(open_run(storage, runs[0]).schema)
         for part in OrderedTree(storage, runs, layout).scan():
-            live = part.column("weight").to_numpy() > 0
-            keep = live if number.kind == "live" else np.ones(len(live), np.bool_)
+            weights = part.column(layout.weights[column]).to_numpy()
+            keep = weights > 0 if number.kind == "live" else weights != 0
             hashes, collision_ids = (part.column(n).to_numpy()[keep] for n in ("hash", "chain"))
             labels.append(_label(hashes, collision_ids, -np.ones(len(hashes), np.int64)))
     both = pa.concat_tables([*counted, *labels])
