@@ -1,4 +1,4 @@
-"""A join that needs more columns is rebuilt from the files that its checkpoint has read, or refused."""
+"""Operators that need more columns are rebuilt from the files that their checkpoint has read, or refused."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ T_A_C = f"{T_A} JOIN customers c ON a.customer_id = c.customer_id"
 PER_ACCOUNT = "(SELECT account_id, sum(quantity) q FROM trades GROUP BY account_id) p"
 
 QUERIES = {
+    "measures of a table": (
+        "SELECT symbol, sum(quantity) s FROM trades GROUP BY symbol",
+        ("SELECT symbol, sum(quantity) s, max(price) m, count(DISTINCT account_id) d, sum(quantity) FILTER (WHERE "
+        "price > 3) f FROM trades GROUP BY symbol"),
+    ),
+    "measures below an aggregate": (
+        "SELECT count(*) n FROM (SELECT symbol, min(quantity) q FROM trades GROUP BY symbol) x WHERE q > 1",
+        ("SELECT count(*) n, max(p) p FROM (SELECT symbol, min(quantity) q, max(price) p FROM trades GROUP BY symbol) x "
+        "WHERE q > 1"),
+    ),
     "measures above two joins": (
         f"SELECT c.tier, count(*) n FROM {T_A_C} GROUP BY c.tier",
         f"SELECT c.tier, count(*) n, sum(t.quantity * t.price) v, max(a.broker) b FROM {T_A_C} GROUP BY c.tier",
@@ -85,6 +95,7 @@ def begin(
     "what",
     sample(
         QUERIES,
+        "measures of a table",
         "measures above two joins",
         "rows of a left join",
         "the first rows",
@@ -205,3 +216,23 @@ def test_rows_that_may_wait_or_have_left_are_refused(tmp_path: Path) -> None:
     before, after = QUERIES["measures above two joins"]
     begin(before, given, tmp_path / "wait", 2, early_retraction="quarantine")
     refusal(after, given, tmp_path / "wait", early_retraction="quarantine")
+
+
+def test_measures_that_depend_on_the_past_are_refused(tmp_path: Path) -> None:
+    """The order of arrival within a batch, and groups that wait, are not in the files."""
+    given = tables_of(tmp_path, 1, batches=2)
+    before, after = QUERIES["measures of a table"]
+    begin(before, given, tmp_path / "c", 2)
+    first = before.replace("sum(quantity) s", "sum(quantity) s, first_value(price) f")
+    assert "in which rows arrived" in refusal(first, given, tmp_path / "c").message
+    begin(before, given, tmp_path / "wait", 2, emit="count:1000000")
+    assert "emitted" in refusal(after, given, tmp_path / "wait", emit="count:1000000").message
+    begin(before, given, tmp_path / "other", 1)
+    file = tmp_path / "trades" / "0000.parquet"
+    file.touch()
+    message = refusal(after, given, tmp_path / "other").message
+    assert "max" in message
+    assert "not in the stored state" in message
+    assert "only the new plan reads" in message
+    assert "price of trades" in message
+    assert "has been modified" in message

@@ -243,12 +243,10 @@ class _Planner:
                 "differ"
             )
         self._check_shown(state, old, ordinal)
-        reasons = [
-            *self._unmade(migration, old_schema, now, ordinal),
-            *self._mixed(migration, state, ordinal),
-        ]
-        if reasons:
-            raise _Unmigratable(*reasons)
+        unmade = list(self._unmade(migration, old_schema, now, ordinal))
+        mixed = list(self._mixed(migration, state, ordinal))
+        if unmade or mixed:
+            raise _Unmigratable(*unmade, *mixed, rebuildable=not mixed)
         return migration
 
     def _ports(
@@ -388,10 +386,15 @@ class _Planner:
             now, old = self._wanted.state_schemas[ordinal], self._found.get(ordinal)
             if now.kind in _BY_ARRIVAL:
                 yield f"{self._named(ordinal)} ({now.kind}) would have to be rebuilt: {ARRIVALS}"
+            if any(tree.holds == "arrivals" for tree in now.trees):
+                yield self._would_rebuild(ordinal, ARRIVALS)
             if now.early == "quarantine":
                 yield f"{self._named(ordinal)} may have rows in quarantine"
             if old is not None and self._last.operators[old][PENDING]:
                 yield self._would_rebuild(ordinal, WAITING)
+            surrogates = [] if old is None else self._surrogates(old, ordinal)
+            if surrogates:
+                yield f"{surrogates[0]}: its keys would change"
         for table, reason in unreadable.items():
             yield f"the rows of the table {table} cannot be read again: {reason}"
 

@@ -2,7 +2,8 @@
 
 Operators over tables derive their state from stored state (`commit.evolution.task`). Operators
 above do so too, or rebuild it from all rows of the operators below, which come as insertions. A join
-that needs more columns is rebuilt from all rows of its tables, if these can be read again.
+that needs more columns, and an aggregate with measures of other values, are rebuilt from all rows of
+their tables, if these can be read again.
 Publishing the version is the evolution; the old plan is in force until then.
 """
 
@@ -115,7 +116,7 @@ def evolve_to(
         partitions: number of state partitions.
         inputs: locations of the tables.
         retention: which versions keep their state.
-        tables: reads rows of tables again, for joins that need more columns; None: no rows can be
+        tables: reads rows of tables again, for operators that need more columns; None: no rows can be
             read again.
 
     Returns:
