@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+import substrait_agg as sa
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
@@ -142,44 +143,104 @@ def test_files_that_spark_has_to_read(uri: str) -> None:
     assert reader.open([uri]) is None
 
 
+def _misread_types() -> list[tuple[Any, pa.DataType, Any]]:
+    """Return values and types of files that Spark reads as other values, and the types it reads."""
+    from pyspark.sql import types as st
+
+    return [
+        (2**63, pa.uint64(), st.LongType()),
+        (1, pa.timestamp("us"), st.LongType()),
+        (1, pa.date32(), st.LongType()),
+        (1, pa.time64("us"), st.LongType()),
+        (1, pa.int32(), st.DateType()),
+        (1, pa.uint8(), st.DateType()),
+        (1, pa.time32("ms"), st.DateType()),
+        (2**32 - 1, pa.uint32(), st.DoubleType()),
+        (1, pa.time32("ms"), st.DoubleType()),
+        (1, pa.date32(), st.DoubleType()),
+        (Decimal(1), pa.decimal128(9, 2), st.BinaryType()),
+        (40_000, pa.uint16(), st.ShortType()),
+        (1, pa.time32("ms"), st.IntegerType()),
+        (1, pa.timestamp("us"), st.DayTimeIntervalType()),
+        (1, pa.date32(), st.YearMonthIntervalType()),
+    ]
+
+
+@pytest.mark.parametrize("case", range(15))
+def test_types_of_a_later_file_that_spark_misreads_are_refused(tmp_path: Path, case: int) -> None:
+    """Spark reads other values, such as negative floats above 2^31 and integers for times."""
+    from pyspark.sql import types as st
+
+    value, in_file, read_as = _misread_types()[case]
+    file = tmp_path / "p=1" / "b.parquet"
+    file.parent.mkdir()
+    column = pa.array([value], in_file)
+    parts = {
+        "A": (column, read_as),
+        "S.v": (
+            pa.StructArray.from_arrays([pa.array([1]), column], ["u", "v"]),
+            st.StructType([st.StructField("V", read_as)]),
+        ),
+        "L.element": (pa.ListArray.from_arrays([0, 1], column), st.ArrayType(read_as)),
+        "M.value": (
+            pa.MapArray.from_arrays([0, 1], pa.array(["k"]), column),
+            st.MapType(st.StringType(), read_as),
+        ),
+    }
+    for part, (values, as_) in parts.items():
+        pq.write_table(pa.table({part[0]: values}), file)
+        schema = st.StructType([st.StructField(part[0].lower(), as_)])
+        with pytest.raises(InputRefused, match=rf"column {part} is .* in a file") as refused:
+            check_types(schema, [f"file://{file}"], _no_session)
+        assert refused.value.code == "COLUMN_TYPE_MISMATCH"
+        own = st.StructType([st.StructField("a", st.BooleanType())])
+        check_types(own, [f"file://{file}"] if part != "A" else [], _no_session)
+
+
+def _no_session() -> Any:
+    raise AssertionError
+
+
 @pytest.mark.parametrize(
-    ("value", "in_file", "in_plan"),
-    [
-        (2**63, pa.uint64(), "i64"),
-        (1, pa.timestamp("us"), "i64"),
-        (1, pa.date32(), "i32"),
-        (1, pa.time64("us"), "i64"),
-        (1, pa.int32(), "date"),
-    ],
+    ("in_file", "in_plan"), [(pa.uint64(), "i64"), (pa.date32(), "i32"), (pa.int32(), "date")]
 )
-def test_types_of_a_later_file_that_spark_misreads_are_refused(
-    tmp_path: Path, value: int, in_file: pa.DataType, in_plan: str
+def test_the_reader_refuses_types_that_spark_misreads(
+    tmp_path: Path, in_file: pa.DataType, in_plan: str
 ) -> None:
-    """Spark reads other values, such as negative integers above 2^63 and integers for times."""
     from pyspark.sql import types as st
 
     file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"a": pa.array([value], in_file)}), file, use_dictionary=False)
+    pq.write_table(pa.table({"a": pa.array([1], in_file)}), file, use_dictionary=False)
     in_spark = st.DateType() if in_plan == "date" else st.LongType()
     schema = st.StructType([st.StructField("a", in_spark)])
     reader = parquet_reader(
         as_spec("parquet:/data"), schema, TableOrigin(("t",), ("a",), (Type(in_plan),))
     )
     assert reader is not None
-    below = tmp_path / "p=1" / "b.parquet"
-    below.parent.mkdir()
-    pq.write_table(pa.table({"A": pa.array([value], in_file)}), below)
-    readings: list[Callable[[], object]] = [
-        lambda: reader.open([file.as_uri()]),
-        lambda: check_types(schema, [file.as_uri()]),
-        lambda: check_types(schema, [f"file://{below}"]),
-    ]
-    for reading in readings:
-        with pytest.raises(
-            InputRefused, match=r"column [aA] is .* in a file of the batch"
-        ) as refused:
-            reading()
-        assert refused.value.code == "COLUMN_TYPE_MISMATCH"
+    with pytest.raises(InputRefused, match=r"column a is .* in a file of the batch"):
+        reader.open([file.as_uri()])
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("options", ["", "?static=true"])
+def test_later_files_in_stores_and_of_static_tables_are_checked(
+    spark: SparkSession, tmp_path: Path, options: str
+) -> None:
+    """Spark would read -1 for the largest unsigned integer, also in structs of static tables."""
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    conf.set("fs.viewfs.mounttable.types.link./in", tmp_path.as_uri())
+    for number, type_ in enumerate((pa.float64(), pa.uint32())):
+        file = tmp_path / f"{number}.parquet"
+        wide = {f"c{i:04}{'x' * 40}": pa.array([0]) for i in range(1500)}  # a long footer
+        rows = pa.table({"x": pa.array([2**32 - 1], type_), **wide})
+        pq.write_table(rows, file)
+        os.utime(file, (1_700_000_000 + number,) * 2)
+    place = str(tmp_path) if options else "viewfs://types/in"
+    source = {"t": f"parquet:{place}{options}"}
+    plan = sa.sql("SELECT sum(x) AS s FROM t", {"t": pa.schema({"x": pa.float64()})})
+    with pytest.raises(InputRefused, match="column x is uint32") as refused:
+        sa.run(plan, source, checkpoint=tmp_path / "ckpt", spark=spark).wait()
+    assert refused.value.code == "COLUMN_TYPE_MISMATCH"
 
 
 @pytest.mark.parametrize("text", ["csv:/data", "parquet:/data?datetimeRebaseMode=LEGACY", "parquet:/data?bad-rows=quarantine"])  # fmt: skip

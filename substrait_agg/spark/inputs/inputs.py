@@ -184,6 +184,15 @@ class Inputs:
         opened = dict.fromkeys(use.opened for use in self._table_uses)
         return tuple(self._sources[origin.table] for origin in opened)
 
+    def check_static_types(self) -> None:
+        """Check the types of the Parquet files of static tables.
+
+        Raises:
+            InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
+        """
+        for source in self._opened.values():
+            source.check_static_types()
+
     def first_rows(self, node: Node, port: int) -> DataFrame:
         """Return the rows of the first version that come in through a port."""
         return union_all([r for n, b, r in self._first if n.id == node.id and b.port == port])

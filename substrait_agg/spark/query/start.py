@@ -130,6 +130,8 @@ def _start(
     inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
     warm_scan(session, inputs)
     checked = _with_static_tables(checked, session)
+    if checked.changed or checked.evolves or _version(store) is None:
+        inputs.check_static_types()
     timer.end("sources")
     files = FilesSoFar(store, checked.flow, checked.sources)
     store.create(checked.document, evolve=options.evolve, unreadable=files.unreadable)

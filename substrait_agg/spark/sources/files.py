@@ -289,6 +289,24 @@ def exists(spark: SparkSession, uri: str) -> bool:
     return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))
 
 
+def read_end(spark: SparkSession, uri: str, length: int) -> bytes:
+    """Return the last bytes of a file at a URI in the form of Spark's logs.
+
+    Raises:
+        Py4JJavaError: the file cannot be read.
+    """
+    context = spark.sparkContext
+    path = _hadoop_path(spark, getattr(context._jvm, "java.net.URI")(uri))
+    system = path.getFileSystem(context._jsc.hadoopConfiguration())
+    size = int(system.getFileStatus(path).getLen())
+    stream = system.open(path)
+    try:
+        stream.seek(max(0, size - length))
+        return bytes(stream.readNBytes(min(size, length)))
+    finally:
+        stream.close()
+
+
 def _hadoop_path(spark: SparkSession, location: Any) -> Any:
     """Return Hadoop's path of a text or a URI.
 

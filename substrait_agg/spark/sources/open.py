@@ -86,7 +86,12 @@ class SourceFrame:
     def check_types(self, uris: Sequence[str]) -> None:
         """Check the types of files, if they are Parquet files; see `parquet_reader.check_types`."""
         if self.parquet is not None:
-            check_types(self.parquet, uris)
+            check_types(self.parquet, uris, lambda: self.frame.sparkSession)
+
+    def check_static_types(self) -> None:
+        """Check the types of all files of a static source, as `check_types`."""
+        if self.parquet is not None and not self.streaming:
+            self.check_types(self.frame.inputFiles())
 
 
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:

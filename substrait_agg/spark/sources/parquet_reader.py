@@ -6,7 +6,8 @@ of that: Spark then reads the files, and reports what is wrong with them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
@@ -24,7 +26,10 @@ from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
+from substrait_agg.spark.session.errors import SPARK_ERRORS
+from substrait_agg.spark.sources.files import is_local, read_end
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec
+from substrait_agg.spark.types.parquet_types import misread
 from substrait_agg.spark.types.schema import column_name, to_spark
 
 UNREADABLE = (OSError, pa.ArrowException, KeyError, ValueError)
@@ -32,6 +37,10 @@ UNREADABLE = (OSError, pa.ArrowException, KeyError, ValueError)
 
 VALUE_BYTES = 8
 """Bytes of a value in memory, at least."""
+FOOTER_BYTES = 1 << 16
+"""Bytes that are read first from the end of a file in a store. Most footers are shorter."""
+FOOTERS_AT_ONCE = 16
+"""Footers of a store that are read at the same time."""
 THREADED_ROWS = 1 << 15
 """Rows of a file from which on its columns are read in several threads."""
 _PLAIN_OPTIONS = frozenset(
@@ -43,7 +52,6 @@ _INTEGERS: Mapping[str, pa.DataType] = {
     "i8": pa.int8(), "i16": pa.int16(), "i32": pa.int32(), "i64": pa.int64(),
 }  # fmt: skip
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_TIMES = (pa.TimestampType, pa.Time32Type, pa.Time64Type)
 _TEXTS = (pa.string(), pa.large_string())
 _PLAIN: Mapping[str, st.DataType] = {
     "bool": st.BooleanType(),
@@ -180,8 +188,7 @@ class ParquetReader:
             type_ = schema.field(column.name).type
             if column is self.change and pa.types.is_dictionary(type_):
                 type_ = type_.value_type
-            if _is_misread(type_, column.read_as):
-                raise _mismatch(column.name, type_, column.read_as)
+            _check_type(column.name, type_, column.read_as)
             if type_ not in column.types:
                 raise KeyError(column.name)
             columns.append(column)
@@ -207,43 +214,52 @@ class ParquetReader:
         return pa.array(list(signs.values()), pa.int64()).take(places)
 
 
-def check_types(schema: st.StructType, uris: Sequence[str]) -> None:
-    """Check that Spark reads the values that local files have. It reports other types itself.
+def check_types(
+    schema: st.StructType, uris: Sequence[str], session: Callable[[], SparkSession]
+) -> None:
+    """Check that Spark reads the values that files have.
+
+    A file that cannot be read, and a column that a file does not have, are left to Spark.
 
     Args:
         schema: what Spark reads from the files.
-        uris: the files as Spark's log names them. Those in stores are not checked.
+        uris: the files as Spark's log names them.
+        session: returns the session that reads the files of stores.
 
     Raises:
         InputRefused: COLUMN_TYPE_MISMATCH.
     """
     read_as = {field.name.lower(): field.dataType for field in schema.fields}
-    for uri in uris:
-        with suppress(*UNREADABLE):
-            for field in pq.read_schema(_local_path(uri)):
-                as_ = read_as.get(field.name.lower())
-                if as_ is not None and _is_misread(field.type, as_):
-                    raise _mismatch(field.name, field.type, as_)
+
+    def columns(uri: str) -> pa.Schema:
+        with suppress(*UNREADABLE, *SPARK_ERRORS):
+            if is_local(uri):
+                return pq.read_schema(_local_path(uri))
+            return pq.read_schema(pa.BufferReader(_footer(session(), uri)))
+        return pa.schema([])
+
+    local = all(map(is_local, uris))
+    with ThreadPoolExecutor(1 if local else FOOTERS_AT_ONCE) as pool:
+        for in_file in map(columns, uris) if local else pool.map(columns, uris):
+            for field in in_file:
+                if field.name.lower() in read_as:
+                    _check_type(field.name, field.type, read_as[field.name.lower()])
 
 
-def _is_misread(type_: pa.DataType, read_as: st.DataType) -> bool:
-    """Return whether Spark reads other values from a column of a file, without an error.
-
-    It reads unsigned integers of 64 bits as signed ones, times and dates as integers, and integers
-    as dates.
-    """
-    if read_as == st.LongType():
-        return type_ in (pa.uint64(), pa.date32(), pa.date64()) or isinstance(type_, _TIMES)
-    return bool(read_as == st.DateType() and type_ in _SIGNED)
+def _footer(session: SparkSession, uri: str) -> bytes:
+    """Return the end of a file in a store, with the whole footer."""
+    end = read_end(session, uri, FOOTER_BYTES)
+    length = int.from_bytes(end[-8:-4], "little") + 8
+    return end if length <= len(end) else read_end(session, uri, length)
 
 
-def _mismatch(name: str, type_: pa.DataType, read_as: st.DataType) -> InputRefused:
-    type_read = "date" if read_as == st.DateType() else "integer"
-    return InputRefused(
-        "COLUMN_TYPE_MISMATCH",
-        f"column {name} is {type_} in a file of the batch, and is read as {type_read}",
-        help=f"write the column as {type_read} in the file; nothing of the batch was committed",
-    )
+def _check_type(name: str, type_: pa.DataType, read_as: st.DataType) -> None:
+    for part, in_file, as_ in misread(type_, read_as, name):
+        raise InputRefused(
+            "COLUMN_TYPE_MISMATCH",
+            f"column {part} is {in_file} in a file of the batch, and is read as {as_.simpleString()}",
+            help=f"write the column as {as_.simpleString()} in the file; nothing of the batch was committed",
+        )
 
 
 def count_rows(uris: Sequence[str]) -> int:
