@@ -125,7 +125,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("SOURCE_UNREADABLE", "Spark cannot open the source", "check location, format and options; --debug shows Spark's log"),
         ("SOURCE_FILES_UNREAD", "a source has files in folders that Spark does not read; a warning if Spark reads all files directly in the folder", "put all files directly into the folder, or all into partition folders; or add ?recursiveFileLookup=true"),
         ("SOURCE_TYPES_UNKNOWN", "the plan gives no column types for a table, and its source has none either, or types that a plan cannot have", "give a source with types, such as Parquet or a DataFrame, or write the types into the plan"),
-        ("REFRESH_INPUT_GONE", "--refresh full needs all files of the input, and one was removed", "restore the file, or give --refresh incremental"),
+        ("REFRESH_INPUT_GONE", "--refresh full needs all files of the input as they were read, and one was removed or modified", "restore the file with its time of modification, or give --refresh incremental"),
         ("SOURCE_FILE_GONE", "a file of the current batch was removed", "restore the file and run again; nothing of the batch was committed"),
         ("SOURCE_FILE_CHANGED", "a warning: a file of a source has been modified since it was read; rows that were added to it are not read", "write new rows to new files, and give a file its name when it is complete"),
         ("CSV_HEADER_MISSING", "the first line of a CSV file names no column that the plan reads", "write the column names in the first line of every file, or add ?header=false"),

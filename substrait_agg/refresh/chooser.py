@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.refresh.checks import RunConditions, not_recomputable
-from substrait_agg.refresh.cost_model import RATIO, RATIO_OF_ROWS, CostHistory, Estimate, InputSize
+from substrait_agg.refresh.cost_model import (
+    RATIO,
+    RATIO_OF_ROWS,
+    CostHistory,
+    Estimate,
+    InputSize,
+    LostFile,
+)
 from substrait_agg.refresh.ownership import operators_with
 from substrait_agg.refresh.policies import RefreshPolicies
 
@@ -64,21 +71,26 @@ class RefreshChooser:
         """Return whether there is anything to choose, or a reason to give."""
         return bool(self._full or self._auto)
 
-    def choose(self, history: CostHistory, size: InputSize | None, missing: str = "") -> Choice:
+    def choose(
+        self, history: CostHistory, size: InputSize | None, lost: LostFile | None = None
+    ) -> Choice:
         """Choose for a batch.
 
         Args:
             history: the costs of past batches.
             size: the sizes of the input; None if they are not known.
-            missing: a file of the input that no longer exists; empty if all do.
+            lost: a file of the input whose rows cannot be read again; None if all can.
         """
         if not self._auto:
             sizes = ((True, size.whole),) if size is not None and self._all_full else ()
             return Choice(self._full, "full: the policy is full", sizes)
         if self._obstacle:
             return Choice(self._full, f"incremental: {self._obstacle}")
-        if size is None or missing:
-            return Choice(self._full, f"incremental: {missing or 'the input'} cannot be read again")
+        if size is None:
+            reason = (
+                "the input cannot be read again" if lost is None else f"{lost.uri} {lost.change}"
+            )
+            return Choice(self._full, f"incremental: {reason}")
         incremental, full = ((False, size.batch),), ((True, size.whole),)
         if size.batch >= size.whole:
             # Nothing is stored yet, so the cost is that of computing again.

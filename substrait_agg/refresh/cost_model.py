@@ -63,6 +63,19 @@ class InputSize:
 
 
 @dataclass(frozen=True, slots=True)
+class LostFile:
+    """A file that no longer has the rows that were read from it.
+
+    Attributes:
+        uri: the file as in Spark's log.
+        change: what has happened to it, in words.
+    """
+
+    uri: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """The estimated microseconds of a batch in either way."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -43,7 +44,7 @@ from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.start import checked_run
 from substrait_agg.spark.query.static_tables import changed_tables, stored_inputs, with_contents
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar
-from substrait_agg.spark.refresh.whole_input import FileSizes, RowsByOperator, WholeInput
+from substrait_agg.spark.refresh.whole_input import RowsByOperator, WholeInput, input_size
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from substrait_agg.spark.sources.upserts import PREIMAGES
@@ -178,13 +179,12 @@ class LocalRun:
 
     def _whole(self, counts: Mapping[str, int]) -> WholeInput[pa.Table]:
         """Return all rows up to and including a batch."""
-        files = [f for paths in _files(self._checked, counts).values() for f in paths]
-        before = self._offsets(self._number - 1)
-        done = {f for paths in _files(self._checked, before).values() for f in paths}
-        batch = [str(f) for f in files if f not in done]
-        size, missing = FileSizes().look_up(batch, [str(f) for f in files])
-
-        return WholeInput(size, missing, partial(self.rows_of_files, counts))
+        before, files = (
+            list(chain(*logged_files(self._logs, number) or ()))
+            for number in (self._number - 1, self._number)
+        )
+        size, lost = input_size({file.uri for file in files} - {f.uri for f in before}, files)
+        return WholeInput(size, lost, partial(self.rows_of_files, counts))
 
     def rows_of_files(
         self, counts: Mapping[str, int], operators: Collection[int]

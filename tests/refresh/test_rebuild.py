@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +17,8 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed
 from substrait_agg.refresh.cost_model import CostHistory, Estimate, InputSize
 from substrait_agg.refresh.policies import REFRESH_POLICIES
-from substrait_agg.spark.refresh.whole_input import FileSizes
+from substrait_agg.spark.offsets.planned_files import LoggedFile
+from substrait_agg.spark.refresh.whole_input import input_size
 from substrait_agg.sql_planner.pipelines.pipeline import PlanSet, plan_pipeline, scripts_in
 from tests.local.run import LocalRun, run
 from tests.sampling import seeds
@@ -182,37 +183,60 @@ def test_a_policy_can_change_between_runs(tmp_path: Path) -> None:
 
 @contextmanager
 def without(file: Path) -> Iterator[None]:
-    """Let the input lack a file that earlier batches have read."""
-    look_up = FileSizes.look_up
+    """Let a file that earlier batches have read be away while a batch looks for it."""
 
-    def found(self: FileSizes, batch: Any, whole: Any) -> Any:
-        sizes = look_up(self, batch, whole)
-        return (None, str(file)) if str(file) in whole else sizes
+    def away(*files: Any) -> Any:
+        aside = file.rename(file.with_suffix(".aside"))
+        try:
+            return input_size(*files)
+        finally:
+            aside.rename(file)
 
-    with patch.object(FileSizes, "look_up", found):
+    with patch("tests.local.run.input_size", away):
         yield
 
 
-def test_a_file_that_is_gone(tmp_path: Path) -> None:
+@contextmanager
+def overwritten(file: Path) -> Iterator[None]:
+    """Let a file that earlier batches have read have other rows than then."""
+    other = file.with_name("0001.parquet")
+    file.write_bytes(other.read_bytes())
+    yield
+
+
+@pytest.mark.parametrize("change", [without, overwritten])
+@pytest.mark.parametrize("policy", ["full", "auto"])
+def test_a_file_without_the_rows_that_were_read(
+    tmp_path: Path, policy: str, change: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    """Rows that a view has from changes and rows that are read again would not be the same."""
     given = {"trades": tables_of(tmp_path, 5, batches=2)["trades"]}
     plan = sa.sql("SELECT sum(quantity) s FROM trades", {"trades": TABLES["trades"]})
-    gone = tmp_path / "trades" / "0000.parquet"
-    for policy in ("full", "auto"):
-        started = LocalRun(
-            plan, given, checkpoint=tmp_path / policy, outputs=["none"], refresh=policy
-        )
+    file = tmp_path / "trades" / "0000.parquet"
+    started = LocalRun(plan, given, checkpoint=tmp_path / "c", outputs=["none"], refresh=policy)
+    assert started.batch()
+    words = "no longer exists" if change is without else "has been modified"
+    with change(file):
+        if policy == "full":
+            with pytest.raises(RunFailed, match=words) as failed:
+                started.batch()
+            assert (failed.value.code, failed.value.path) == ("REFRESH_INPUT_GONE", file.as_uri())
+            return
         assert started.batch()
-        with without(gone):
-            if policy == "full":
-                with pytest.raises(RunFailed) as failed:
-                    started.batch()
-                assert (failed.value.code, failed.value.path) == ("REFRESH_INPUT_GONE", str(gone))
-                continue
-            assert started.batch()
-        last = Checkpoint(tmp_path / policy).newest_snapshot()
-        assert last is not None
-        assert (last.refresh.operators, last.version) == ((), 2)
-        assert "0000.parquet" in last.refresh.reason
+    last = Checkpoint(tmp_path / "c").newest_snapshot()
+    assert last is not None
+    assert (last.refresh.operators, last.version) == ((), 2)
+    assert "0000.parquet" in last.refresh.reason
+    assert words in last.refresh.reason
+
+
+def test_a_file_of_the_batch_may_be_newer_than_its_plan(tmp_path: Path) -> None:
+    """Each batch reads its own files as they are, in both ways."""
+    file = tmp_path / "a.parquet"
+    file.write_bytes(b"abc")
+    logged = LoggedFile(file.as_uri(), 5)
+    assert input_size({logged.uri}, [logged]) == (InputSize(3, 3), None)
+    assert input_size((), [logged])[1] is not None
 
 
 @pytest.mark.parametrize("policy", ["full", "auto"])

@@ -13,6 +13,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.notices import LOGGER as NOTICES
+from substrait_agg.spark.offsets import planned_files
 from substrait_agg.spark.offsets.planned_files import (
     LoggedFile,
     PlannedSource,
@@ -138,11 +139,20 @@ def test_files_seen_without_a_batch_are_taken_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("format", ["parquet", "json"])
+@pytest.mark.parametrize(
+    ("format", "store"), [("parquet", False), ("json", False), ("parquet", True), ("json", True)]
+)
 def test_a_file_that_is_lost_before_its_batch_is_missed(
-    spark: SparkSession, tmp_path: Path, format: str
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    format: str,
+    store: bool,
 ) -> None:
-    """Spark lists all files when the run starts, and would leave out one that is deleted later."""
+    """Spark lists all files when the run starts, and would leave out one that is deleted later.
+
+    In a store, it shows in what Spark lists to read the batch.
+    """
     folder = tmp_path / "in"
     folder.mkdir()
     paths = [_file(folder, ordinal) for ordinal in range(3)]
@@ -150,7 +160,10 @@ def test_a_file_that_is_lost_before_its_batch_is_missed(
         for ordinal, path in enumerate(paths):
             path.write_text(f'{{"k": 1, "i": {ordinal}, "x": 1.0}}\n')
             _date(path, ordinal)
-    source = {"t": f"{format}:{folder}?batch-files=1"}
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    conf.set(f"fs.viewfs.mounttable.{format}.link./in", folder.as_uri())
+    place = f"viewfs://{format}/in" if store else folder
+    source = {"t": f"{format}:{place}?batch-files=1"}
 
     def committed(_table: pa.Table, version: int) -> None:
         if version == 1:
@@ -160,10 +173,19 @@ def test_a_file_that_is_lost_before_its_batch_is_missed(
         checkpoint = tmp_path / "ckpt"
         sa.run(PLAN, source, checkpoint=checkpoint, spark=spark, on_changes=committed).wait()
 
+    asked: list[str] = []
+
+    def exists(session: SparkSession, uri: str) -> bool:
+        asked.append(uri)
+        return files.exists(session, uri)
+
+    monkeypatch.setattr(planned_files, "exists", exists)
     with pytest.raises(sa.InputRefused) as refused:
         run()
     assert refused.value.code == "SOURCE_FILE_GONE"
     assert sa.open_view(tmp_path / "ckpt").version == 2
+    if store:
+        assert [uri.rpartition("/")[2][:1] for uri in asked] == ["2"]
 
 
 def test_files_that_were_modified_after_they_were_read_are_named(

@@ -8,7 +8,7 @@ would be lost without an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -34,21 +34,25 @@ _UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
 
 
 def check_planned_files(
-    spark: SparkSession, planned: Sequence[PlannedSource], *, first: bool
+    spark: SparkSession,
+    planned: Sequence[PlannedSource],
+    listed: Callable[[], Collection[str]],
 ) -> None:
     """Check that every file planned for a micro-batch exists.
 
     Args:
         spark: the session that accesses the paths.
         planned: the files of the micro-batch, by source.
-        first: whether it is the first batch of the run. Of the others only local files are checked:
-            for each file of a store, the check is one more request.
+        listed: returns the files that Spark has listed for the batch. For each other file of a
+            store, the check is one more request.
 
     Raises:
         InputRefused: SOURCE_FILE_GONE: a file is missing; the error names the first.
     """
-    for path in (file for source in planned for file in source.files or ()):
-        if (first or is_local(path)) and not exists(spark, path):
+    paths = [file for source in planned for file in source.files or ()]
+    present = frozenset() if all(map(is_local, paths)) else listed()
+    for path in paths:
+        if path not in present and not exists(spark, path):
             raise InputRefused(
                 "SOURCE_FILE_GONE",
                 "a file of the current batch no longer exists",
@@ -128,14 +132,9 @@ class LoggedFile:
     modified: int
 
 
-def all_files(folder: Path, batch: int) -> tuple[PlannedSource, ...]:
-    """Return the files that Spark has planned up to a micro-batch, by source.
-
-    Returns:
-        Nothing if a source is not one of files, or if its log does not go back to its first file.
-    """
-    uris = [tuple(file.uri for file in files) for files in logged_files(folder, batch) or ()]
-    return tuple(PlannedSource(not files, files) for files in uris)
+def sources_of(logged: Iterable[Sequence[LoggedFile]]) -> tuple[PlannedSource, ...]:
+    """Return the sources with these files."""
+    return tuple(PlannedSource(not files, tuple(f.uri for f in files)) for files in logged)
 
 
 def logged_files(folder: Path, batch: int) -> tuple[tuple[LoggedFile, ...], ...] | None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,20 +36,21 @@ from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
 from substrait_agg.spark.offsets.planned_files import (
     PlannedSource,
-    all_files,
     check_folders,
     check_planned_files,
+    logged_files,
     planned_at,
     planned_batch,
+    sources_of,
 )
 from substrait_agg.spark.offsets.query_checkpoint import QueryCheckpoint
-from substrait_agg.spark.query.input_rows import add_input_rows, input_scans
+from substrait_agg.spark.query.input_rows import add_input_rows, input_scans, listed_files
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
 from substrait_agg.spark.query.planned_batches import NeedsSpark, PlannedBatches, SettingsOnly
 from substrait_agg.spark.query.static_tables import difference, stored_inputs
 from substrait_agg.spark.query.timer import Timer
 from substrait_agg.spark.query.unreadable_rows import explained
-from substrait_agg.spark.refresh.whole_input import FileSizes, RowsByOperator, WholeInput
+from substrait_agg.spark.refresh.whole_input import RowsByOperator, WholeInput, input_size
 from substrait_agg.spark.session.errors import (
     GONE_ERRORS,
     SPARK_ERRORS,
@@ -137,7 +139,7 @@ class Run:
         self._admission = (
             None if target is None else AdmissionControl(self._spark, target, bounded, stored)
         )
-        self._sizes, self._folders = FileSizes(), stream_folders(checked.sources.values())
+        self._folders = stream_folders(checked.sources.values())
         self._batches.inputs = checked.source_locations
         observers.begin(lambda: self.progress, self._is_busy)
         self._batch_timer = Timer(self._emit_due, self._batches.clock)
@@ -293,7 +295,7 @@ class Run:
         first = self._first
         self._timer.end("query")
         planned = planned_batch(self._logs.folder, batch)
-        check_planned_files(self._spark, planned.sources, first=first)
+        check_planned_files(self._spark, planned.sources, partial(self._listed_files, frame))
         since = self._batches.clock()
         self._batches.logs = self._logs.record_logs(batch)
         instant = since if planned.instant is None else planned.instant
@@ -326,26 +328,34 @@ class Run:
             self._batch_timer.set(self._batches.event_state.due(since))
         self._first = False
 
+    def _listed_files(self, frame: DataFrame) -> Collection[str]:
+        """Return the files that Spark has listed for a batch.
+
+        Raises:
+            NeedsSpark: Spark still plans it.
+        """
+        if isinstance(frame, SettingsOnly):
+            raise NeedsSpark
+        return listed_files(self._spark, self._query_id)
+
     def _whole_input(
         self, batch: int, planned: Sequence[PlannedSource]
     ) -> WholeInput[DataFrame] | None:
         """Return all rows up to and including a batch; None if no policy may need them."""
         if self._checked.refresh is None:
             return None
-        whole = all_files(self._logs.folder, batch)
-        now, before = (
-            [file for source in part for file in source.files or ()] for part in (planned, whole)
-        )
-        size, missing = self._sizes.look_up(now, before) if before else (None, "")
+        logged = logged_files(self._logs.folder, batch) or ()
+        of_batch = frozenset(uri for source in planned for uri in source.files or ())
+        size, lost = input_size(of_batch, chain(*logged)) if any(logged) else (None, None)
 
         def read(operators: Collection[int]) -> RowsByOperator[DataFrame]:
             if isinstance(self._executor.session, SettingsOnly):
                 raise NeedsSpark
             # The rows written in the plan are of this session.
             self._prepare()
-            return self._inputs.rows_of_files(whole, operators)
+            return self._inputs.rows_of_files(sources_of(logged), operators)
 
-        return WholeInput(size, missing, read)
+        return WholeInput(size, lost, read)
 
     def _prepare(self) -> None:
         """Prepare the session of the run for jobs outside a micro-batch."""

@@ -1,4 +1,4 @@
-"""Add rows that the driver read without Spark to the progress of Spark's query."""
+"""Look at the plan of Spark's batch in progress, and add rows to its progress."""
 
 from __future__ import annotations
 
@@ -24,11 +24,33 @@ def input_scans(spark: SparkSession, query: str) -> list[Any]:
     """
     # The number is only shown: a Spark with other classes shows zero.
     with suppress(*SPARK_ERRORS, TypeError):
-        session: Any = spark._jsparkSession
-        plan = session.streams().get(query).streamingQuery().lastExecution().executedPlan()
-        scans = plan.collectLeaves()
-        return [scans.apply(i).metrics().apply(_METRIC) for i in range(scans.size())]
+        return [scan.metrics().apply(_METRIC) for scan in _scans(spark, query)]
     return []
+
+
+def listed_files(spark: SparkSession, query: str) -> frozenset[str]:
+    """Return the files that Spark has listed to read the batch in progress, as in its log.
+
+    Args:
+        spark: the session that started the query.
+        query: id of the query.
+
+    Returns:
+        Nothing if Spark has no batch, or other classes.
+    """
+    files: list[str] = []
+    with suppress(*SPARK_ERRORS, TypeError):
+        for scan in _scans(spark, query):
+            with suppress(*SPARK_ERRORS, TypeError):  # rows of a source without files
+                files.extend(scan.relation().location().inputFiles())
+    return frozenset(files)
+
+
+def _scans(spark: SparkSession, query: str) -> list[Any]:
+    session: Any = spark._jsparkSession
+    plan = session.streams().get(query).streamingQuery().lastExecution().executedPlan()
+    scans = plan.collectLeaves()
+    return [scans.apply(i) for i in range(scans.size())]
 
 
 def add_input_rows(scans: Sequence[Any], rows: Sequence[int]) -> None:

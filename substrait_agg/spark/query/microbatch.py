@@ -234,17 +234,17 @@ class MicroBatches(Generic[Rows]):
         if self._refresh is None or self._last is None or whole is None:
             return rows, tables
         self._choice = self._refresh.choose(
-            CostHistory(self._last.refresh.costs), whole.size, whole.missing
+            CostHistory(self._last.refresh.costs), whole.size, whole.lost
         )
         again = self._choice.operators
         if not again:
             return rows, tables
-        if whole.missing:
+        if whole.lost is not None:
             raise RunFailed(
                 "REFRESH_INPUT_GONE",
-                "a file of the input no longer exists, so the view cannot be computed again from all rows",
-                help="restore the file, or give --refresh incremental",
-                path=whole.missing,
+                f"a file of the input {whole.lost.change}, so the view cannot be computed again from all rows",
+                help="restore the file with its time of modification, or give --refresh incremental",
+                path=whole.lost.uri,
             )
         self._rebuild = Rebuild(
             self._flow, self._checkpoint, self._executor, self._partitions, self._last, again

@@ -16,7 +16,12 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.notices import notice
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
-from substrait_agg.spark.offsets.planned_files import LoggedFile, PlannedSource, logged_files
+from substrait_agg.spark.offsets.planned_files import (
+    LoggedFile,
+    PlannedSource,
+    logged_files,
+    sources_of,
+)
 from substrait_agg.spark.refresh.conditions import unreadable_streams
 from substrait_agg.spark.refresh.whole_input import RowsByOperator, local_path
 from substrait_agg.spark.sources.files import is_local
@@ -63,8 +68,7 @@ class FilesSoFar:
 
     def planned(self) -> tuple[PlannedSource, ...]:
         """Return the files of each table, in the order of the sources of Spark's query."""
-        files = [tuple(file.uri for file in of_table) for of_table in self._logged() or ()]
-        return tuple(PlannedSource(not uris, uris) for uris in files)
+        return sources_of(self._logged() or ())
 
     def warn_of_modified(self) -> None:
         """Warn of local files that have been modified since they were read.

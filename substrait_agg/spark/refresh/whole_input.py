@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic
 from urllib.parse import unquote
 
-from substrait_agg.files.filesystem import filesystem
-from substrait_agg.refresh.cost_model import InputSize
+from substrait_agg.refresh.cost_model import InputSize, LostFile
 from substrait_agg.spark.executors.executor import BranchInput, Rows
+from substrait_agg.spark.offsets.planned_files import LoggedFile
 
 RowsByOperator = tuple[Mapping[int, Rows], Mapping[int, BranchInput[Rows]]]
 """Prepared rows by operator id, and rows by operator id that the executor prepares."""
@@ -22,31 +22,32 @@ class WholeInput(Generic[Rows]):
 
     Attributes:
         size: bytes of the files of the batch and of all files; None if they are not known.
-        missing: a file that no longer exists; empty if all do.
+        lost: a file whose rows cannot be read again; None if all can.
         read: returns the rows of some operators.
     """
 
     size: InputSize | None
-    missing: str
+    lost: LostFile | None
     read: Callable[[Collection[int]], RowsByOperator[Rows]]
 
 
-class FileSizes:
-    """The sizes of files, each looked up once."""
+def input_size(
+    batch: Collection[str], whole: Iterable[LoggedFile]
+) -> tuple[InputSize | None, LostFile | None]:
+    """Return the bytes of the files of a batch and of all files, or a file that was changed.
 
-    def __init__(self) -> None:
-        self._known: dict[str, int] = {}
-
-    def look_up(self, batch: Sequence[str], whole: Sequence[str]) -> tuple[InputSize | None, str]:
-        """Return the bytes of the files of a batch and of all files, or a file that is missing."""
-        for uri in whole:
-            try:
-                # A file that was there may be gone: ask again.
-                self._known[uri] = filesystem().size(Path(local_path(uri)))
-            except OSError:
-                return None, uri
-        sizes = (sum(self._known.get(uri, 0) for uri in uris) for uris in (batch, whole))
-        return InputSize(*sizes), ""
+    Earlier batches have read the files as they were planned. The batch reads its own as they are.
+    """
+    sizes: dict[bool, int] = {True: 0, False: 0}
+    for file in whole:
+        try:
+            status = Path(local_path(file.uri)).stat()
+        except OSError:
+            return None, LostFile(file.uri, "no longer exists")
+        if file.uri not in batch and status.st_mtime_ns // 1_000_000 != file.modified:
+            return None, LostFile(file.uri, "has been modified since it was read")
+        sizes[file.uri in batch] += status.st_size
+    return InputSize(sizes[True], sum(sizes.values())), None
 
 
 def local_path(uri: str) -> str:
