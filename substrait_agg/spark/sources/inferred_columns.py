@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.plannable import plannable
-from substrait_agg.spark.sources.files import local_files
+from substrait_agg.spark.sources.files import local_files, look_up
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def inferred_columns(source: Any, table: str, session: Callable[[], SparkSession
         raise _unknown(
             table, f"the source of {table} is a stream of change events, which state no types"
         )
-    schema = _of_files(spec, table)
+    schema = _of_files(spec, table, session)
     if schema is None:
         schema = _by_spark(spec, table, session)
     # A later file may have nulls in a column of which the first one says that it has none.
@@ -98,8 +98,13 @@ _FEED = {"changes": ("_change_type", "_commit_version", "_commit_timestamp")}
 """Format -> columns that say what happened to a row."""
 
 
-def _of_files(spec: SourceSpec, table: str) -> pa.Schema | None:
-    """Return the columns of local files; None if Spark has to look at them."""
+def _of_files(
+    spec: SourceSpec, table: str, session: Callable[[], SparkSession]
+) -> pa.Schema | None:
+    """Return the columns of local files; None if Spark has to look at them.
+
+    Spark infers the types of columns in the names of folders.
+    """
     reader = _READERS.get(spec.format)
     if reader is None or ":" in spec.location:
         return None
@@ -116,16 +121,29 @@ def _of_files(spec: SourceSpec, table: str) -> pa.Schema | None:
             help=f"check the path; or {_HELP.format(table=table)}",
         )
     oldest = min(files, key=lambda file: (file.modified, file.name))
-    if "=" in oldest.name.rpartition("/")[0]:
-        return None  # the names of folders are columns, too
     try:
-        return reader(str(oldest.path), spec, table)
+        columns = reader(str(oldest.path), spec, table)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise InputRefused(
             "SOURCE_UNREADABLE",
             f"the columns of {table} cannot be read from {oldest.path}: {str(error).splitlines()[0]}",
             help=f"correct the file; or {_HELP.format(table=table)}",
         ) from error
+    if spec.file_rules.recursive or "=" not in oldest.name.rpartition("/")[0]:
+        return columns
+    return _with_partitions(columns, spec, session())
+
+
+def _with_partitions(in_file: pa.Schema, spec: SourceSpec, spark: SparkSession) -> pa.Schema:
+    """Return columns of a file with those of folders, which replace columns of the same name."""
+    from substrait_agg.spark.sources.readers import partition_columns
+
+    place = look_up(spark, spec.location, spec.file_rules)
+    if place is None:
+        return in_file
+    partitions = {f.name.lower(): f for f in _of_spark(partition_columns(spark, spec, place))}
+    columns = [partitions.pop(field.name.lower(), field) for field in in_file]
+    return pa.schema([*columns, *partitions.values()])
 
 
 def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
@@ -238,5 +256,5 @@ def _of_spark(schema: Any) -> pa.Schema:
     """Return the columns of a schema of Spark."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    columns: pa.Schema = to_arrow_schema(schema)
+    columns: pa.Schema = to_arrow_schema(schema, timezone="UTC")
     return plannable(columns)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from json import JSONDecoder
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
@@ -18,7 +20,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.sources.files import InputFiles, files_unread, is_glob, look_up
+from substrait_agg.spark.sources.files import (
+    InputFiles,
+    files_unread,
+    is_glob,
+    is_local,
+    look_up,
+)
 from substrait_agg.spark.sources.format_options import with_csv_quotes
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
@@ -35,6 +43,9 @@ the newest file."""
 
 LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
 """Spark's options that limit the files of a batch, in lower case."""
+
+JSON_START_BYTES = 1 << 16
+"""Bytes at the start of a JSON file that are checked for several values."""
 
 LOCATION_OPTION = {"kafka": "subscribe"}
 """Format without a path -> the option that takes the location."""
@@ -155,6 +166,31 @@ def _batch_schema(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> st
     return spark.read.format(spec.format).options(**dict(spec.options)).load(paths).schema
 
 
+def schema_of_file(
+    spark: SparkSession, spec: SourceSpec, place: InputFiles, file: list[str]
+) -> st.StructType:
+    """Return the columns of one file and those in the names of the folders, as Spark has them."""
+    return with_partitions(_batch_schema(spark, spec, file), partition_columns(spark, spec, place))
+
+
+def with_partitions(in_file: st.StructType, partitions: st.StructType) -> st.StructType:
+    """Return columns of a file with those of folders, which replace columns of the same name."""
+    by_name = {field.name.lower(): field for field in partitions.fields}
+    columns = [by_name.pop(field.name.lower(), field) for field in in_file.fields]
+    return st.StructType([*columns, *by_name.values()])
+
+
+def partition_columns(spark: SparkSession, spec: SourceSpec, place: InputFiles) -> st.StructType:
+    """Return the columns in the names of the folders of a source (``name=value``).
+
+    Spark infers their types from all folders.
+    """
+    if spec.file_rules.recursive or not any("=" in file for file in place.files):
+        return st.StructType()
+    reader = spark.read.format(spec.format).options(**dict(spec.options)).schema(st.StructType())
+    return reader.load(place.load_paths).schema
+
+
 def _planned(columns: ColumnTypes) -> st.StructType:
     return st.StructType([st.StructField(n, to_spark(t)) for n, t in columns.items()])
 
@@ -212,7 +248,7 @@ def _csv_schema(
     header = {} if spec.by_position else {"header": "true"}
     quotes = with_csv_quotes(spec.options)
     text = replace_options(spec, **{**quotes, "inferSchema": "false", **header})
-    names = _batch_schema(spark, text, place.first_file).names
+    names = schema_of_file(spark, text, place, place.first_file).names
     if spec.by_position:
         names = _names_by_position(spec, names, columns, table)
     else:
@@ -293,7 +329,9 @@ def _json_schema(
     if not place.files:
         empty = st.StructType()
         return _of_text(spec, _json_fields(spec, empty, columns, table), {})
-    first = _batch_schema(spark, spec, place.first_file)
+    if is_local(place.files[0]):
+        check_json_values(place.files[0], spec, table)
+    first = schema_of_file(spark, spec, place, place.first_file)
     try:
         fields = _json_fields(spec, first, columns, table)
     except InputRefused as error:
@@ -304,6 +342,49 @@ def _json_schema(
         # Spark does not read CORRUPT alone, so another column has to be read.
         fields = [st.StructField(name, st.StringType()) for name in first.names[:1]]
     return _of_text(spec, fields, {})
+
+
+def check_json_values(uri: str, spec: SourceSpec, table: str) -> None:
+    """Refuse a JSON file of which Spark silently reads the first value alone.
+
+    Spark reads the first value of each line, and with ``multiLine`` the first of the whole file.
+
+    Raises:
+        InputRefused: SOURCE_UNREADABLE.
+    """
+    options = {name.lower(): value.lower() for name, value in spec.options}
+    whole = options.get("multiline") == "true"
+    try:
+        with pa.input_stream(uri.removeprefix("file:"), compression="detect") as stream:
+            start = stream.read(JSON_START_BYTES)
+        text = start.decode(options.get("encoding", "utf-8-sig"), "ignore")
+    except (OSError, LookupError):
+        return  # Spark reports what is wrong
+    if "linesep" in options or not any(map(_has_more, [text] if whole else text.split("\n"))):
+        return
+    one, remedy = (
+        (
+            "file",
+            "put all values of a file into one list, or write each into one line and remove multiLine",
+        )
+        if whole
+        else ("line", "write every value into a line of its own")
+    )
+    raise InputRefused(
+        "SOURCE_UNREADABLE",
+        f"{uri}, a source of {table}, has something behind the first JSON value of a {one}, and Spark reads only that value",
+        help=remedy,
+    )
+
+
+def _has_more(text: str) -> bool:
+    """Return whether a text has more than one JSON value; False for what is no JSON."""
+    text = text.strip()
+    try:
+        _, end = JSONDecoder(strict=False).raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].strip() not in ("", ",")
 
 
 def _json_fields(

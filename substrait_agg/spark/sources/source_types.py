@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -22,7 +21,7 @@ from substrait_agg.plan.types import Type, names_width
 from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.sources.files import InputFiles, escaped, look_up
 from substrait_agg.spark.sources.open import unreadable
-from substrait_agg.spark.sources.readers import read_source
+from substrait_agg.spark.sources.readers import read_source, schema_of_file
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, source_of
 from substrait_agg.spark.types.source_columns import find_column
 
@@ -148,9 +147,9 @@ def schema_of(
 
 
 def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.StructType:
-    """Return the schema of the oldest file.
+    """Return the columns of the oldest file, and those in the names of folders.
 
-    The oldest file does not change when files arrive, so a continued run sees the same schema.
+    The oldest file does not change when files arrive, so a continued run sees the same columns.
     """
     place = look_up(spark, spec.location, spec.file_rules)
     if place is None or not place.files:
@@ -164,9 +163,7 @@ def _schema_of_files(spark: SparkSession, spec: SourceSpec, table: str) -> st.St
             f"the source of {table} ({spec.redacted()}) {what}, so the column types are not known",
             help="start the run when the first file exists, or write the column types into the plan",
         )
-    reader: Any = spark.read.format(spec.format).options(**dict(spec.options))
-    schema: st.StructType = reader.load(_oldest(place)).schema
-    return schema
+    return schema_of_file(spark, spec, place, _oldest(place))
 
 
 def _oldest(place: InputFiles) -> list[str]:

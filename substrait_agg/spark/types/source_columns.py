@@ -93,8 +93,10 @@ def _nested_fits(actual: st.DataType, type_: Type) -> bool:
 def fits(actual: st.DataType, type_: Type) -> bool:
     """Return whether every value of the Spark type `actual` is a value of `type_`.
 
-    Ranges of unsigned types are checked per value instead.
+    Ranges of unsigned types are checked per value instead. A column without a type has only nulls.
     """
+    if isinstance(actual, st.NullType):
+        return True
     if type_.kind in INTEGER_BITS:
         return _integer_fits(actual, type_.kind)
     if type_.kind == "decimal":
@@ -114,8 +116,10 @@ def reader_type(actual: st.DataType, type_: Type) -> st.DataType:
     """
     if type_.kind in INTEGER_BITS and type_.kind != "u64":
         return st.LongType()
-    if type_.kind == "decimal" or (
-        type_.kind == "fp64" and isinstance(actual, (st.FloatType, st.DoubleType))
+    if (
+        type_.kind == "decimal"
+        or isinstance(actual, st.NullType)
+        or (type_.kind == "fp64" and isinstance(actual, (st.FloatType, st.DoubleType)))
     ):
         return to_spark(type_)
     return actual
