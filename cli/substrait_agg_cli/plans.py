@@ -18,6 +18,7 @@ from substrait_agg_cli.queries import (
     source_option,
     sql_options,
     static_option,
+    static_tables,
     tables_of,
 )
 from substrait_agg_cli.reading import to_option
@@ -88,7 +89,9 @@ def explain(
     PLAN is a file with protobuf or protobuf-JSON of any Substrait release; - is stdin. --sql or --query gives SQL
     instead.
     """
-    loaded = read_plans(plan, sql, query, tables_of(sources))
+    tables = tables_of(sources)
+    static = static_tables(static, tables)
+    loaded = read_plans(plan, sql, query, tables)
     output_format = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "text")
     text = substrait_agg.explain(
         loaded, output_format, mode, early_retraction, static, refresh, checkpoint

@@ -85,6 +85,17 @@ def test_a_clause_without_effect_is_a_warning_with_its_line(
     assert f"warning[PIPELINE_FIELD_IGNORED] at {spec}: schema has no effect" in shown
 
 
+def test_explain_knows_static_tables_from_their_sources(tmp_path: Path) -> None:
+    (tmp_path / "shops.csv").write_text("id,city\n1,Oslo\n")
+    tables = "CREATE TABLE sales (shop BIGINT); CREATE TABLE shops (id BIGINT, city VARCHAR);"
+    query = ("--query", f"{tables} SELECT city, shop FROM sales CROSS JOIN shops")
+    shops = ("--source", f"shops=csv:{tmp_path}/shops.csv?static=true")
+    assert "error[JOIN_WITHOUT_KEY]" in call("explain", *query).stderr
+    static = call("explain", *query, "--static", "shops")
+    assert static.exit_code == 0
+    assert call("explain", *query, *shops).stdout == static.stdout
+
+
 def test_a_problem_of_the_plan_shows_the_line(source: str) -> None:
     query = "SELECT region,\n  sum(amount) OVER () FROM sales"
     result = call("validate", "--query", query, "--source", source)
