@@ -7,7 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,7 @@ import pytest
 from substrait_agg.changes import Delivery, Sink, check_outputs, parse_output
 from substrait_agg.changes.records import Record
 from substrait_agg.errors import StateRefused, UsageError
+from substrait_agg.spark.sources.source_identity import source_folders
 
 
 @dataclass
@@ -291,6 +292,36 @@ def test_two_outputs_in_one_file_are_refused(tmp_path: Path) -> None:
         check_outputs(outputs, tmp_path / "ckpt")
     assert refused.value.code == "OPTION_CONFLICT"
     check_outputs([f"stream-json={tmp_path}/out", "stream-json", "batch-table"], tmp_path / "ckpt")
+
+
+@pytest.mark.parametrize(
+    ("output", "refused"),
+    [
+        ("stream-json=in/out.json", True),
+        ("batch-csv=sub/../in/out.csv", True),
+        ("view-parquet=in", True),
+        ("changes-parquet=in", True),
+        ("stream-json=in/_out.json", False),
+        ("stream-json=in.json", False),
+        ("view-parquet=out", False),
+        ("batch-csv", False),
+    ],
+)
+def test_an_output_that_the_run_would_read_is_refused(
+    output: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path)
+    sources: dict[Any, Any] = {("t",): "json:in", ("x",): "csv:out?pathGlobFilter=*.csv"}
+    folders = source_folders(sources)
+    assert folders == {tmp_path / "in": "t"}
+    with ExitStack() as stack:
+        if refused:
+            message = "OPTION_CONFLICT.*the files of .* as rows of the table t"
+            stack.enter_context(pytest.raises(UsageError, match=message))
+        check_outputs([output], tmp_path / "ckpt", tables=folders)
+    with pytest.raises(UsageError, match="the files of metrics"):
+        check_outputs([], tmp_path / "ckpt", tmp_path / "in" / "m.jsonl", folders)
 
 
 def test_metrics_in_the_file_of_an_output_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -220,8 +220,15 @@ def check_outputs(
     outputs: Iterable[str | OutputSpec | Sink],
     checkpoint: str | Location,
     metrics: str | Path | None = None,
+    tables: Mapping[Path, str] | None = None,
 ) -> None:
     """Check that outputs can be opened, before anything is written.
+
+    Args:
+        outputs: the outputs of one run.
+        checkpoint: folder or URL of the checkpoint.
+        metrics: file of the metrics.
+        tables: the folders that the run reads: folder -> table.
 
     Raises:
         UsageError: OPTION_INVALID, OPTION_CONFLICT, OUTPUT_EXISTS, OUTPUT_NOT_A_FILE,
@@ -232,6 +239,7 @@ def check_outputs(
     users: dict[Path, str] = {}
     if metrics is not None and not _is_device(Path(metrics)):
         users[Path(metrics).resolve()] = "metrics"
+        _check_not_read("metrics", Path(metrics), tables or {})
     for output in outputs:
         if isinstance(output, Sink):
             continue
@@ -242,6 +250,7 @@ def check_outputs(
             if resolved in users:
                 raise _location_conflict(spec, users[resolved])
             users[resolved] = spec.kind
+            _check_not_read(spec.kind, spec.location, tables or {})
 
 
 def reached(
@@ -286,6 +295,16 @@ def keeps_late(output: str | OutputSpec | Sink) -> bool:
         return output.takes_late
     spec = parse_output(output) if isinstance(output, str) else output
     return spec.kind == "late-parquet"
+
+
+def _check_not_read(kind: str, location: Path, tables: Mapping[Path, str]) -> None:
+    """Refuse an output in a folder whose files are rows of a table. Spark skips hidden files."""
+    in_folder = kind in OUTPUTS and OUTPUTS[kind].location == "required"
+    folder = location.resolve() if in_folder else location.resolve().parent
+    if folder in tables and (in_folder or not location.name.startswith((".", "_"))):
+        message = f"the run would read the files of {kind} as rows of the table {tables[folder]}"
+        help = "give a location outside of the folder of the source"
+        raise UsageError("OPTION_CONFLICT", message, help=help, path=str(location))
 
 
 def _location_conflict(spec: OutputSpec, other: str) -> UsageError:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -73,7 +74,11 @@ from substrait_agg.spark.session.session import (
     require_classic,
 )
 from substrait_agg.spark.sources.open import is_static, weight_kind
-from substrait_agg.spark.sources.source_identity import check_locations, input_locations
+from substrait_agg.spark.sources.source_identity import (
+    check_locations,
+    input_locations,
+    source_folders,
+)
 from substrait_agg.spark.sources.source_types import source_schemas, with_names
 from substrait_agg.spark.sources.specs import Table, check_sources
 from substrait_agg.spark.sources.upserts import upserts_in
@@ -254,7 +259,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     check_logs(store)
     places = input_locations(by_table)
     check_locations(store, places, accept=options.accept_source_change)
-    _check_outputs(outputs, options, store, document, evolution)
+    _check_outputs(outputs, options, store, document, evolution, source_folders(by_table))
     last = store.newest_snapshot() if store.exists() else None
     return CheckedRun(
         options,
@@ -295,10 +300,11 @@ def _check_outputs(
     store: Checkpoint,
     document: PlanDocument,
     evolution: Evolution | None,
+    tables: Mapping[Path, str],
 ) -> None:
     """Check that outputs can be opened and continue the versions that they have received."""
     sinks = [output for of_view in outputs for output in of_view.outputs]
-    check_outputs(sinks, store.folder, options.metrics)
+    check_outputs(sinks, store.folder, options.metrics, tables)
     for of_view in outputs:
         changes = evolutions(store, document, evolution, of_view.view)
         check_outputs_go_on(of_view.outputs, store.folder, changes, SparkWriter, of_view.view)

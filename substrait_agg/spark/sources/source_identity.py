@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -36,6 +37,21 @@ def _place(source: str | SourceSpec | DataFrame) -> str:
         path = location.removeprefix("file://") if location.startswith("file:///") else location
         location = path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - it may be a glob
     return f"{spec.format}:{redacted_place(location)}"
+
+
+def source_folders(sources: Mapping[Table, str | SourceSpec | DataFrame]) -> dict[Path, str]:
+    """Return the local folders whose files are rows, whatever their names: folder -> table."""
+    specs = {
+        ".".join(table): as_spec(source)
+        for table, source in sources.items()
+        if not isinstance(source, DataFrame)
+    }
+    folders = {
+        Path(spec.location.removeprefix("file://")).resolve(): table
+        for table, spec in specs.items()
+        if spec.is_files and not spec.file_rules.pattern
+    }
+    return {folder: table for folder, table in folders.items() if folder.is_dir()}
 
 
 def check_locations(store: Checkpoint, places: Sequence[InputPlace], *, accept: bool) -> None:
