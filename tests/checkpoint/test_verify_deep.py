@@ -474,6 +474,22 @@ def test_complete_groups_that_wait_over_closed_groups(tmp_path: Path) -> None:
     assert any("operator 1 " in message for message in faults(deep(folder)))
 
 
+def test_an_empty_group_that_waits(tmp_path: Path) -> None:
+    """Its old row is stored until it is retracted; it has no rows to compare it with."""
+    (tmp_path / "t").mkdir()
+    sources = {"t": f"parquet:{tmp_path / 't'}?weight=w&batch-files=1"}
+    for number, weight in enumerate((3, -3)):
+        table = pa.table({"k": [1, 2], "w": [weight, 1]})
+        pq.write_table(table, tmp_path / "t" / f"{number}.parquet")
+        plan = sa.sql("SELECT k, count(*) AS n, max(k) AS m FROM t GROUP BY k", sources)
+        started = run(plan, sources, checkpoint=tmp_path / "ckpt", emit="end")
+        started.stop() if number else started.wait()
+    assert len(sa.open_view(tmp_path / "ckpt").to_arrow()) == 2
+    assert not sa.open_state(tmp_path / "ckpt").verify(deep=True, sources=sources).findings
+    damage(tmp_path / "ckpt", 0, "group", "fixed", lambda value: value + 1, key=2)
+    assert not sa.open_state(tmp_path / "ckpt").verify(deep=True, sources=sources).ok
+
+
 def test_groups_over_closed_groups_are_noted(tmp_path: Path) -> None:
     """The rows of closed groups are not stored below another operator."""
     query = f"SELECT n, count(*) AS c FROM ({DAILY}) AS x GROUP BY n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -196,11 +196,19 @@ def _groups(
     if node.events:
         rows = [None if part is None else _of_groups(part, stored) for part in rows]
     computed = _from_nothing(trees, [part for part in rows if part is not None], stored)
-    columns = _compared(spec, waits=bool(trees.state[PENDING]))
-    if wrong := differing_rows(
-        (_each_once(rows, columns) for rows in computed[GROUP]), [_each_once(stored, columns)]
-    ):
+    compared = partial(_compared, spec, waits=bool(trees.state[PENDING]))
+    if wrong := differing_rows(map(compared, computed[GROUP]), [compared(stored)]):
         yield _from_below("groups", wrong)
+    yield from _entries(spec, trees, computed, waiting)
+
+
+def _entries(
+    spec: OperatorSpec,
+    trees: StoredTrees,
+    computed: Mapping[str, Sequence[pa.Table]],
+    left_out: pa.ChunkedArray,
+) -> Iterator[Difference]:
+    """Yield the ordered trees that differ, without the groups of some hashes."""
     for i, tree in enumerate(spec.trees):
         if tree.extremes_only:
             continue
@@ -209,7 +217,7 @@ def _groups(
         values = (f"p{c}" for c in range(len(tree.layout.components)))
         names = ["hash", *values, weights[together.index(i)]]
         entries = trees.ordered(name).scan()
-        stored_rows = (_without(part, waiting).select(names) for part in entries)
+        stored_rows = (_without(part, left_out).select(names) for part in entries)
         if wrong := differing_rows((t.select(names) for t in computed[name]), stored_rows):
             yield _from_below(entries_tree(i), wrong)
 
@@ -242,18 +250,23 @@ def _stored_groups(spec: OperatorSpec, trees: StoredTrees) -> pa.Table:
     return pa.concat_tables(parts).combine_chunks()
 
 
-def _compared(spec: OperatorSpec, *, waits: bool) -> list[str]:
-    """Return the columns of groups that follow from the input.
+def _compared(spec: OperatorSpec, groups: pa.Table, *, waits: bool) -> pa.Table:
+    """Return the columns of groups that follow from the input, each with the weight 1.
 
-    Groups that wait show older values. Surrogate keys depend on what was there before.
+    Groups that wait show older values; of one without rows, only its old row is left. Surrogate
+    keys depend on what was there before.
     """
     names = [f"k{i}" for i in range(len(spec.keys))]
     if not any(a.kind == MET for a in spec.accumulators):
         names.append("fixed")
-    if not waits:
+    if waits:
+        fixed = groups.column("fixed")
+        nothing = pa.scalar(bytes(fixed.type.byte_width), fixed.type)
+        groups = groups.filter(pc.not_equal(fixed, nothing))
+    else:
         values = [f"v{i}" for i, m in enumerate(spec.measures) if m.kind != SURROGATE]
         names += ["shown", *values]
-    return names
+    return _each_once(groups, names)
 
 
 def _each_once(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
