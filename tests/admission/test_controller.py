@@ -9,7 +9,7 @@ from itertools import pairwise, repeat
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as hs
 
 from substrait_agg.spark.admission.controller import (
@@ -100,9 +100,10 @@ costs = hs.tuples(hs.floats(0.0, 0.8 * AIM * TARGET), hs.floats(1e-10, 1e-5))
 
 
 @given(costs)
+@example((0.8 * AIM * TARGET, 1e-10))
 def test_batches_come_close_to_the_aim_and_stay_there(cost: tuple[float, float]) -> None:
-    """From one side, without oscillation: 60 batches suffice for five orders of magnitude."""
-    batches = simulate(start(), [endless(100.0)], linear(*cost), 60)
+    """From one side, without oscillation: 62 batches suffice for all costs; the example is the slowest."""
+    batches = simulate(start(), [endless(100.0)], linear(*cost), 62)
     assert batches[-1].seconds == pytest.approx(AIM * TARGET, rel=0.1)
     errors = [math.log(b.seconds / (AIM * TARGET)) for b in batches]
     for before, after in pairwise(errors):
