@@ -105,6 +105,11 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no operation": ({"before": None, "after": ANNE}, "OPERATION_UNKNOWN"),
     "no envelope": (ANNE, "OPERATION_UNKNOWN"),
     "no JSON": ('{"before": nul', "ENVELOPE_INVALID"),
+    "two events in a line": (json.dumps(event("c", None, ANNE)) * 2, "ENVELOPE_INVALID"),
+    "events between commas": (json.dumps([event("c", None, ANNE)] * 2)[1:-1], "ENVELOPE_INVALID"),
+    "a list of events": (json.dumps([event("c", None, ANNE)] * 2), "ENVELOPE_INVALID"),
+    "a list of one event": (json.dumps([event("c", None, ANNE)]), "ENVELOPE_INVALID"),
+    "a text behind an event": (json.dumps(event("c", None, ANNE)) + " x", "ENVELOPE_INVALID"),
     "a text for a number": (event("c", None, {**ANNE, "id": "one"}), "ENVELOPE_INVALID"),
     "a column that the row lacks": (event("c", None, WITHOUT_EMAIL), "COLUMN_MISSING"),
     "the same inside a schema": (with_schema(event("u", WITHOUT_EMAIL, ANNE)), "COLUMN_MISSING"),
@@ -119,6 +124,15 @@ def test_what_cannot_be_understood_fails_the_batch(
     given, code = BROKEN[name]
     with pytest.raises(Exception, match=rf"\[{code}\]"):
         rows(spark, tmp_path / "in", [event("c", None, ANNE), given], CUSTOMERS)
+
+
+def test_objects_in_texts_and_lists_are_parts_of_one_event(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    name = '}{ "}" }, 5 [{'
+    events = [event("c", None, {**ANNE, "first_name": name, "list": [{}, {"a": [{}, 1]}, 2]})]
+    found = rows(spark, tmp_path / "in", [*events, with_schema(events[0])], CUSTOMERS)
+    assert [row[1] for row in found] == [name, name]
 
 
 def test_a_null_that_is_written_is_a_null(spark: SparkSession, tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ PER_MICROSECOND = {"ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 
 WHOLE_NUMBER = "^-?[0-9]+$"
 _CORRUPT = "__corrupt"
+_MORE_THAN_ONE = r'^\s*\[|\}\s*(?:"|,?\s*[^\s,"}\]])'
+"""Matches lists, and texts in which something else than a key or an end follows an object."""
 _ASIDE = (CORRUPT, FILE, POSITION, BAD)
 _WHOLE = "decimal(38,0)"
 _LOWER_DIGITS = 19
@@ -152,8 +154,19 @@ def _opened(present: DataFrame, fields: list[st.StructField]) -> DataFrame:
     parsed = present.withColumn("e", F.from_json("t", _envelope(fields), options))
     event = F.col("e")
     inner = F.coalesce(event["payload"], F.struct(*(event[field.name] for field in fields)))
-    unwrapped = parsed.select("t", event[_CORRUPT].alias("corrupt"), inner.alias("e"), *place)
+    corrupt = F.coalesce(event[_CORRUPT], F.when(~_is_one_object(F.col("t")), F.col("t")))
+    unwrapped = parsed.select("t", corrupt.alias("corrupt"), inner.alias("e"), *place)
     return unwrapped.select("t", "corrupt", "e.*", *place)
+
+
+def _is_one_object(text: Column) -> Column:
+    """Return whether a JSON text is one object. Spark reads the first of several, or of a list.
+
+    Only texts that may have more are parsed again.
+    """
+    parts = F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<string>")
+    is_one = (F.size(parts) == 1) & F.get(parts, F.lit(0)).startswith("{")
+    return ~text.rlike(_MORE_THAN_ONE) | F.coalesce(is_one, F.lit(False))
 
 
 def _fields(row: st.StructType) -> list[st.StructField]:
