@@ -355,15 +355,18 @@ class BoundJoin:
 
 @dataclass(frozen=True, slots=True)
 class BoundFetch:
-    """The rows from position `offset` on, at most `count` of them.
+    """The rows from position `offset` on, at most `count` of them, of each partition.
 
     Attributes:
         sorts: the sort keys, over the columns of the input. Rows with equal keys are ordered by all
             columns; without keys, all rows are.
         offset: number of rows to skip.
         count: largest number of rows; None if there is no limit.
-        types: the columns of the input.
+        types: the columns of the input; if rows are numbered, also the type of the number.
         path: path in the plan.
+        partitions: rows with equal values of these expressions are one partition; without
+            expressions, all rows are.
+        numbered: whether the last column is the position of the row in its partition, from 1.
     """
 
     input: BoundRelation
@@ -372,6 +375,8 @@ class BoundFetch:
     count: int | None
     types: tuple[Type, ...]
     path: str
+    partitions: tuple[Expr, ...] = ()
+    numbered: bool = False
 
 
 BoundRelation = (

@@ -105,9 +105,10 @@ class BindContext:
         moved: whether a window was moved up from a projection.
         parameters: types of the parameters of the enclosing lambdas, the innermost last.
         outer: columns of the rows around the enclosing subqueries, the innermost last.
-        subqueries: collects the subqueries of the expressions of the relation that is bound; None
-            where no subquery can be computed.
+        added: collects the subqueries and window functions of the expressions of the relation that
+            is bound, whose values relations below add; None where none can be computed.
         bind_input: binds a relation within an expression.
+        bind_window: binds a window function within an expression.
     """
 
     problems: Problems
@@ -128,8 +129,9 @@ class BindContext:
     moved: bool = False
     parameters: list[Schema] = field(default_factory=list)
     outer: list[Schema | None] = field(default_factory=list)
-    subqueries: list[Any] | None = None
+    added: list[Any] | None = None
     bind_input: Callable[[Any, BindContext], Bound] | None = None
+    bind_window: Callable[[Any, Schema | None, BindContext], Expr] | None = None
 
     def report(self, code: str, path: str, **params: object) -> None:
         """Report a problem, with the producer's meaning if the problem is a habit of the producer.

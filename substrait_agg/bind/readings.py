@@ -140,30 +140,13 @@ def _subqueries(node: Any) -> Iterator[Any]:
         waiting = [node.condition]
     elif isinstance(node, model.ProjectRel):
         waiting = [*reversed(node.expressions)]
+    elif isinstance(node, model.WindowRel):
+        waiting = [*reversed(node.functions)]
     while waiting:
         expression = waiting.pop()
         if isinstance(expression, model.Subquery):
             yield expression.relation
-        waiting.extend(reversed(_parts(expression)))
-
-
-def _parts(expression: Any) -> tuple[Any, ...]:
-    """Return the expressions directly inside a decoded expression."""
-    match expression:
-        case model.Subquery(values=parts) | model.ScalarCall(arguments=parts):
-            return parts
-        case model.NestedExpression(parts=parts):
-            return parts
-        case model.Cast(input=source):
-            return (source,)
-        case model.IfThen(clauses=clauses, otherwise=otherwise):
-            return (*(e for clause in clauses for e in clause), otherwise)
-        case model.Switch(match=value, cases=cases, otherwise=otherwise):
-            return (value, *(e for _, e in cases), otherwise)
-        case model.SingularOrList(value=value, options=options):
-            return (value, *options)
-        case _:
-            return ()
+        waiting.extend(reversed(model.parts_of(expression)))
 
 
 def _aggregates(plan: model.DecodedPlan) -> Iterator[model.AggregateRel]:

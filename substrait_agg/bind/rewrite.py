@@ -145,7 +145,8 @@ def expressions_of(relation: BoundRelation) -> Iterator[Expr]:
             yield from (e for m in measures for e in m.expressions)
         case BoundJoin():
             yield from relation.expressions
-        case BoundFetch(sorts=sorts):
+        case BoundFetch(sorts=sorts, partitions=partitions):
+            yield from partitions
             yield from (s.expression for s in sorts)
         case BoundRows(rows=rows):
             yield from (cell for row in rows for cell in row)

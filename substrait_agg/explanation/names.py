@@ -121,7 +121,7 @@ def _output_names(node: Node, ports: Sequence[Names]) -> Names:
     names = [_named(key, inputs, f"op{node.id}.k{i}") for i, key in enumerate(node.keys)]
     names += [_named(e, inputs, f"op{node.id}.v{i}") for i, e in enumerate(node.passed_on)]
     names += [short(call_text(m, inputs), f"op{node.id}.m{i}") for i, m in enumerate(node.measures)]
-    return (*names, *(["grouping set"] if node.sets else []))
+    return (*names, *node.added_columns)
 
 
 def merged_names(candidates: Sequence[Names]) -> Names:

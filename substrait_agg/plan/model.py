@@ -223,6 +223,41 @@ class Subquery:
     path: str
 
 
+WindowBound = OneOf["missing", "unbounded", "current_row", "preceding", "following"]
+"""A bound of the frame of a window function; ``missing`` if the plan does not write it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A window function call: a value of a row that is computed from the rows of its partition.
+
+    Attributes:
+        call: the function with its arguments; `sorts` is the order of the rows of a partition.
+        partitions: rows with equal values of these expressions are one partition.
+        bounds_type: unspecified, rows, range, or invalid, which has been reported.
+        lower: the first row of the frame.
+        upper: the last row of the frame.
+        path: path of the expression.
+    """
+
+    call: MeasureCall
+    partitions: tuple[Expression, ...]
+    bounds_type: str
+    lower: WindowBound
+    upper: WindowBound
+    path: str
+
+    @property
+    def frame(self) -> str:
+        """Return the bounds of the frame in words."""
+        return " to ".join(bound.replace("_", " ") for bound in (self.lower, self.upper))
+
+    @property
+    def has_distance(self) -> bool:
+        """Return whether a bound is at a distance from the row, which has been reported."""
+        return not {"preceding", "following"}.isdisjoint((self.lower, self.upper))
+
+
 @dataclass(frozen=True, slots=True)
 class Unsupported:
     """An expression or relation of a kind that is not supported; the problem has been reported.
@@ -252,8 +287,29 @@ Expression = (
     | ParameterRef
     | OuterRef
     | Subquery
+    | WindowCall
     | Unsupported
 )
+
+
+def parts_of(expression: Any) -> tuple[Any, ...]:
+    """Return the expressions directly inside an expression, but not those in the relation of a subquery."""
+    match expression:
+        case Subquery(values=parts) | ScalarCall(arguments=parts) | NestedExpression(parts=parts):
+            return parts
+        case Cast(input=source) | LambdaExpression(body=source):
+            return (source,)
+        case IfThen(clauses=clauses, otherwise=otherwise):
+            return (*(e for clause in clauses for e in clause), otherwise)
+        case Switch(match=value, cases=cases, otherwise=otherwise):
+            return (value, *(e for _, e in cases), otherwise)
+        case SingularOrList(value=value, options=options):
+            return (value, *options)
+        case WindowCall(call=call, partitions=partitions):
+            return (*call.arguments, *partitions, *(s.expression for s in call.sorts))
+        case _:
+            return ()
+
 
 # --- relations -------------------------------------------------------------------------------
 
@@ -461,6 +517,19 @@ class FetchRel:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class WindowRel:
+    """The input's columns, then one column per window function.
+
+    All functions have the same partitions and the same order.
+    """
+
+    input: Relation
+    functions: tuple[WindowCall, ...]
+    emit: tuple[int, ...] | None
+    path: str
+
+
 Relation = (
     ReadRel
     | FilterRel
@@ -470,6 +539,7 @@ Relation = (
     | SortRel
     | JoinRel
     | FetchRel
+    | WindowRel
     | Unsupported
 )
 

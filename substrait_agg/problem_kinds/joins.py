@@ -122,6 +122,37 @@ JOINS: tuple[ProblemKind, ...] = kinds(
          "consumers take whichever rows come first."),
     ),
     (
+        "WINDOW_WITHOUT_SORT", "warning", "warning",
+        "{name} has no sort keys; rows are numbered in the ascending order of all their columns",
+        "write the sort keys of the window function",
+        ("A position depends on the order of the rows of a partition (specification, Window Functions). Here the order "
+         "of whole rows decides, so that the same input always gives the same positions. Other consumers number rows "
+         "as they come."),
+    ),
+    (
+        "WINDOW_FUNCTION_NOT_SUPPORTED", "error", "error",
+        "window function {name} is not supported",
+        "use one of {supported}, or an aggregate function over the whole partition",
+        ("A limit of this program: positions of rows and aggregates of whole partitions are kept up to date. A "
+         "function of other rows of the partition cannot be left out, because the columns after it would move."),
+    ),
+    (
+        "WINDOW_FRAME_NOT_SUPPORTED", "error", "error",
+        "{name} is computed over the frame {frame}; only whole partitions are supported",
+        "remove the order and the frame of the window function, so that its frame is the whole partition",
+        ("A frame selects the rows around a row that an aggregate reads (specification, Window Functions). With an "
+         "order the usual frame ends with the row itself, so it computes a running total. A consumer that ignores the "
+         "frame returns the total of the partition in every row."),
+    ),
+    (
+        "WINDOW_FUNCTION_MISPLACED", "error", "error",
+        "window function {name} is called outside of a projection",
+        "compute it in a projection below, and refer to its column",
+        ("A window function is computed from all rows of the input of its relation (specification, Window Functions). "
+         "In a condition, in an aggregate or within another window function, producers do not agree on which rows "
+         "these are."),
+    ),
+    (
         "FETCH_ORDER_NOT_SHOWN", "warning", "warning",
         "a sort key below the fetch is not an output column; rows are chosen by it, but not shown in its order",
         "keep the sort key as an output column, or sort the output by columns that it has",

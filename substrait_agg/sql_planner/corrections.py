@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from substrait import algebra_pb2, plan_pb2, type_pb2
 
+from substrait_agg.functions.aggregates.catalogue import RANKINGS
 from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.sql_planner.messages import messages
 from substrait_agg.sql_planner.names import TableNames, column_name
@@ -26,14 +27,15 @@ UNSIGNED = 1
 FLOAT_AS_DECIMAL = {(14, 7), (30, 15)}
 """Precision and scale of the decimals in which DataFusion compares a float with a decimal."""
 
-_NULLABLE = 1
+_NULLABLE, _REQUIRED = 1, 2
 
 
 def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
     """Correct all expressions of a plan.
 
     Args:
-        plan: the plan; it is changed.
+        plan: the plan; it is changed. Unsigned integers become signed: no table has any, and positions
+            of rows are written as such.
         structs: name of a field of a struct in the tables -> its position; None if several structs
             have it at different positions.
     """
@@ -55,7 +57,18 @@ def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
             _read_grouping_bits(expression.scalar_function)
         elif name in COMPARISONS:
             _compare_floats(expression.scalar_function)
+    _sign_positions(plan, names)
     _declare_windows(plan)
+
+
+def _sign_positions(plan: Any, names: dict[int, str]) -> None:
+    """Make positions of rows, and what they are compared with, signed integers."""
+    for literal in messages(plan, "substrait.Expression.Literal"):
+        if literal.HasField("i64"):
+            literal.type_variation_reference = 0
+    for call in messages(plan, "substrait.Expression.WindowFunction"):
+        if names.get(call.function_reference) in RANKINGS:
+            call.output_type.i64.nullability = _REQUIRED
 
 
 def _keep_large_number(literal: Any) -> None:

@@ -21,6 +21,7 @@ from substrait_agg.sql_planner.session import (
     check_clauses,
     check_scalar_calls,
     check_types,
+    check_window_calls,
     declared_schema,
     has_decimal_literals,
     new_session,
@@ -161,6 +162,7 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
 def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> bytes:
     context = new_session(names.schemas, decimal_literals=has_decimal_literals(query, names))
     check_scalar_calls(context, query)
+    check_window_calls(query)
     register_windows(context, query, names.schemas)
     from datafusion.substrait import Producer
 

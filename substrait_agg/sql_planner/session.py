@@ -287,6 +287,41 @@ def check_scalar_calls(context: SessionContext, query: QueryText) -> None:
             closed = open_calls.pop()
 
 
+def check_window_calls(query: QueryText) -> None:
+    """Refuse DISTINCT, ORDER BY and FILTER of window functions, which the plan of DataFusion lacks.
+
+    Raises:
+        SqlRefused: SQL_NOT_PLANNED.
+    """
+    opening: list[int] = []
+    calls: dict[int, int] = {}  # last parenthesis of a call -> its first one
+    for number, token in enumerate(query.tokens):
+        if token.text == "(":
+            opening.append(number)
+        elif token.text == ")" and opening:
+            first = opening.pop()
+            filters = first > 0 and query.tokens[first - 1].is_word("filter")
+            calls[number] = calls.get(first - 2, first) if filters else first
+        elif token.is_word("over") and number - 1 in calls:
+            _check_window_call(query, range(calls[number - 1], number))
+
+
+def _check_window_call(query: QueryText, call: range) -> None:
+    """Refuse parts of a window function call; `call` begins with its opening parenthesis."""
+    depth = 0
+    for number in call:
+        token = query.tokens[number]
+        depth += (token.text == "(") - (token.text == ")")
+        starts = number == call.start + 1 and token.is_word("distinct")
+        orders = depth == 1 and number > call.start + 1 and token.is_word("order")
+        if starts or orders or (depth == 0 and token.is_word("filter")):
+            message = (
+                f"{token.text.upper()} of a window function cannot be planned: it would be lost"
+            )
+            help = "compute the aggregate in a subquery with GROUP BY, and join it"
+            raise query.refused_token("SQL_NOT_PLANNED", token, message, help)
+
+
 # --- operands of IS DISTINCT FROM ---------------------------------------------------------------
 
 # DataFusion reads ``a IS DISTINCT FROM b AND c`` as ``a IS DISTINCT FROM (b AND c)``. In SQL, AND, OR

@@ -46,6 +46,7 @@ from tests.sampling import examples
 Row = tuple[Any, ...]
 Sort = tuple[int, bool, bool]
 """Column, descending, nulls first."""
+NUMBER = Type("i64", nullable=False)
 TYPES = (Type("i64"), Type("string"), Type("fp64"))
 NAN = float("nan")
 
@@ -107,6 +108,19 @@ def window(
     return shown
 
 
+def row_numbers(
+    rows: Counter[Row], sorts: Sequence[Sort], offset: int, count: int | None, keys: int = 0
+) -> Counter[Row]:
+    """The rows in the range of each group, each once for each of its positions, which is its last value."""
+    shown: Counter[Row] = Counter()
+    for number in range(
+        offset, offset + (sum(map(abs, rows.values())) if count is None else count)
+    ):
+        for row in window(rows, sorts, number, 1, keys):
+            shown[(*row, number + 1)] += 1
+    return shown
+
+
 def one_form(row: Row) -> Row:
     """Equal values in one form, so that a Counter takes them as equal."""
     return tuple(map(_frozen, row))
@@ -132,15 +146,18 @@ def node_of(
     weight: WeightKind = "weighted",
     early: EarlyRetraction = "carry",
     keys: int = 0,
+    numbered: bool = False,
 ) -> TopK:
     """A fetch over columns of these types; the first `keys` columns are the group."""
     own = tuple(types)
     order = tuple(MeasureSort(Column(own[c], c), d, n) for c, d, n in sorts)
-    fetch = BoundFetch(
-        BoundRows(own, (), "relations[0]"), order, offset, count, own, "relations[0]"
-    )
     groups = tuple(Column(Type("string"), 100 + i) for i in range(keys))
-    return top_k_node(0, (), (weight, early), fetch, groups)
+    source = BoundRows(own, (), "relations[0]")
+    output = (*own, NUMBER) if numbered else own
+    fetch = BoundFetch(
+        source, order, offset, count, output, "relations[0]", groups, numbered=numbered
+    )
+    return top_k_node(0, (), (weight, early), fetch)
 
 
 class World:
@@ -317,6 +334,7 @@ def named(rows: Counter[Row]) -> Counter[Row]:
     COUNTS,
     st.sampled_from([1, 4]),
     WAYS,
+    st.booleans(),
 )
 def test_every_group_has_a_range_of_its_own(
     batches: list[list[tuple[str | None, Row, int]]],
@@ -325,9 +343,12 @@ def test_every_group_has_a_range_of_its_own(
     count: int | None,
     partitions: int,
     found: tuple[int, int],
+    numbered: bool,
 ) -> None:
+    expected = row_numbers if numbered else window
     with TemporaryDirectory() as folder, merging_soon(4, 8), way(*found):
-        world = World(Path(folder), node_of(sorts, offset, count, keys=1), spread=2)
+        node = node_of(sorts, offset, count, keys=1, numbered=numbered)
+        world = World(Path(folder), node, spread=2)
         rows: Counter[Row] = Counter()
         for batch in batches:
             world.batch([((key, *row), w) for key, row, w in batch], partitions)
@@ -335,22 +356,34 @@ def test_every_group_has_a_range_of_its_own(
                 rows[(key, *one_form(row))] += weight
             rows = Counter({row: w for row, w in rows.items() if w})
             plain = Counter({back(row): w for row, w in rows.items()})
-            assert world.log == named(window(plain, sorts, offset, count, keys=1))
+            assert world.log == named(expected(plain, sorts, offset, count, keys=1))
 
 
 @settings(max_examples=examples(200), suppress_health_check=SLOW)
-@given(st.lists(st.lists(ROWS, max_size=15), min_size=1, max_size=6), SORTS, OFFSETS, COUNTS)
+@given(
+    st.lists(st.lists(ROWS, max_size=15), min_size=1, max_size=6),
+    SORTS,
+    OFFSETS,
+    COUNTS,
+    st.booleans(),
+)
 def test_rows_that_are_only_inserted_are_stored_up_to_the_end_of_the_range(
-    batches: list[list[Row]], sorts: list[Sort], offset: int, count: int | None
+    batches: list[list[Row]],
+    sorts: list[Sort],
+    offset: int,
+    count: int | None,
+    numbered: bool,
 ) -> None:
+    expected = row_numbers if numbered else window
     with TemporaryDirectory() as folder, merging_soon(4, 8):
-        world = World(Path(folder), node_of(sorts, offset, count, weight="append_only"))
+        node = node_of(sorts, offset, count, weight="append_only", numbered=numbered)
+        world = World(Path(folder), node)
         rows: Counter[Row] = Counter()
         for batch in batches:
             world.batch([(row, 1) for row in batch])
             rows.update(map(one_form, batch))
             plain = Counter({back(row): w for row, w in rows.items()})
-            assert world.log == named(window(plain, sorts, offset, count))
+            assert world.log == named(expected(plain, sorts, offset, count))
             if count is not None:
                 assert world.entries() <= offset + count
 

@@ -178,7 +178,7 @@ def test_other_references_are_refused(written: Json) -> None:
 
 READ = {
     "literal", "selection", "scalar_function", "if_then", "switch_expression", "singular_or_list",
-    "cast", "nested", "lambda", "subquery", "detached_expression_ordinal",
+    "cast", "nested", "lambda", "subquery", "window_function", "detached_expression_ordinal",
 }  # fmt: skip
 
 

@@ -106,6 +106,21 @@ MEASURE = {
     },
     "filter": column(1),
 }
+BOUNDS = {
+    "bounds_type": 1,
+    "lower_bound": {"unbounded": {}},
+    "upper_bound": {"current_row": {}},
+}
+WINDOW = {**{k: v for k, v in MEASURE["measure"].items() if k != "sorts"}, **BOUNDS}
+EXPRESSIONS.append(
+    {
+        "window_function": {
+            **WINDOW,
+            "partitions": [column(0)],
+            "sorts": [{"expr": column(0), "direction": 1}],
+        }
+    }
+)
 EMIT = {"common": {"emit": {"output_mapping": [0]}}}
 
 
@@ -156,6 +171,19 @@ def _fetches(source: Json) -> list[Json]:
     ]
 
 
+def _windows(source: Json) -> Json:
+    """A relation of window functions."""
+    return {
+        "window": {
+            "input": source,
+            "window_functions": [WINDOW],
+            "partition_expressions": [column(0)],
+            "sorts": [{"expr": column(0), "direction": 1}],
+            **EMIT,
+        }
+    }
+
+
 def base_plan() -> Json:
     """A plan with an instance of every message that is read."""
     named = _read(
@@ -177,6 +205,7 @@ def base_plan() -> Json:
         shared,
         *_joins(table(I32)),
         *_fetches(table(I32)),
+        _windows(table(I32)),
     ]
     union = {"set": {"inputs": inputs, "op": 6, **EMIT}}
     sets = [{"expression_references": [0]}]
@@ -301,6 +330,8 @@ def test_the_plan_has_every_message_that_is_read() -> None:
         "Type.Decimal", "extensions.SimpleExtensionURI", "extensions.SimpleExtensionURN", "JoinRel",
         "CrossRel", "HashJoinRel", "MergeJoinRel", "NestedLoopJoinRel", "ComparisonJoinKey",
         "ComparisonJoinKey.ComparisonType", "FetchRel", "TopNRel",
+        "Expression.WindowFunction", "ConsistentPartitionWindowRel",
+        "ConsistentPartitionWindowRel.WindowRelFunction", "Expression.WindowFunction.Bound",
     } <= set(PLACES)  # fmt: skip
     assert len(FIELDS) > 250
 

@@ -214,6 +214,7 @@ READ = {
     "nested_loop_join",
     "fetch",
     "top_n",
+    "window",
 }
 
 

@@ -107,7 +107,7 @@ def test_a_message_in_two_pieces_is_merged_as_protobuf_does() -> None:
 
 
 def test_problems_come_in_plan_order() -> None:
-    left, right = project({"subquery": {}}), project({"window_function": {}})
+    left, right = project({"subquery": {}}), project({"multi_or_list": {}})
     plan = plan_of({"set": {"op": "SET_OP_UNION_ALL", "inputs": [left, right, table(I32)], "x": 1}})
     _, found = read(plan)
     assert [p.code for p in found] == ["UNKNOWN_FIELD"] + ["EXPRESSION_NOT_SUPPORTED"] * 2

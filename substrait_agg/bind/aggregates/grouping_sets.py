@@ -216,7 +216,7 @@ def _reaches(node: Any, source: model.AggregateRel) -> bool:
 
 def _read_by(node: Any) -> Iterator[Any]:
     match node:
-        case model.ProjectRel(expressions=expressions):
+        case model.ProjectRel(expressions=expressions) | model.WindowRel(functions=expressions):
             yield from expressions
         case model.FilterRel(condition=condition):
             yield condition
@@ -233,23 +233,10 @@ def columns_read(expression: Any) -> Iterator[int]:
     """Yield the ordinals of the input columns of a decoded expression (None: no expression)."""
     waiting = [expression]
     while waiting:
-        match waiting.pop():
-            case model.FieldRef(steps=steps):
-                yield steps[0]
-            case model.ScalarCall(arguments=arguments):
-                waiting.extend(arguments)
-            case model.Cast(input=inner):
-                waiting.append(inner)
-            case model.IfThen(clauses=clauses, otherwise=otherwise):
-                waiting.extend((*(e for clause in clauses for e in clause), otherwise))
-            case model.Switch(match=value, cases=cases, otherwise=otherwise):
-                waiting.extend((value, *(e for _, e in cases), otherwise))
-            case model.SingularOrList(value=value, options=options):
-                waiting.extend((value, *options))
-            case model.NestedExpression(parts=parts):
-                waiting.extend(parts)
-            case model.LambdaExpression(body=inner):
-                waiting.append(inner)
+        part = waiting.pop()
+        if isinstance(part, model.FieldRef):
+            yield part.steps[0]
+        waiting.extend(model.parts_of(part))
 
 
 MOST_ARGUMENTS = 31

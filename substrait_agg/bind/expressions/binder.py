@@ -367,6 +367,10 @@ def _subquery(node: model.Subquery, schema: Schema | None, context: BindContext)
     return bind_subquery(node, values, schema, context)
 
 
+def _window(node: model.WindowCall, schema: Schema | None, context: BindContext) -> Expr:
+    return unknown() if context.bind_window is None else context.bind_window(node, schema, context)
+
+
 def _unsupported(node: model.Unsupported, schema: Schema | None, context: BindContext) -> Expr:
     context.apart.extend(node.inputs)
     for inner in node.expressions:
@@ -393,6 +397,7 @@ _BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
     model.ParameterRef: _parameter,
     model.OuterRef: _outer,
     model.Subquery: _subquery,
+    model.WindowCall: _window,
     model.Unsupported: _unsupported,
 }
 

@@ -45,7 +45,7 @@ def bind_subquery(
     relation = _bound_within(node.relation, schema, context)
     if isinstance(relation, Opaque) or schema is None or is_unknown(*values):
         return unknown()
-    if context.subqueries is None or context.parameters:
+    if context.added is None or context.parameters:
         place = "outside of filters and projections"
         context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=place)
         return unknown()
@@ -64,14 +64,14 @@ def bind_subquery(
             return unknown()
         values, query = unified
     bound = BoundSubquery(node.kind, values, query, node.path)
-    context.subqueries.append(bound)
-    return Column(bound.type, len(schema) + len(context.subqueries) - 1)
+    context.added.append(bound)
+    return Column(bound.type, len(schema) + len(context.added) - 1)
 
 
 def _bound_within(node: model.Relation, schema: Schema | None, context: BindContext) -> Bound:
     """Bind the relation of a subquery, whose outer columns are those of `schema`."""
-    around = context.subqueries
-    context.subqueries = None
+    around = context.added
+    context.added = None
     context.outer.append(schema)
     try:
         return (
@@ -79,7 +79,7 @@ def _bound_within(node: model.Relation, schema: Schema | None, context: BindCont
         )
     finally:
         context.outer.pop()
-        context.subqueries = around
+        context.added = around
 
 
 def _without_limit(relation: BoundRelation) -> BoundRelation:

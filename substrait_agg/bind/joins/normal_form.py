@@ -23,6 +23,7 @@ from substrait_agg.bind.joins.multi_join import (
     is_multi_join,
     substituted,
 )
+from substrait_agg.bind.joins.row_numbers import is_numbered, with_numbers_limited
 from substrait_agg.bind.rewrite import columns_in, inputs_of, with_inputs
 
 FILTERED_SIDES: dict[JoinKind, frozenset[str]] = {
@@ -46,7 +47,8 @@ def normal_form(root: BoundRelation) -> BoundRelation:
     Nested inner joins, with the filters and projections between them, become a chain of inner joins
     on equalities, with the filters on several inputs above it and one projection at the top.
     Conditions on one input are filters of that input. Conditions that can fail are tested last.
-    Relations without joins are returned as they are. Shared relations stay shared.
+    Conditions on the numbers of rows limit which rows are numbered. Relations without either are
+    returned as they are. Shared relations stay shared.
 
     The function recurses into the relation: call it within `bind.deep_stack.deep_call`.
     """
@@ -58,7 +60,7 @@ class _Rewriter:
 
     def __init__(self) -> None:
         self._made: dict[int, BoundRelation] = {}
-        self._joins: dict[int, bool] = {}
+        self._takers: dict[int, bool] = {}
 
     def place(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
         """Return the normal form of a relation whose rows meet conditions that cannot fail."""
@@ -69,7 +71,7 @@ class _Rewriter:
         return self._placed(relation, conditions)
 
     def _placed(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
-        if not self._has_join(relation):
+        if not self._takes_conditions(relation):
             return self._below(relation, conditions)
         match relation:
             case BoundFilter():
@@ -83,17 +85,21 @@ class _Rewriter:
             case _:
                 return self._below(relation, conditions)
 
-    def _has_join(self, relation: BoundRelation) -> bool:
-        """Return whether there is a join below filters and projections."""
-        if id(relation) not in self._joins:
+    def _takes_conditions(self, relation: BoundRelation) -> bool:
+        """Return whether there is a join or a numbered fetch below filters and projections.
+
+        An aggregate of a numbered fetch counts as well: a rank is such an aggregate.
+        """
+        if id(relation) not in self._takers:
             source = relation
             while isinstance(source, BoundFilter | BoundProject):
                 source = source.input
-            self._joins[id(relation)] = isinstance(source, BoundJoin)
-        return self._joins[id(relation)]
+            self._takers[id(relation)] = isinstance(source, BoundJoin) or is_numbered(source)
+        return self._takers[id(relation)]
 
     def _below(self, relation: BoundRelation, conditions: Exprs) -> BoundRelation:
         """Rewrite the inputs of a relation, and filter its rows."""
+        relation, conditions = with_numbers_limited(relation, conditions)
         inputs = inputs_of(relation)
         rewritten = tuple(self.place(source, ()) for source in inputs)
         if any(new is not old for new, old in zip(rewritten, inputs, strict=True)):
@@ -189,6 +195,8 @@ def merged(fetch: BoundFetch) -> BoundFetch:
     """Return two nested fetches in the same order as one."""
     inner = fetch.input
     if not isinstance(inner, BoundFetch) or inner.sorts != fetch.sorts:
+        return fetch
+    if inner.partitions != fetch.partitions or inner.numbered or fetch.numbered:
         return fetch
     left = None if inner.count is None else max(inner.count - fetch.offset, 0)
     counts = [count for count in (left, fetch.count) if count is not None]

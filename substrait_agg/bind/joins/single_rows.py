@@ -25,8 +25,8 @@ def has_one_row(relation: BoundRelation) -> bool:
             return not any(sets) and len(sets) < 2 if sets else not keys
         case BoundRows(rows=rows):
             return len(rows) < 2
-        case BoundFetch(input=source, count=count):
-            return (count is not None and count < 2) or has_one_row(source)
+        case BoundFetch(input=source, count=count, partitions=partitions):
+            return (count is not None and count < 2 and not partitions) or has_one_row(source)
         case BoundFilter(input=source) | BoundProject(input=source):
             return has_one_row(source)
         case BoundJoin(left=left, right=right, kind=kind):

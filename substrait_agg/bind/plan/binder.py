@@ -26,6 +26,7 @@ from substrait_agg.bind.plan.fetch import Ordered, OrderKey, RelationOrder, proj
 from substrait_agg.bind.plan.fingerprint import fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
 from substrait_agg.bind.plan.relations import bind_input, bind_relation
+from substrait_agg.bind.plan.window_functions import bind_window
 from substrait_agg.bind.plan_size import PlanLimitExceeded
 from substrait_agg.bind.profiles import profile_of
 from substrait_agg.bind.readings import (
@@ -151,6 +152,7 @@ def _bound(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
 
 def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
     context.bind_input = bind_input
+    context.bind_window = bind_window
     if not context.profile.grouping_bitmask:
         never = context.profile.index_never_counted
         context.uncounted = uncounted_index(relations_of(plan), never_counted=never)

@@ -28,12 +28,14 @@ from substrait_agg.bind.context import (
 from substrait_agg.bind.expressions.calls import bind_call
 from substrait_agg.bind.expressions.conversions import fits_decimal
 from substrait_agg.bind.profiles import STANDARD
-from substrait_agg.functions.aggregates.catalogue import AGGREGATES
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES, RANKINGS
+from substrait_agg.functions.aggregates.parts import ARITHMETIC
 from substrait_agg.functions.listing.catalogue_json import PHASES, part, urn_of
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
 from substrait_agg.functions.signatures.declarations import (
     Signature,
     SignatureArgument,
+    declarations,
     scalar_signatures,
     signatures,
     window_signatures,
@@ -324,6 +326,7 @@ RELATIONS: dict[type, tuple[Entry, ...]] = {
         ),
     ),
     model.FetchRel: ({"relation": "FETCH"}, {"relation": "TOP_N"}),
+    model.WindowRel: ({"relation": "CONSISTENT_PARTITION_WINDOW"},),
 }
 """Relation of the decoded tree -> its entries in the dialect."""
 
@@ -343,9 +346,13 @@ EXPRESSIONS: dict[type, Entry] = {
         "expression": "SUBQUERY",
         "subquery_types": ["SCALAR", "IN_PREDICATE", "SET_PREDICATE", "SET_COMPARISON"],
     },
+    model.WindowCall: {"expression": "WINDOW_FUNCTION"},
     model.NestedExpression: {"expression": "NESTED", "nested_types": ["STRUCT", "LIST", "MAP"]},
 }
 """Expression of the decoded tree -> its entry in the dialect."""
+
+
+_RANKING_METADATA = {"frame": "ignored", "also": "aggregate functions over whole partitions"}
 
 
 def dialect(version: str) -> Entry:
@@ -353,6 +360,8 @@ def dialect(version: str) -> Entry:
     declared = (*scalar_signatures(), *window_signatures())
     scalars = tuple(support_of(s, aggregate=False) for s in declared)
     measures = tuple(support_of(s, aggregate=True) for s in signatures())
+    by_name = declarations(ARITHMETIC, "window_functions")
+    rankings = tuple(Support(s, ()) for name in RANKINGS for s in by_name[name])
     scalar_entries = _functions(scalars, _scalar_metadata)
     aggregate_entries = _functions(measures, _aggregate_metadata)
     used = {e["source"] for e in (*scalar_entries, *aggregate_entries)} | {_UNSIGNED_SOURCE}
@@ -373,7 +382,7 @@ def dialect(version: str) -> Entry:
         "supported_expressions": [EXPRESSIONS[kind] for kind in _members(model.Expression)],
         "supported_scalar_functions": scalar_entries,
         "supported_aggregate_functions": aggregate_entries,
-        "supported_window_functions": [],
+        "supported_window_functions": _functions(rankings, lambda _name: _RANKING_METADATA),
     }
 
 

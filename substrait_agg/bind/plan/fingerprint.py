@@ -48,13 +48,21 @@ Checkpoints are recognised by fingerprints. Tag and order therefore do not chang
 its fields are renamed. Attributes that describe only the source text (path, name) are left out.
 """
 
+_LATER: Mapping[type[Any], tuple[str, ...]] = {bound.BoundFetch: ("partitions", "numbered")}
+"""Attributes that classes got later. An empty one is left out, so that earlier fingerprints stay."""
+
 
 def identity(value: Any) -> tuple[object, ...]:
     """Return the tag of an object and the attributes that decide what is computed."""
     if isinstance(value, Type):
         return value.identity()
     tag, *names = _PARTS[type(value)]
-    return (tag, *(getattr(value, name) for name in names))
+    later = (name for name in _LATER.get(type(value), ()) if getattr(value, name))
+    return (
+        tag,
+        *(getattr(value, name) for name in names),
+        *((name, getattr(value, name)) for name in later),
+    )
 
 
 def fingerprint(root: BoundRelation, names: tuple[str, ...], sorts: tuple[SortKey, ...]) -> str:

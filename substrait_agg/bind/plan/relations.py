@@ -44,17 +44,27 @@ from substrait_agg.bind.plan.fetch import (
 )
 from substrait_agg.bind.plan.grouping_index import keys_by_column
 from substrait_agg.bind.plan.joins import bind_join, check_post_filter
+from substrait_agg.bind.plan.window_functions import BoundWindow
 from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
 from substrait_agg.bind.subqueries.decorrelate import NotDecorrelatedError
-from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins
+from substrait_agg.bind.subqueries.joins import BoundSubquery, SubqueryJoins, with_columns
 from substrait_agg.functions.signatures.derive import widened
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type, names_by_column, names_width
 from substrait_agg.problems import Problems
 
-_WIDE = ("expressions", "measures", "grouping_expressions", "emit", "projection", "sorts", "keys")
+_WIDE = (
+    "expressions",
+    "functions",
+    "measures",
+    "grouping_expressions",
+    "emit",
+    "projection",
+    "sorts",
+    "keys",
+)
 """Attributes of decoded relations that define, name or compare columns."""
 
 
@@ -214,16 +224,20 @@ def _filtered(
     ordered: Ordered, condition: model.Expression, path: str, context: BindContext
 ) -> Ordered:
     source = ordered.relation
-    subqueries: list[BoundSubquery] = []
-    context.subqueries = subqueries
+    added: list[BoundSubquery | BoundWindow] = []
+    context.added = added
     bound = bind_condition(condition, schema_of(source), context)
-    context.subqueries = None
+    context.added = None
+    subqueries = [value for value in added if isinstance(value, BoundSubquery)]
+    windows = [value for value in added if isinstance(value, BoundWindow)]
+    for window in windows:
+        context.report("WINDOW_FUNCTION_MISPLACED", window.path, name=window.name)
     constant = constant_in(bound)
     if constant is not None:
         effect = "every row passes" if constant.value else "no row passes"
         value = "null" if constant.value is None else str(constant.value).lower()
         context.report("FILTER_CONSTANT", condition.path, value=value, effect=effect)
-    if isinstance(source, Opaque):
+    if isinstance(source, Opaque) or windows:
         return ordered
     if not subqueries:
         return Ordered(BoundFilter(source, bound, source.types, path), ordered.order)
@@ -240,29 +254,64 @@ def _project(node: model.ProjectRel, context: BindContext) -> Ordered:
     types = schema_of(source.relation)
     if not node.expressions:
         context.report("PROJECT_EXPRESSIONS_MISSING", node.path)
-    subqueries: list[BoundSubquery] = []
-    context.subqueries = subqueries
-    expressions = tuple(bind_expression(e, types, context) for e in node.expressions)
-    context.subqueries = None
-    if types is None or isinstance(source.relation, Opaque):
-        return source
-    if subqueries:
-        try:
-            joins = SubqueryJoins(source.relation, subqueries)
-            relation, expressions = joins.projected(expressions)
-        except NotDecorrelatedError as error:
-            context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=str(error))
-            return Ordered(Opaque(node.path))
-        # What was below a projection is not below the joins.
-        source = Ordered(relation, source.order)
-    if node.emit is None:
-        if context.reading.project_replaces:
-            producer = context.profile.name
-            context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
-            return projected(source, expressions, node.path)
-        return projected(source, (*columns(types), *expressions), node.path)
-    output = _mapped((*columns(types), *expressions), node.emit, node.path, context)
+    bound = _computed(node.expressions, source, node.path, context)
+    if types is None or bound is None:
+        return source if types is None else Ordered(Opaque(node.path))
+    source, expressions = bound
+    if node.emit is None and context.reading.project_replaces:
+        producer = context.profile.name
+        context.report("PROJECT_REPLACES_COLUMNS", node.path, producer=producer)
+        return projected(source, expressions, node.path)
+    return _extended(source, types, expressions, node, context)
+
+
+def _window(node: model.WindowRel, context: BindContext) -> Ordered:
+    source = bind_relation(node.input, context)
+    types = schema_of(source.relation)
+    bound = _computed(node.functions, source, node.path, context)
+    if types is None or bound is None:
+        return source if types is None else Ordered(Opaque(node.path))
+    source, values = bound
+    return _extended(source, types, values, node, context)
+
+
+def _extended(
+    source: Ordered,
+    types: Schema,
+    expressions: tuple[Expr, ...],
+    node: model.ProjectRel | model.WindowRel,
+    context: BindContext,
+) -> Ordered:
+    """Return the columns of the input, then those of the expressions, or those that are emitted."""
+    output = (*columns(types), *expressions)
+    if node.emit is not None:
+        output = _mapped(output, node.emit, node.path, context)
     return projected(source, output, node.path)
+
+
+def _computed(
+    written: tuple[model.Expression, ...], source: Ordered, path: str, context: BindContext
+) -> tuple[Ordered, tuple[Expr, ...]] | None:
+    """Bind expressions over a relation.
+
+    Returns:
+        The relation with the values of their subqueries and window functions as further columns,
+        and the expressions over it; None if a subquery cannot be computed.
+    """
+    types = schema_of(source.relation)
+    added: list[BoundSubquery | BoundWindow] = []
+    context.added = added
+    expressions = tuple(bind_expression(e, types, context) for e in written)
+    context.added = None
+    if not added or isinstance(source.relation, Opaque):
+        return source, expressions
+    try:
+        relation, expressions = with_columns(source.relation, added, expressions)
+    except NotDecorrelatedError as error:
+        context.report("SUBQUERY_NOT_SUPPORTED", path, place=str(error))
+        return None
+    # What was below a projection is not below the joins.
+    return Ordered(relation, source.order), expressions
 
 
 def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:
@@ -448,6 +497,7 @@ _BINDERS: dict[type, Callable[[Any, BindContext], Ordered]] = {
     model.AggregateRel: _aggregate,
     model.JoinRel: _join,
     model.FetchRel: _fetch,
+    model.WindowRel: _window,
     model.Unsupported: _unsupported,
 }
 

@@ -122,8 +122,8 @@ class _Decorrelation:
                 return _join(relation, self.of(relation.left), self.of(relation.right))
             case BoundUnion() | BoundSetOperation():
                 raise NotDecorrelatedError("in an input of a set operation")
-            case BoundFetch():
-                raise NotDecorrelatedError("below a fetch")
+            case BoundFetch(numbered=numbered):
+                raise NotDecorrelatedError(f"below a {'window function' if numbered else 'fetch'}")
             case BoundRead() | BoundRows():
                 raise NotDecorrelatedError("in rows of the plan")
 

@@ -233,6 +233,11 @@ class Node:
         return ()
 
     @property
+    def added_columns(self) -> tuple[str, ...]:
+        """Return names of the last output columns, which are no keys, not passed on and no measures."""
+        return ("grouping set",) if self.sets else ()
+
+    @property
     def port_columns(self) -> tuple[tuple[int, Expr | None], ...] | None:
         """Return the port and the expression over its rows that each output column shows.
 

@@ -23,6 +23,7 @@ class TopK(RowNode):
         row: per output column after the keys, its argument.
         offset: number of rows before the range, counted by weight.
         count: length of the range; None if it has no end.
+        numbered: whether the last output column is the rank of the row, from 1.
     """
 
     directions: tuple[tuple[bool, bool], ...]
@@ -30,6 +31,7 @@ class TopK(RowNode):
     row: tuple[int, ...]
     offset: int
     count: int | None
+    numbered: bool = False
 
     emits_together = True  # a row enters the range where another one leaves it
     shows_rows_below = True
@@ -62,6 +64,11 @@ class TopK(RowNode):
         values = (self.arguments[argument][0] for argument in self.row)
         return tuple(value for value in values if value is not None)
 
+    @property
+    def added_columns(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return ("row number",) if self.numbered else ()
+
     def rows_out(self, groups: int | None) -> int | None:
         """See `Node`."""
         return None if groups is None or self.count is None else groups * self.count
@@ -74,15 +81,17 @@ class TopK(RowNode):
         only = (
             f"; only ranks up to {last} are stored, because no row is retracted" if bounded else ""
         )
+        emits = f"retract the rows that leave {ranks}, insert those that enter"
         return NodeDescription(
             "top-k",
             "ordered rows",
             (f"to find rows by rank{only}", "to keep rows retracted more often than inserted"),
-            ranks=ranks,
-            emits=f"retract the rows that leave {ranks}, insert those that enter",
+            ranks=f"{ranks}, as a column" if self.numbered else ranks,
+            emits=f"{emits}, and replace those whose rank changes" if self.numbered else emits,
         )
 
     def identity(self) -> tuple[object, ...]:
         """See `Node`."""
         ranks = ("TopK", self.offset, self.count, self.sorts, self.directions, self.row)
-        return (False, (), (*ranks, self.arguments), None)
+        numbered = ("numbered",) if self.numbered else ()
+        return (False, (), (*ranks, self.arguments, *numbered), None)

@@ -71,12 +71,12 @@ ViewRoots = Mapping[str, ViewRoot]
 
 
 def columns_used(views: Iterable[ViewRoot], by_name: ViewRoots) -> Used:
-    """Return the output columns of every join that are read, by the id of the join."""
+    """Return the output columns that are read of every join and fetch, by the id of the relation."""
     used: dict[int, frozenset[int]] = {}
     todo = [(v.root, frozenset(range(len(v.root.types)))) for v in views if v.stored]
     while todo:
         relation, columns = todo.pop()
-        if isinstance(relation, BoundJoin):
+        if isinstance(relation, BoundJoin | BoundFetch):
             before = used.get(id(relation))
             if before is not None and columns <= before:
                 continue

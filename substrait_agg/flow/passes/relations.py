@@ -123,9 +123,13 @@ class _Lowering:
                 return tuple(b.then(FilterStep(condition)) for b in self.raw_branches(source))
             case BoundProject(input=source, expressions=expressions):
                 return tuple(b.then(ProjectStep(expressions)) for b in self.raw_branches(source))
-            case BoundAggregate() | BoundSetOperation() | BoundFetch():
+            case BoundAggregate() | BoundSetOperation():
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
+            case BoundFetch():
+                node = self.once(relation)
+                steps = () if node.types == relation.types else (fetched_columns(relation, node),)
+                return (RawBranch(OperatorOrigin(node.id, node.types), steps),)
             case BoundJoin():
                 node = self.once(relation)
                 step = passed_columns(relation, self.used[id(relation)])
@@ -148,11 +152,16 @@ class _Lowering:
 
     def fetch(self, relation: BoundFetch) -> Node:
         """Add the operator of a fetch, after those that it reads."""
-        relation = merged_fetch(relation)
-        inputs = self.inputs(relation.input, tuple(range(len(relation.types))))
+        if relation.numbered and not self.reads_number(relation):
+            relation = replace(relation, types=relation.types[:-1], numbered=False)
+        inputs = self.inputs(relation.input, tuple(range(len(relation.input.types))))
         node = top_k_node(len(self.operators), inputs, self.input_properties(inputs), relation)
         self.operators.append(node)
         return node
+
+    def reads_number(self, relation: BoundFetch) -> bool:
+        """Return whether the positions of rows are read, and are not the same for all rows."""
+        return relation.count != 1 and len(relation.types) - 1 in self.used[id(relation)]
 
     def aggregate(self, relation: BoundAggregate) -> Node:
         """Add the operator of an aggregate, after those that it reads."""
@@ -378,23 +387,17 @@ def _apart(
     return replace(view, operator=rows.id, output=tuple(range(len(rows.types))))
 
 
-def merged_fetch(relation: BoundFetch) -> BoundFetch:
-    """Return a fetch that reads no other fetch in the same order.
+def fetched_columns(relation: BoundFetch, node: Node) -> ProjectStep:
+    """Return the step from the output of the operator, which begins with keys, to the columns of the relation.
 
-    The ranks of an outer fetch are among those of the inner one.
+    If only one position is fetched, it is a constant; positions that nothing reads are null.
     """
-    inner = relation.input
-    if not isinstance(inner, BoundFetch) or inner.sorts != relation.sorts:
-        return relation
-    inner = merged_fetch(inner)
-    left = None if inner.count is None else max(0, inner.count - relation.offset)
-    counts = [count for count in (left, relation.count) if count is not None]
-    return replace(
-        inner,
-        offset=inner.offset + relation.offset,
-        count=min(counts, default=None),
-        path=relation.path,
-    )
+    keys, width = len(relation.partitions), len(relation.input.types)
+    output: list[Expr] = [Column(type_, keys + o) for o, type_ in enumerate(relation.types)]
+    if len(node.types) < keys + len(relation.types):
+        position = relation.offset + 1 if relation.count == 1 else None
+        output[width:] = [Constant(relation.types[-1].as_nullable(position is None), position)]
+    return ProjectStep(tuple(output))
 
 
 def top_k_node(
@@ -402,7 +405,6 @@ def top_k_node(
     inputs: tuple[Branch, ...],
     properties: tuple[WeightKind, EarlyRetraction],
     relation: BoundFetch,
-    keys: tuple[Expr, ...] = (),
 ) -> TopK:
     """Return the operator of a fetch.
 
@@ -413,12 +415,11 @@ def top_k_node(
         inputs: branches with exactly the columns of the input.
         properties: the weights of these branches, and the early-retraction policy.
         relation: the fetch.
-        keys: expressions whose values have a range of ranks each; none for one range of all rows.
     """
     order: dict[Expr, tuple[bool, bool]] = {}
     for sort in relation.sorts:
         order.setdefault(sort.expression, (sort.descending, sort.nulls_first))
-    row = columns(relation.types)
+    row = columns(relation.input.types)
     rest: dict[Expr, tuple[bool, bool]] = {c: (False, False) for c in row if c not in order}
     values = (*order, *rest)
     # Rows without columns are all equal: the tree has one entry, the constant true.
@@ -426,8 +427,8 @@ def top_k_node(
     weight, early = properties
     return TopK(
         id=number,
-        inputs=(Port(inputs, keys, arguments),),
-        types=(*(key.type for key in keys), *relation.types),
+        inputs=(Port(inputs, relation.partitions, arguments),),
+        types=(*(key.type for key in relation.partitions), *relation.types),
         weight=weight,
         path=relation.path,
         early=early,
@@ -436,6 +437,7 @@ def top_k_node(
         row=tuple(map(values.index, row)),
         offset=relation.offset,
         count=relation.count,
+        numbered=relation.numbered,
     )
 
 

@@ -80,6 +80,9 @@ WINDOW_FUNCTIONS = frozenset(
 )
 """Functions of the standard that exist as window functions only."""
 
+RANKINGS = ("row_number", "rank", "dense_rank")
+"""Those of them that are supported."""
+
 STANDARD_URNS = frozenset(
     {
         ARITHMETIC, DECIMAL, GENERIC, DECIMAL_OUTPUT, APPROX, BOOLEAN, DATETIME, STRING, LIST,

@@ -25,12 +25,14 @@ class TopKSpec(OperatorSpec):
     Attributes:
         ranks: the ranks whose rows are emitted.
         row: per output column after the keys, its component.
-        values: Arrow types of these columns.
+        values: Arrow types of these columns; if rows are numbered, also that of the number.
+        numbered: whether the rank of a row, from 1, is its last output column.
     """
 
     ranks: RankRange
     row: tuple[int, ...]
     values: tuple[pa.DataType, ...]
+    numbered: bool
 
     @property
     def bounded(self) -> bool:
@@ -55,4 +57,5 @@ def top_k_spec(node: TopK) -> TopKSpec:
         ranks=RankRange(node.offset, stop),
         row=node.row,
         values=tuple(to_arrow(t) for t in node.types[len(node.keys) :]),
+        numbered=node.numbered,
     )

@@ -51,6 +51,7 @@ from substrait_agg.operator.top_k.window import (
     OrderedGroups,
     RowChanges,
     entries_behind,
+    numbered_changes,
     sums_before,
     window_changes,
 )
@@ -123,7 +124,7 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
         split.live.groups,
     )
     _check_totals(ordered)
-    changes = window_changes(ordered, spec.ranks)
+    changes = (numbered_changes if spec.numbered else window_changes)(ordered, spec.ranks)
     if spec.bounded:
         split = replace(split, live=_without_rows_behind(spec, ordered, split.live, state))
     counters = {
@@ -245,7 +246,8 @@ def _changes(spec: TopKSpec, groups: BatchGroups, changes: Sequence[RowChanges])
     tables = [schema.empty_table()]
     for part in changes:
         row = (part.payload[component] for component in spec.row)
-        columns = [*take(groups.keys, part.groups), *row, pa.array(part.weights)]
+        number = [] if part.ranks is None else [pa.array(part.ranks + 1)]
+        columns = [*take(groups.keys, part.groups), *row, *number, pa.array(part.weights)]
         typed = [c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
         tables.append(pa.Table.from_arrays(typed, schema=schema))
     table = pa.concat_tables(tables)

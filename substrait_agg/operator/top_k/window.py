@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from substrait_agg.errors import RunFailed
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
 from substrait_agg.state.keys.keys import encode
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, take
@@ -30,6 +31,8 @@ GREATEST_TOTAL = 1 << 62
 """Exclusive limit of the total weight of a group, so that ranks fit 63 bits."""
 SPARE_ROWS = 32
 """Rows that are read at the beginning of a group beyond the end of the range: some may be deleted."""
+MOST_RANKS = 1 << 26
+"""Most rows that a batch may number again in a hash range."""
 FIRST_ROWS = 1 << 12
 """Maximal number of rows to read in each run at the beginnings of groups, instead of searching ranks."""
 
@@ -48,11 +51,16 @@ class RankRange:
 
     def shown(self, ranks: Int64s, weights: Int64s) -> Int64s:
         """Return how often rows are shown, given the rank and the weight (0 or more) of each."""
-        start, stop = min(self.start, GREATEST_TOTAL), self.stop
+        first, stop = self.within(ranks, weights)
+        return stop - first
+
+    def within(self, ranks: Int64s, weights: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the ranks in the range that rows have: of each the first, and the end (exclusive)."""
+        first = np.maximum(ranks, min(self.start, GREATEST_TOTAL))
         ends = ranks + weights
-        if stop is not None:
-            ends = np.minimum(ends, min(stop, GREATEST_TOTAL))
-        return np.asarray(np.maximum(ends - np.maximum(ranks, start), 0))
+        if self.stop is not None:
+            ends = np.minimum(ends, min(self.stop, GREATEST_TOTAL))
+        return first, np.maximum(first, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +141,13 @@ class RowChanges:
         groups: ordinal of the group of each.
         payload: columns of the row.
         weights: change of the number of times that it is shown, not 0.
+        ranks: the rank with which it is shown, if rows are numbered.
     """
 
     groups: Indices
     payload: tuple[pa.Array, ...]
     weights: Int64s
+    ranks: Int64s | None = None
 
 
 def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
@@ -218,13 +228,86 @@ def _shown_between(
         return None
     entries, change = entries_and_change
     owners, now = entries.owners, entries.weights
+    before, after = _ranks_from(groups, low, owners, now, change)
+    differ = ranks.shown(after, now) - ranks.shown(before, now - change)
+    some = np.flatnonzero(differ)
+    return RowChanges(owners[some], entries.payload(some), differ[some])
+
+
+def _ranks_from(
+    groups: OrderedGroups, low: Positions, owners: Indices, now: Int64s, change: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Return the ranks before and after a batch of entries that follow a position of their group."""
     at = (groups.hashes, groups.collision_ids, low)
     below = groups.old.weights_before(*at)
     before = below[owners] + sums_before(owners, now - change)
     after = (below + groups.new.extra_weights_before(*at))[owners] + sums_before(owners, now)
-    differ = ranks.shown(after, now) - ranks.shown(before, now - change)
-    some = np.flatnonzero(differ)
-    return RowChanges(owners[some], entries.payload(some), differ[some])
+    return before, after
+
+
+def numbered_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
+    """Return the changes of the rows in a rank range, each shown once for every rank it has.
+
+    A changed row moves all rows behind it in its group, so these are read up to the end of the range.
+
+    Raises:
+        RunFailed: ROW_NUMBERS_TOO_MANY.
+    """
+    if ranks.empty or not len(groups.changed):
+        return []
+    low, high = _first_changed(groups), groups.end()
+    if ranks.start or ranks.stop is not None:
+        olds, news = (_range_limits(groups, tree, ranks) for tree in (groups.old, groups.new))
+        low = _ordered(low, _ordered(olds[0], news[0])[0])[1]
+        high = _ordered(olds[1], news[1])[1].behind()
+    entries_and_change = groups.between(low, high)
+    if entries_and_change is None:
+        return []
+    entries, change = entries_and_change
+    owners, now = entries.owners, entries.weights
+    before, after = _ranks_from(groups, low, owners, now, change)
+    old, new = ranks.within(before, now - change), ranks.within(after, now)
+    parts = []
+    for sign, of, other in ((-1, old, new), (1, new, old)):
+        rows, numbers = each_rank(*of, without=other)
+        weights = np.full(len(rows), sign, np.int64)
+        parts.append(RowChanges(owners[rows], entries.payload(rows), weights, numbers))
+    return [part for part in parts if len(part.weights)]
+
+
+def _first_changed(groups: OrderedGroups) -> Positions:
+    """Return the position before the first changed entry of each group; the end if there is none."""
+    ordinals = np.arange(len(groups.hashes))
+    first = np.minimum(np.searchsorted(groups.groups, ordinals), len(groups.groups) - 1)
+    return Positions.at(groups.changed.keys.take(first), groups.groups[first] == ordinals)
+
+
+def each_rank(
+    first: Int64s, stop: Int64s, without: tuple[Int64s, Int64s] | None = None
+) -> tuple[Indices, Int64s]:
+    """Return each rank from `first` to `stop` (exclusive) of each row: the row, and the rank.
+
+    Args:
+        first: per row.
+        stop: per row, at least `first`.
+        without: per row, a range of ranks to leave out.
+
+    Raises:
+        RunFailed: ROW_NUMBERS_TOO_MANY.
+    """
+    lengths = stop - first
+    if without is not None:
+        lengths[(first == without[0]) & (stop == without[1])] = 0
+    if float(lengths.astype(np.float64).sum()) > MOST_RANKS:
+        raise RunFailed(
+            "ROW_NUMBERS_TOO_MANY", f"a batch changes the numbers of over {MOST_RANKS:,} rows"
+        )
+    rows = np.repeat(np.arange(len(first)), lengths)
+    ranks = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths - first, lengths)
+    if without is None:
+        return rows, ranks
+    outside = np.flatnonzero((ranks < without[0][rows]) | (ranks >= without[1][rows]))
+    return rows[outside], ranks[outside]
 
 
 def sums_before(owners: Indices, weights: Int64s) -> Int64s:

@@ -6,26 +6,14 @@ from typing import Any
 
 from substrait_agg.plan.decoding.context import DecodeContext
 from substrait_agg.plan.decoding.expressions import (
-    arguments,
     as_expression,
     expressions,
+    function_call,
     optional,
-    options,
-    output_type,
     sort_fields,
-    word,
 )
 from substrait_agg.plan.messages.node import MessageNode, structure
 from substrait_agg.plan.model import NO_FUNCTION, Expression, MeasureCall
-
-_PHASES = {
-    0: "unspecified",
-    1: "initial_to_intermediate",
-    2: "intermediate_to_intermediate",
-    3: "initial_to_result",
-    4: "intermediate_to_result",
-}
-_INVOCATIONS = {0: "unspecified", 1: "all", 2: "distinct"}
 
 Groupings = tuple[tuple[Expression, ...], tuple[tuple[int, ...], ...], bool]
 """Keys, the ordinals of keys per grouping set, and whether the keys are written inside the sets."""
@@ -105,16 +93,6 @@ def measure(node: MessageNode, context: DecodeContext) -> MeasureCall:
     if body is None:
         context.missing(node, "measure")
         return MeasureCall(
-            NO_FUNCTION, (), (), None, _PHASES[0], _INVOCATIONS[0], (), condition, node.path
+            NO_FUNCTION, (), (), None, "unspecified", "unspecified", (), condition, node.path
         )
-    return MeasureCall(
-        function=context.function(body.number("function_reference")),
-        arguments=arguments(body, context),
-        options=options(body),
-        output_type=output_type(body),
-        phase=word(body, "phase", _PHASES, context),
-        invocation=word(body, "invocation", _INVOCATIONS, context),
-        sorts=sort_fields(body, context),
-        filter=condition,
-        path=body.path,
-    )
+    return function_call(body, sort_fields(body, context), condition, context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from substrait_agg.plan.decoding.context import DecodeContext
 from substrait_agg.plan.decoding.types import BROKEN
@@ -17,6 +17,7 @@ from substrait_agg.plan.model import (
     IfThen,
     LambdaExpression,
     Literal,
+    MeasureCall,
     NestedExpression,
     OptionPreferences,
     OuterRef,
@@ -30,6 +31,8 @@ from substrait_agg.plan.model import (
     Switch,
     TypeArgument,
     Unsupported,
+    WindowBound,
+    WindowCall,
 )
 from substrait_agg.plan.types import BOOL, Type
 
@@ -47,6 +50,16 @@ _DIRECTIONS = {
     4: "desc_nulls_last",
     5: "clustered",
 }
+_PHASES = {
+    0: "unspecified",
+    1: "initial_to_intermediate",
+    2: "intermediate_to_intermediate",
+    3: "initial_to_result",
+    4: "intermediate_to_result",
+}
+_INVOCATIONS = {0: "unspecified", 1: "all", 2: "distinct"}
+_BOUNDS_TYPES = {0: "unspecified", 1: "rows", 2: "range"}
+_BOUNDS: dict[str, WindowBound] = {bound: bound for bound in get_args(WindowBound)}
 
 
 def read_expression(node: MessageNode, context: DecodeContext) -> Expression | EnumArgument:
@@ -213,6 +226,63 @@ def _sort_field(node: MessageNode, context: DecodeContext) -> SortField:
     return SortField(key, direction, None, node.path)
 
 
+def function_call(
+    body: MessageNode,
+    sorts: tuple[SortField, ...],
+    condition: Expression | None,
+    context: DecodeContext,
+) -> MeasureCall:
+    """Return the call of an aggregate or window function, from the fields that both messages have."""
+    return MeasureCall(
+        function=context.function(body.number("function_reference")),
+        arguments=arguments(body, context),
+        options=options(body),
+        output_type=output_type(body),
+        phase=word(body, "phase", _PHASES, context),
+        invocation=word(body, "invocation", _INVOCATIONS, context),
+        sorts=sorts,
+        filter=condition,
+        path=body.path,
+    )
+
+
+def window_call(
+    body: MessageNode,
+    partitions: tuple[Expression, ...],
+    sorts: tuple[SortField, ...],
+    path: str,
+    context: DecodeContext,
+) -> WindowCall:
+    """Return the window function call of a message; partitions and order may be written elsewhere."""
+    window = WindowCall(
+        call=function_call(body, sorts, None, context),
+        partitions=partitions,
+        bounds_type=word(body, "bounds_type", _BOUNDS_TYPES, context),
+        lower=_bound(body, "lower_bound", context),
+        upper=_bound(body, "upper_bound", context),
+        path=path,
+    )
+    if window.has_distance:
+        name = window.call.function.name or window.call.function.declared
+        context.report("WINDOW_FRAME_NOT_SUPPORTED", body.path, name=name, frame=window.frame)
+    return window
+
+
+def _bound(body: MessageNode, name: str, context: DecodeContext) -> WindowBound:
+    """Return the kind of a bound. A distance is not read: every frame that has one is refused."""
+    bound = body.message(name)
+    if bound is None:
+        return "missing"
+    kind = bound.which("kind")
+    inner = bound.message(kind) if kind else None
+    if kind is None or inner is None:
+        context.missing(bound, "kind")
+        return "missing"
+    if kind in ("preceding", "following"):
+        inner.refuse()
+    return _BOUNDS[kind]
+
+
 def word(node: MessageNode, name: str, words: dict[int, str], context: DecodeContext) -> str:
     """Return the word for an enum value; report an unknown value and return ``invalid``."""
     number = node.number(name)
@@ -320,6 +390,11 @@ def _nested(node: MessageNode, body: MessageNode, context: DecodeContext) -> Exp
         context.missing(inner, {"struct": "fields", "list": "values", "map": "key_values"}[kind])
         return Unsupported("nested", node.path)
     return NestedExpression(kind, parts, nullable, node.path)
+
+
+def _window(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
+    partitions = expressions(body, "partitions", context)
+    return window_call(body, partitions, sort_fields(body, context), node.path, context)
 
 
 def _lambda(node: MessageNode, body: MessageNode, context: DecodeContext) -> Expression:
@@ -476,5 +551,6 @@ _READERS: dict[
     "nested": _nested,
     "lambda": _lambda,
     "subquery": _subquery,
+    "window_function": _window,
     "enum": _enum,
 }

@@ -14,6 +14,7 @@ from substrait_agg.plan.decoding.expressions import (
     inside,
     optional,
     sort_fields,
+    window_call,
     word,
 )
 from substrait_agg.plan.messages.node import MessageNode, structure
@@ -32,6 +33,7 @@ from substrait_agg.plan.model import (
     SetRel,
     SortRel,
     Unsupported,
+    WindowRel,
 )
 from substrait_agg.plan.types import I64, Type, names_by_column, names_width
 
@@ -126,6 +128,16 @@ def _filter(node: MessageNode, context: DecodeContext) -> Relation:
 def _project(node: MessageNode, context: DecodeContext) -> Relation:
     added = expressions(node, "expressions", context)
     return ProjectRel(_input(node, context), added, _emit(node), node.path)
+
+
+def _window(node: MessageNode, context: DecodeContext) -> Relation:
+    partitions = expressions(node, "partition_expressions", context)
+    sorts = sort_fields(node, context)
+    written = node.messages("window_functions")
+    if not written:
+        context.missing(node, "window_functions")
+    calls = tuple(window_call(item, partitions, sorts, item.path, context) for item in written)
+    return WindowRel(_input(node, context), calls, _emit(node), node.path)
 
 
 def _sort(node: MessageNode, context: DecodeContext) -> Relation:
@@ -423,4 +435,5 @@ _READERS: dict[str, Callable[[MessageNode, DecodeContext], Relation]] = {
     "nested_loop_join": _nested_loop_join,
     "fetch": _fetch,
     "top_n": _top_n,
+    "window": _window,
 }

@@ -29,6 +29,7 @@ from substrait_agg.operator.common.names import (
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.join.spec import JoinSpec, join_spec
 from substrait_agg.operator.top_k.spec import LIVE, TopKSpec, top_k_spec
+from substrait_agg.operator.top_k.window import each_rank
 from substrait_agg.operator.upsert.spec import THERE
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import Entries, TreeLayout
@@ -190,12 +191,17 @@ def _in_range(spec: TopKSpec, rows: pa.Table, keys: pa.Table) -> pa.Table:
     first[1:] = (hashes[1:] != hashes[:-1]) | (chains[1:] != chains[:-1])
     before = np.cumsum(weights) - weights
     ranks = before - np.repeat(before[first], np.diff(np.flatnonzero(first), append=len(order)))
-    shown = spec.ranks.shown(ranks, weights)
-    some = np.flatnonzero(shown)
+    first_rank, stop = spec.ranks.within(ranks, weights)
+    if spec.numbered:
+        some, numbers = each_rank(first_rank, stop)
+        last, shown = [pa.array(numbers + 1).cast(spec.values[-1])], np.ones(len(some), np.int64)
+    else:
+        some = np.flatnonzero(stop > first_rank)
+        last, shown = [], (stop - first_rank)[some]
     at = pa.array(order[some])
     columns = [payload[component].take(at) for component in spec.row]
-    columns = [*_keys_of(keys, hashes[some], chains[some], len(spec.keys)), *columns]
-    return output_table(columns, shown[some])
+    columns = [*_keys_of(keys, hashes[some], chains[some], len(spec.keys)), *columns, *last]
+    return output_table(columns, shown)
 
 
 def _keys_of(

@@ -1,0 +1,146 @@
+"""Use conditions on the numbers of rows to limit which rows are numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil, floor
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundFetch,
+    BoundRelation,
+    Call,
+    Column,
+    Constant,
+    Conversion,
+    Expr,
+    InList,
+)
+from substrait_agg.plan.types import INTEGER_BITS, Type
+
+Exprs = tuple[Expr, ...]
+
+_Range = tuple[int, int | None]
+"""The least and the greatest number; None is no limit."""
+ALL_NUMBERS: _Range = (1, None)
+
+_TURNED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "equal": "equal"}
+"""A comparison -> the same one with its arguments exchanged."""
+
+
+def is_numbered(relation: BoundRelation) -> bool:
+    """Return whether a relation is a fetch that numbers its rows, or an aggregate of one."""
+    source = relation.input if isinstance(relation, BoundAggregate) else relation
+    return isinstance(source, BoundFetch) and source.numbered
+
+
+def with_numbers_limited(relation: BoundRelation, conditions: Exprs) -> tuple[BoundRelation, Exprs]:
+    """Number only the rows whose numbers can meet the conditions on a relation.
+
+    Returns:
+        The relation, and the conditions that it does not express.
+    """
+    match relation:
+        case BoundFetch(numbered=True):
+            return _limited(relation, conditions)
+        case BoundAggregate(sets=()):
+            return _with_limited_input(relation, conditions), conditions
+    return relation, conditions
+
+
+def _limited(fetch: BoundFetch, conditions: Exprs) -> tuple[BoundFetch, Exprs]:
+    number, start, stop = len(fetch.types) - 1, fetch.offset, _stop(fetch)
+    rest = []
+    for condition in conditions:
+        numbers, exact = _numbers(condition, number)
+        start, stop = max(start, numbers[0] - 1), _least(stop, numbers[1])
+        if not exact:
+            rest.append(condition)
+    count = None if stop is None else max(stop - start, 0)
+    return replace(fetch, offset=start, count=count), tuple(rest)
+
+
+def _with_limited_input(aggregate: BoundAggregate, conditions: Exprs) -> BoundAggregate:
+    """Leave out the numbers above a limit of the least number of a group.
+
+    A rank is the least number of the rows with equal sort keys.
+    """
+    source = aggregate.input
+    if not isinstance(source, BoundFetch) or not source.numbered or len(aggregate.measures) != 1:
+        return aggregate
+    (measure,) = aggregate.measures
+    number = Column(source.types[-1], len(source.types) - 1)
+    if measure.kind != "min" or measure.arguments != (number,) or measure.filter is not None:
+        return aggregate
+    stop = _stop(source)
+    for condition in conditions:
+        stop = _least(stop, _numbers(condition, len(aggregate.keys))[0][1])
+    count = None if stop is None else max(stop - source.offset, 0)
+    return replace(aggregate, input=replace(source, count=count))
+
+
+def _stop(fetch: BoundFetch) -> int | None:
+    return None if fetch.count is None else fetch.offset + fetch.count
+
+
+def _least(left: int | None, right: int | None) -> int | None:
+    limits = [limit for limit in (left, right) if limit is not None]
+    return min(limits, default=None)
+
+
+def _numbers(condition: Expr, ordinal: int) -> tuple[_Range, bool]:
+    """Return the numbers in column `ordinal` for which a condition can be true.
+
+    The second value is whether the condition says nothing else.
+    """
+    match condition:
+        case InList(value=value, options=options) if _is_column(value, ordinal):
+            limits = [_number(option) for option in options]
+            numbers = [limit for limit in limits if limit is not None]
+            if numbers and len(numbers) == len(limits):
+                return (ceil(min(numbers)), floor(max(numbers))), False
+        case Call(function="between", arguments=(value, low, high)) if _is_column(value, ordinal):
+            least, greatest = _number(low), _number(high)
+            if least is not None and greatest is not None:
+                return (ceil(least), floor(greatest)), True
+        case Call(function=function, arguments=(left, right)) if function in _TURNED:
+            if _is_column(right, ordinal):
+                function, left, right = _TURNED[function], right, left
+            limit = _number(right)
+            if limit is not None and _is_column(left, ordinal):
+                return _COMPARED[function](limit), True
+    return ALL_NUMBERS, False
+
+
+_COMPARED: dict[str, Callable[[Fraction], _Range]] = {
+    "lt": lambda limit: (1, ceil(limit) - 1),
+    "lte": lambda limit: (1, floor(limit)),
+    "gt": lambda limit: (floor(limit) + 1, None),
+    "gte": lambda limit: (ceil(limit), None),
+    "equal": lambda limit: (ceil(limit), floor(limit)),
+}
+"""A comparison of a number with a limit -> the numbers for which it is true."""
+
+
+def _is_exact(type_: Type) -> bool:
+    """Return whether values of a type are exact numbers."""
+    return type_.kind in INTEGER_BITS or type_.kind == "decimal"
+
+
+def _is_column(expression: Expr, ordinal: int) -> bool:
+    """Return whether an expression is the column, as a number of any exact type."""
+    while isinstance(expression, Conversion) and _is_exact(expression.type):
+        expression = expression.input
+    return isinstance(expression, Column) and expression.ordinal == ordinal
+
+
+def _number(expression: Expr) -> Fraction | None:
+    """Return the value of a constant of an exact type; None for null and for other expressions."""
+    if not isinstance(expression, Constant) or not _is_exact(expression.type):
+        return None
+    if expression.value is None:
+        return None
+    scale = expression.type.params[1] if expression.type.kind == "decimal" else 0
+    return Fraction(expression.value, 10**scale)
