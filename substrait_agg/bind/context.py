@@ -31,6 +31,9 @@ It is accepted everywhere, so that an error is reported once.
 MAX_TIME_DIGITS = 6
 """Maximum number of digits of a second that values have."""
 
+SameRows = dict[int, tuple[BoundRelation, BoundRelation]]
+"""Identity of a relation -> the relation, and one with the same rows and its first columns only."""
+
 KEYABLE = frozenset(
     {
         "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64", "string",
@@ -107,6 +110,7 @@ class BindContext:
         outer: columns of the rows around the enclosing subqueries, the innermost last.
         added: collects the subqueries and window functions of the expressions of the relation that
             is bound, whose values relations below add; None where none can be computed.
+        same_rows: relations to which window functions have added columns.
         bind_input: binds a relation within an expression.
         bind_window: binds a window function within an expression.
     """
@@ -130,6 +134,7 @@ class BindContext:
     parameters: list[Schema] = field(default_factory=list)
     outer: list[Schema | None] = field(default_factory=list)
     added: list[Any] | None = None
+    same_rows: SameRows = field(default_factory=dict)
     bind_input: Callable[[Any, BindContext], Bound] | None = None
     bind_window: Callable[[Any, Schema | None, BindContext], Expr] | None = None
 

@@ -12,6 +12,7 @@ from substrait_agg.bind.bound import (
     BoundFilter,
     BoundJoin,
     BoundLambda,
+    BoundMeasure,
     BoundNestedValue,
     BoundProject,
     BoundRead,
@@ -27,6 +28,7 @@ from substrait_agg.bind.bound import (
     Expr,
     InList,
     LambdaParameter,
+    MeasureSort,
     NestedPart,
     OuterColumn,
 )
@@ -105,6 +107,23 @@ def rewrite_leaves(expression: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
 def renumber(expression: Expr, places: Mapping[int, int]) -> Expr:
     """Move an expression to a row in which column `o` has the ordinal ``places[o]``."""
     return rewrite(expression, lambda c: replace(c, ordinal=places[c.ordinal]))
+
+
+def renumber_measure(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
+    """Move a measure to a row in which column `o` has the ordinal ``places[o]``."""
+    return replace(
+        measure,
+        arguments=tuple(renumber(a, places) for a in measure.arguments),
+        filter=None if measure.filter is None else renumber(measure.filter, places),
+        order=renumber_sorts(measure.order, places),
+    )
+
+
+def renumber_sorts(
+    sorts: Sequence[MeasureSort], places: Mapping[int, int]
+) -> tuple[MeasureSort, ...]:
+    """Move sort keys to a row in which column `o` has the ordinal ``places[o]``."""
+    return tuple(replace(s, expression=renumber(s.expression, places)) for s in sorts)
 
 
 def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:

@@ -54,6 +54,12 @@ QUERIES = [
         "SELECT id, last_value(x) OVER (PARTITION BY k ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING"
         " AND UNBOUNDED FOLLOWING) AS l FROM t"
     ),
+    # Several functions at once.
+    (
+        f"SELECT id, row_number() OVER (PARTITION BY k {ORDER}) AS n, rank() OVER (ORDER BY x) AS r,"
+        f" sum(x) OVER (PARTITION BY k) AS s, row_number() OVER ({ORDER}) AS m, count(x) OVER"
+        f" (PARTITION BY k) AS c, min(x) OVER () AS low, x + (SELECT max(x) FROM t) AS high FROM t"
+    ),
     # Below, above and beside other relations.
     (
         "SELECT * FROM (SELECT k, sum(x) AS s, row_number() OVER (ORDER BY sum(x) DESC NULLS LAST, k)"
@@ -136,3 +142,18 @@ def test_only_the_rows_that_a_condition_asks_for_are_numbered() -> None:
     text = sa.explain(sa.sql(f"SELECT id FROM ({NUMBERED}) q WHERE n > 1 AND n < 4", {"t": SCHEMA}))
     assert "only ranks up to 3 are stored" in str(text)
     assert "filter CAST" not in str(text)
+
+
+def test_the_size_of_a_plan_grows_with_the_number_of_functions() -> None:
+    """Each function reads the rows once: with 24 functions a plan that doubles would be refused."""
+    calls = [f"sum(x) OVER (PARTITION BY k + {i}) AS s{i}" for i in range(12)]
+    calls += [f"rank() OVER (PARTITION BY k + {i} ORDER BY x) AS r{i}" for i in range(12)]
+    plan = sa.sql(f"SELECT id, {', '.join(calls)} FROM t", {"t": SCHEMA})
+    assert [p for p in sa.validate(plan).problems if p.level == "error"] == []
+    assert str(sa.explain(plan)).count(": join ") == 24
+
+
+def test_functions_of_one_partition_are_one_aggregate() -> None:
+    calls = [f"{f}(x) OVER (PARTITION BY k) AS {f}" for f in ("sum", "min", "max", "avg")]
+    text = str(sa.explain(sa.sql(f"SELECT id, {', '.join(calls)} FROM t", {"t": SCHEMA})))
+    assert (text.count(": aggregate "), text.count(": join ")) == (1, 1)

@@ -15,6 +15,7 @@ from substrait_agg.bind.profiles import Profile
 from substrait_agg.functions.aggregates.catalogue import AGGREGATES, find
 from substrait_agg.functions.aggregates.registry import UserMeasure, find_user
 from substrait_agg.functions.aggregates.row import AggregateFunction, Alias
+from substrait_agg.functions.signatures.declarations import Section
 from substrait_agg.plan import model
 
 
@@ -34,6 +35,7 @@ class MeasureCandidate:
         filter: the bound condition.
         order: the bound sort keys.
         grouping: keys and sets of the aggregate.
+        section: the section of extension files that declares the function.
     """
 
     measure: model.MeasureCall
@@ -46,6 +48,7 @@ class MeasureCandidate:
     filter: Expr | None
     order: MeasureOrder
     grouping: GroupingInfo | None
+    section: Section
 
     @property
     def name(self) -> str:
@@ -93,6 +96,7 @@ def make_candidate(
     schema: Schema | None,
     context: BindContext,
     grouping: GroupingInfo | None,
+    section: Section,
 ) -> MeasureCandidate:
     """Bind the parts of a measure and report the problems of its expressions."""
     row, alias, user = _resolve(measure, context.profile)
@@ -104,7 +108,7 @@ def make_candidate(
         matched = match_arguments(row, arguments, order.expressions)
     return MeasureCandidate(
         measure, _by_order(row, order), alias, user, arguments, comparable, matched,
-        _condition(measure, schema, context), order, grouping,
+        _condition(measure, schema, context), order, grouping, section,
     )  # fmt: skip
 
 

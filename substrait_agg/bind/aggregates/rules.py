@@ -242,11 +242,12 @@ def bind_measure(
     schema: Schema | None,
     context: BindContext,
     grouping: GroupingInfo | None = None,
+    section: Section = "aggregate_functions",
 ) -> BoundMeasure | None:
     """Bind a measure, or report its problems and return None."""
     if measure.function == model.NO_FUNCTION:
         return None
-    candidate = make_candidate(measure, schema, context, grouping)
+    candidate = make_candidate(measure, schema, context, grouping, section)
     passed = {rule: rule(candidate, context) for rule in RULES}
     row, matched = candidate.row, candidate.matched
     if row is None or row.kind is None:
@@ -377,13 +378,10 @@ def _with_null(row: AggregateFunction, type_: Type) -> Type:
     return type_.as_nullable() if empty else type_
 
 
-SECTION: Section = "aggregate_functions"
-
-
 def check_extension(candidate: MeasureCandidate, context: BindContext) -> None:
     """Report a function of the wrong extension, or with a signature that the extension lacks."""
     function, row, path = candidate.measure.function, candidate.row, candidate.measure.path
-    urn = function.urn
+    urn, section = function.urn, candidate.section
     if row is None or row.kind is None or candidate.user is not None or urn not in STANDARD_URNS:
         return
     if row.urns and urn not in row.urns:
@@ -392,10 +390,10 @@ def check_extension(candidate: MeasureCandidate, context: BindContext) -> None:
             name=candidate.name, urn=urn, expected=" or ".join(row.urns),
         )  # fmt: skip
         return
-    named = function.name in declarations(urn, SECTION) if function.signature is not None else False
+    named = function.name in declarations(urn, section) if function.signature is not None else False
     if named or not (row.producers and row.urns):
         # A producer's own extension of that name is not checked against the standard.
-        check_declaration(function, SECTION, path, context)
+        check_declaration(function, section, path, context)
 
 
 def signature_fits(candidate: MeasureCandidate, matched: Matched, context: BindContext) -> bool:
@@ -434,19 +432,21 @@ def not_decomposable(candidate: MeasureCandidate) -> str:
     row, function = candidate.row, candidate.measure.function
     if row is None or candidate.user is not None:
         return ""
-    declared = declared_signature(function, SECTION)
+    declared = declared_signature(function, candidate.section)
     signatures: tuple[Signature, ...] = ()
     if declared is not None and declared.standard is not None:
         signatures = (declared.standard,)
     else:
         urns = (urn for urn in row.urns if urn in STANDARD_URNS)
-        signatures = tuple(s for urn in urns for s in declarations(urn, SECTION).get(row.name, ()))
+        signatures = tuple(
+            s for urn in urns for s in declarations(urn, candidate.section).get(row.name, ())
+        )
     whole = bool(signatures) and all(s.decomposable == "NONE" for s in signatures)
     return signatures[0].signature if whole else ""
 
 
 def _misfit(candidate: MeasureCandidate) -> tuple[ComparableSignature | None, int | None]:
-    declared = declared_signature(candidate.measure.function, SECTION)
+    declared = declared_signature(candidate.measure.function, candidate.section)
     if declared is None or candidate.row is None:
         return None, None
     return declared, misfit(declared, candidate.arguments)

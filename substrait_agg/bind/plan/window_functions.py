@@ -1,31 +1,18 @@
-"""Bind window functions: values of a row that are computed from the rows of its partition.
-
-A relation below the expression adds the value as a column: a fetch that numbers the rows of each
-partition, or an aggregate of the partitions that is joined with their rows.
-"""
+"""Bind window functions: values of a row that are computed from the rows of its partition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from substrait_agg.bind.aggregates.order import bind_order
 from substrait_agg.bind.aggregates.rules import PARTIAL, bind_measure
 from substrait_agg.bind.bound import (
-    BoundAggregate,
-    BoundFetch,
-    BoundMeasure,
-    BoundProject,
-    BoundRelation,
     Column,
     Expr,
-    JoinKey,
-    MeasureSort,
 )
 from substrait_agg.bind.context import (
     BindContext,
     Schema,
-    columns,
     is_keyable,
     is_unknown,
     unknown,
@@ -34,8 +21,9 @@ from substrait_agg.bind.expressions.binder import bind_expression
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import check_declaration
-from substrait_agg.bind.joins.keys import is_comparable, joined
+from substrait_agg.bind.joins.keys import is_comparable
 from substrait_agg.bind.places import expression_place
+from substrait_agg.bind.plan.window_relations import BoundWindow
 from substrait_agg.functions.aggregates.catalogue import (
     RANKINGS,
     STANDARD_URNS,
@@ -44,123 +32,9 @@ from substrait_agg.functions.aggregates.catalogue import (
 )
 from substrait_agg.functions.aggregates.parts import ARITHMETIC
 from substrait_agg.functions.aggregates.types import ORDERED
+from substrait_agg.functions.signatures.declarations import Section, declarations
 from substrait_agg.plan import model
 from substrait_agg.plan.types import Type
-
-
-@dataclass(frozen=True, slots=True)
-class BoundWindow:
-    """A window function of an expression, whose value is a column that a relation below adds.
-
-    Attributes:
-        partitions: rows with equal values of these expressions are one partition.
-        sorts: the order of the rows of a partition.
-        type: the type of the value.
-        path: path in the plan.
-        function: ``row_number``, ``rank`` or ``dense_rank``; empty for a measure.
-        measure: the measure of a partition, whose value all its rows have.
-    """
-
-    partitions: tuple[Expr, ...]
-    sorts: tuple[MeasureSort, ...]
-    type: Type
-    path: str
-    function: str = ""
-    measure: BoundMeasure | None = None
-
-    @property
-    def name(self) -> str:
-        """Return the name of the function."""
-        return self.function if self.measure is None else self.measure.name
-
-    def added(self, source: BoundRelation, _places: Mapping[int, int]) -> BoundRelation:
-        """Return a relation with one more column: the value of the function."""
-        return _RELATIONS[self.function](self, source)
-
-
-# --- relations -----------------------------------------------------------------------------------
-
-
-def _numbered(window: BoundWindow, source: BoundRelation) -> BoundFetch:
-    """Return the rows with their position in their partition."""
-    types = (*source.types, window.type)
-    return BoundFetch(
-        source, window.sorts, 0, None, types, window.path, window.partitions, numbered=True
-    )
-
-
-def _ranked(window: BoundWindow, source: BoundRelation) -> BoundRelation:
-    """Return the rows with the least position among the rows that have equal sort keys."""
-    position = Column(window.type, len(source.types))
-    least = BoundMeasure("min", (position,), None, window.type, "min", window.path)
-    return _with_value(window, source, _peers(window), _numbered(window, source), (least,))
-
-
-def _densely_ranked(window: BoundWindow, source: BoundRelation) -> BoundRelation:
-    """Return the rows with the position of their sort keys among all sort keys of the partition."""
-    keys = _peers(window)
-    types = tuple(key.type for key in keys)
-    distinct = BoundAggregate(source, keys, (), types, window.path)
-    place = {key: Column(key.type, ordinal) for ordinal, key in enumerate(keys)}
-    numbered = BoundFetch(
-        distinct,
-        tuple(replace(sort, expression=place[sort.expression]) for sort in window.sorts),
-        0,
-        None,
-        (*types, window.type),
-        window.path,
-        tuple(place[partition] for partition in window.partitions),
-        numbered=True,
-    )
-    return _joined(window, source, keys, numbered)
-
-
-def _measured(window: BoundWindow, source: BoundRelation) -> BoundRelation:
-    """Return the rows with the measure of their partition."""
-    measures = () if window.measure is None else (window.measure,)
-    return _with_value(window, source, window.partitions, source, measures)
-
-
-def _peers(window: BoundWindow) -> tuple[Expr, ...]:
-    """Return the expressions that are equal in rows of the same rank."""
-    return tuple(dict.fromkeys((*window.partitions, *(s.expression for s in window.sorts))))
-
-
-def _with_value(
-    window: BoundWindow,
-    source: BoundRelation,
-    keys: tuple[Expr, ...],
-    below: BoundRelation,
-    measures: tuple[BoundMeasure, ...],
-) -> BoundRelation:
-    """Return the rows with a measure of the rows of `below` that have the same keys."""
-    types = (*(key.type for key in keys), *(measure.type for measure in measures))
-    return _joined(window, source, keys, BoundAggregate(below, keys, measures, types, window.path))
-
-
-def _joined(
-    window: BoundWindow, source: BoundRelation, keys: tuple[Expr, ...], values: BoundRelation
-) -> BoundRelation:
-    """Return the rows with the value of their keys; `values` has the keys, then the value."""
-    pairs = tuple(
-        JoinKey(key, Column(key.type, ordinal), null_safe=True) for ordinal, key in enumerate(keys)
-    )
-    join = joined("inner", source, values, pairs, None, window.path)
-    width = len(source.types)
-    output = (*columns(join.types)[:width], Column(window.type, width + len(keys)))
-    return BoundProject(join, output, tuple(e.type for e in output), window.path)
-
-
-_RELATIONS: Mapping[str, Callable[[BoundWindow, BoundRelation], BoundRelation]] = {
-    "": _measured,
-    "row_number": _numbered,
-    "rank": _ranked,
-    "dense_rank": _densely_ranked,
-}
-"""Function -> what adds its value."""
-
-
-# --- binding -------------------------------------------------------------------------------------
 
 
 def bind_window(node: model.WindowCall, schema: Schema | None, context: BindContext) -> Expr:
@@ -236,7 +110,8 @@ def _ranking(
     if urn in STANDARD_URNS and urn != ARITHMETIC:
         place = call.function.path or path
         context.report("FUNCTION_URN_DIFFERS", place, name=name, urn=urn, expected=ARITHMETIC)
-    check_declaration(call.function, "window_functions", path, context)
+    else:
+        check_declaration(call.function, "window_functions", path, context)
     if call.arguments:
         context.report(
             "ARGUMENT_COUNT", f"{path}.arguments",
@@ -278,7 +153,9 @@ def _measure(
     entry = find(node.call.function.name)
     ordered = entry is not None and entry[0].order_by.handling == "honoured"
     call = node.call if ordered else replace(node.call, sorts=())
-    measure = bind_measure(call, schema, context)
+    declared = node.call.function.name in declarations(ARITHMETIC, "window_functions")
+    section: Section = "window_functions" if declared else "aggregate_functions"
+    measure = bind_measure(call, schema, context, section=section)
     if measure is None:
         return None
     return BoundWindow((), (), measure.type, node.path, measure=measure)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from substrait_agg.bind.bound import (
     BoundAggregate,
@@ -212,35 +211,9 @@ def _counted(relation: BoundRelation, path: str) -> BoundRelation:
     return _projected(counts, (some,), path)
 
 
-class AddedColumn(Protocol):
-    """A part of an expression whose value is a column that relations below the expression add."""
-
-    def added(self, source: BoundRelation, places: dict[int, int]) -> BoundRelation:
-        """Return a relation with one more column: the value. See `BoundSubquery.added`."""
-        ...
-
-
-def with_columns(
-    relation: BoundRelation, values: Sequence[AddedColumn], expressions: Exprs
-) -> tuple[BoundRelation, Exprs]:
-    """Return a relation with the values as further columns, and the expressions over it.
-
-    While the expressions are bound, value `i` is column ``width + i``.
-
-    Raises:
-        NotDecorrelatedError: no join computes the value of a subquery.
-    """
-    width = len(relation.types)
-    places = {ordinal: ordinal for ordinal in range(width)}
-    for number, value in enumerate(values):
-        relation = value.added(relation, places)
-        places[width + number] = len(relation.types) - 1
-    return relation, tuple(renumber(e, places) for e in expressions)
-
-
 @dataclass(slots=True)
 class SubqueryJoins:
-    """Joins a relation with the subqueries of a condition above it.
+    """Joins a relation with the subqueries of the expressions above it.
 
     While the expressions are bound, the value of subquery `i` is column ``width + i``.
 

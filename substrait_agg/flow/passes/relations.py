@@ -32,6 +32,7 @@ from substrait_agg.bind.rewrite import (
     call_durations,
     inputs_of,
     renumber,
+    renumber_measure,
     selected_columns,
 )
 from substrait_agg.flow.graph.aggregate import Aggregate, Distinct
@@ -62,7 +63,6 @@ from substrait_agg.flow.passes.joins import (
 from substrait_agg.flow.passes.request import FlowRequest, Weights
 from substrait_agg.flow.passes.sessions import (
     is_session,
-    moved_measure,
     over,
     over_sessions,
     session_node,
@@ -178,7 +178,7 @@ class _Lowering:
             inputs = self.inputs(relation.input, ordinals)
         weight = self.weight_of(inputs)
         places = positions_of(ordinals)
-        moved = tuple(moved_measure(m, places) for m in relation.measures)
+        moved = tuple(renumber_measure(m, places) for m in relation.measures)
         early = self.policy(inputs)
         weight = "weighted" if early == "quarantine" else weight
         keys = tuple(renumber(k, places) for k in relation.keys)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from substrait_agg.bind.bound import BoundAggregate, BoundMeasure, BoundRelation, Call, Column, Expr
-from substrait_agg.bind.rewrite import call_durations, renumber
+from substrait_agg.bind.bound import BoundAggregate, BoundRelation, Call, Column, Expr
+from substrait_agg.bind.rewrite import call_durations, renumber, renumber_measure
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin
 from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.flow.graph.sessionize import Sessionize
@@ -23,18 +23,6 @@ InputProperties = Callable[[tuple[Branch, ...]], tuple[WeightKind, EarlyRetracti
 def is_session(key: Expr) -> bool:
     """Return whether a grouping expression is a session."""
     return isinstance(key, Call) and key.function == "session"
-
-
-def moved_measure(measure: BoundMeasure, places: Mapping[int, int]) -> BoundMeasure:
-    """Return the measure over a row whose column `o` has moved to ``places[o]``."""
-    condition = measure.filter
-    order = (replace(s, expression=renumber(s.expression, places)) for s in measure.order)
-    return replace(
-        measure,
-        arguments=tuple(renumber(a, places) for a in measure.arguments),
-        filter=None if condition is None else renumber(condition, places),
-        order=tuple(order),
-    )
 
 
 def _parts(relation: BoundAggregate) -> tuple[int, Call, tuple[Expr, ...], tuple[Column, ...]]:
@@ -108,5 +96,5 @@ def over_sessions(relation: BoundAggregate, node: Node) -> BoundAggregate:
     return replace(
         relation,
         keys=tuple(keys),
-        measures=tuple(moved_measure(m, places) for m in relation.measures),
+        measures=tuple(renumber_measure(m, places) for m in relation.measures),
     )

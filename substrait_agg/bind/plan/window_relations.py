@@ -1,0 +1,202 @@
+"""Compute window functions by relations: the positions of rows, and aggregates of partitions.
+
+Positions are those of a fetch that numbers the rows of each partition. Other values belong to the
+keys of a row, so they are computed once per key and joined with the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from substrait_agg.bind.bound import (
+    BoundAggregate,
+    BoundFetch,
+    BoundMeasure,
+    BoundProject,
+    BoundRelation,
+    Column,
+    Expr,
+    JoinKey,
+    MeasureSort,
+)
+from substrait_agg.bind.context import SameRows, columns
+from substrait_agg.bind.joins.keys import joined
+from substrait_agg.bind.rewrite import columns_in, renumber, renumber_measure, renumber_sorts
+from substrait_agg.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class BoundWindow:
+    """A window function of an expression, whose value is a column that a relation below adds.
+
+    Attributes:
+        partitions: rows with equal values of these expressions are one partition.
+        sorts: the order of the rows of a partition.
+        type: the type of the value.
+        path: path in the plan.
+        function: ``row_number``, ``rank`` or ``dense_rank``; empty for a measure.
+        measure: the measure of a partition, whose value all its rows have.
+    """
+
+    partitions: tuple[Expr, ...]
+    sorts: tuple[MeasureSort, ...]
+    type: Type
+    path: str
+    function: str = ""
+    measure: BoundMeasure | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the function."""
+        return self.function if self.measure is None else self.measure.name
+
+    @property
+    def keys(self) -> tuple[Expr, ...]:
+        """Return the expressions that decide the value: rows with equal values have the same."""
+        sorts = () if self.measure is not None else self.sorts
+        return tuple(dict.fromkeys((*self.partitions, *(s.expression for s in sorts))))
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Return every expression that the function reads."""
+        measured = () if self.measure is None else self.measure.expressions
+        return (*self.partitions, *(s.expression for s in self.sorts), *measured)
+
+    def renumbered(self, places: Mapping[int, int]) -> BoundWindow:
+        """Return the function over a row in which column `o` has the ordinal ``places[o]``."""
+        return replace(
+            self,
+            partitions=tuple(renumber(p, places) for p in self.partitions),
+            sorts=renumber_sorts(self.sorts, places),
+            measure=None if self.measure is None else renumber_measure(self.measure, places),
+        )
+
+
+def with_windows(
+    relation: BoundRelation,
+    base: BoundRelation,
+    windows: Sequence[BoundWindow],
+    same_rows: SameRows,
+) -> tuple[BoundRelation, list[int]]:
+    """Return a relation with the values of window functions as further columns.
+
+    Args:
+        relation: the rows; its first columns are those of `base`.
+        base: the same rows, over whose columns the functions are.
+        windows: the functions.
+        same_rows: relations with further columns, to which the result is added.
+
+    Returns:
+        The relation, and the column of each function.
+    """
+    places: dict[int, int] = {}
+    # Row numbers come first: what they are computed over is stored, so it has few columns.
+    in_order = sorted(enumerate(windows), key=lambda item: item[1].function != "row_number")
+    measured: dict[tuple[object, ...], list[int]] = {}
+    for number, window in in_order:
+        if window.function == "row_number":
+            relation = _numbered(window, relation)
+        elif window.measure is not None:
+            source, _ = _source(window, base, same_rows)
+            measured.setdefault((id(source), window.partitions), []).append(number)
+            continue
+        else:
+            values = _POSITIONS[window.function](*_source(window, base, same_rows))
+            relation = _joined(relation, window.keys, values)
+        places[number] = len(relation.types) - 1
+    for numbers in measured.values():
+        first = len(relation.types)
+        sources = [_source(windows[number], base, same_rows) for number in numbers]
+        relation = _joined(relation, windows[numbers[0]].keys, _measured(sources))
+        places.update({number: first + i for i, number in enumerate(numbers)})
+    same_rows[id(relation)] = (relation, base)
+    return relation, [places[number] for number in range(len(windows))]
+
+
+def _source(
+    window: BoundWindow, base: BoundRelation, same_rows: SameRows
+) -> tuple[BoundRelation, BoundWindow]:
+    """Return the lowest relation with the same rows that has the columns of a function.
+
+    Producers write one projection per function over the one before. Read from the projection, rows
+    would be computed twice for each function below it.
+    """
+    places = {c.ordinal: c.ordinal for e in window.expressions for c in columns_in(e)}
+    lowest, relation, through = base, base, places
+    while True:
+        if id(relation) in same_rows:
+            _, relation = same_rows[id(relation)]
+            if any(place >= len(relation.types) for place in through.values()):
+                break
+            lowest, places = relation, through
+        elif isinstance(relation, BoundProject):
+            outputs = {o: relation.expressions[place] for o, place in through.items()}
+            through = {o: e.ordinal for o, e in outputs.items() if isinstance(e, Column)}
+            if len(through) < len(outputs):
+                break
+            relation = relation.input
+        else:
+            break
+    return lowest, window.renumbered(places)
+
+
+def _numbered(window: BoundWindow, source: BoundRelation) -> BoundFetch:
+    """Return the rows with their position in their partition."""
+    types = (*source.types, window.type)
+    return BoundFetch(
+        source, window.sorts, 0, None, types, window.path, window.partitions, numbered=True
+    )
+
+
+def _ranks(source: BoundRelation, window: BoundWindow) -> BoundAggregate:
+    """Return for each partition and sort keys the least position of their rows."""
+    position = Column(window.type, len(source.types))
+    least = BoundMeasure("min", (position,), None, window.type, "min", window.path)
+    return _aggregate(_numbered(window, source), window.keys, (least,), window.path)
+
+
+def _dense_ranks(source: BoundRelation, window: BoundWindow) -> BoundFetch:
+    """Return the position of sort keys among all sort keys of their partition."""
+    place: dict[Expr, Expr] = {key: Column(key.type, o) for o, key in enumerate(window.keys)}
+    over_keys = replace(
+        window,
+        partitions=tuple(place[partition] for partition in window.partitions),
+        sorts=tuple(replace(s, expression=place[s.expression]) for s in window.sorts),
+    )
+    return _numbered(over_keys, _aggregate(source, window.keys, (), window.path))
+
+
+_POSITIONS: Mapping[str, Callable[[BoundRelation, BoundWindow], BoundAggregate | BoundFetch]] = {
+    "rank": _ranks,
+    "dense_rank": _dense_ranks,
+}
+"""Function of the keys of a row -> the relation of the keys with its value."""
+
+
+def _measured(sources: Sequence[tuple[BoundRelation, BoundWindow]]) -> BoundAggregate:
+    """Return the measures of functions with the same partitions, for each partition."""
+    source, first = sources[0]
+    measures = tuple(w.measure for _, w in sources if w.measure is not None)
+    return _aggregate(source, first.keys, measures, first.path)
+
+
+def _aggregate(
+    source: BoundRelation, keys: tuple[Expr, ...], measures: tuple[BoundMeasure, ...], path: str
+) -> BoundAggregate:
+    types = (*(key.type for key in keys), *(measure.type for measure in measures))
+    return BoundAggregate(source, keys, measures, types, path)
+
+
+def _joined(
+    relation: BoundRelation, keys: tuple[Expr, ...], values: BoundAggregate | BoundFetch
+) -> BoundRelation:
+    """Return the rows with the values of their keys; `values` has the keys, then the values."""
+    pairs = tuple(
+        JoinKey(key, Column(key.type, ordinal), null_safe=True) for ordinal, key in enumerate(keys)
+    )
+    join = joined("inner", relation, values, pairs, None, values.path)
+    width = len(relation.types)
+    every = columns(join.types)
+    output = (*every[:width], *every[width + len(keys) :])
+    return BoundProject(join, output, tuple(e.type for e in output), values.path)
