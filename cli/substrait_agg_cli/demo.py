@@ -135,16 +135,15 @@ def demo_run(folder: Path, query: DemoQuery, versions: int) -> DemoRun:
 
 
 def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
-    """Run all queries, and kill the process group of each after `version` is committed.
+    """Run all queries, and kill the process group of each as soon as `version` is committed.
 
-    Show the views of version 1 when all runs have committed it.
+    Then show the views of version 1 and of `version`. To show one earlier would take longer than a
+    batch, so a run could end before it is killed.
     """
     title("Run the plans that DataFusion wrote, side by side, one file of each table per batch")
     for run in runs:
         say(f"$ {as_shown(run.command, run.checkpoint.parent)}")
     with running(runs) as processes:
-        await_version(processes, 1, kill_after=version)
-        show_views(runs, 1)
         await_version(processes, version, kill_after=version)
         if any(process.returncode != -signal.SIGKILL for _, process in processes):
             raise RunFailed(
@@ -153,6 +152,7 @@ def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
                 help="give more --files",
             )
     killed = ", ".join(f"{r.query.name} {open_view(r.checkpoint).version}" for r in runs)
+    show_views(runs, 1)
     show_views(runs, version)
     title(
         f"Killed with SIGKILL after version {version} (newest: {killed}); run the same commands again"

@@ -54,7 +54,6 @@ def bind_window(node: model.WindowCall, schema: Schema | None, context: BindCont
 def _bound(
     node: model.WindowCall, schema: Schema | None, context: BindContext
 ) -> BoundWindow | None:
-    before = len(context.problems.errors)
     partitions = tuple(_partition(e, schema, context) for e in node.partitions)
     order = bind_order(node.call, schema, context)
     for sort, place in zip(order.keys, order.places, strict=True):
@@ -64,12 +63,7 @@ def _bound(
                 "ORDER_KEY_NOT_SUPPORTED", place, name=_name(node), type=sort.expression.type
             )
     window = (_ranking if _is_ranking(node, context) else _measure)(node, schema, context)
-    if (
-        window is None
-        or node.has_distance
-        or is_unknown(*partitions)
-        or len(context.problems.errors) > before
-    ):
+    if window is None or not order.known or is_unknown(*partitions):
         return None
     if window.function and not order.keys:
         context.report("WINDOW_WITHOUT_SORT", node.call.path, name=_name(node))
