@@ -227,6 +227,8 @@ FETCHES = (
     "select id from t order by id limit 0",
     "select t.id, u.m from t join t u on t.id = u.id + 1 order by u.m desc, t.id limit 6 offset 2",
     "select id from (select id, g from t order by id limit 40) q except select id from t where i > 0",
+    "select id, cast(n as bigint) as n from (select id, row_number() over (partition by g order by id desc) as n from t) q where n < 4",
+    "select id, cast(rank() over (order by i) as bigint) as r, max(f) over (partition by g) as m from t",
     "(select id from t order by id limit 3) union all (select id from t order by l, id limit 4)",
 )
 """Queries with fetches whose rows do not depend on how ties are ordered."""
