@@ -44,7 +44,7 @@ from substrait_agg.bind.plan.fetch import (
 )
 from substrait_agg.bind.plan.grouping_index import keys_by_column
 from substrait_agg.bind.plan.joins import bind_join, check_post_filter
-from substrait_agg.bind.plan.window_relations import BoundWindow, with_windows
+from substrait_agg.bind.plan.window_relations import BoundWindow, with_values
 from substrait_agg.bind.plan_size import MAX_SETS, check_width, too_large
 from substrait_agg.bind.profiles import STANDARD
 from substrait_agg.bind.readings import repeats_key
@@ -307,38 +307,12 @@ def _computed(
     if not added or isinstance(source.relation, Opaque):
         return source, expressions
     try:
-        relation, places = _with_values(source.relation, added, context)
+        relation, places = with_values(source.relation, added, context.same_rows)
     except NotDecorrelatedError as error:
         context.report("SUBQUERY_NOT_SUPPORTED", path, place=str(error))
         return None
     # What was below a projection is not below the joins.
     return Ordered(relation, source.order), tuple(renumber(e, places) for e in expressions)
-
-
-def _with_values(
-    base: BoundRelation, added: Sequence[BoundSubquery | BoundWindow], context: BindContext
-) -> tuple[BoundRelation, dict[int, int]]:
-    """Return a relation with the values of subqueries and window functions as further columns.
-
-    Returns:
-        The relation, and the place of each column: while expressions are bound, value `i` is column
-        ``width + i``.
-
-    Raises:
-        NotDecorrelatedError: no join computes the value of a subquery.
-    """
-    relation, width = base, len(base.types)
-    places = {ordinal: ordinal for ordinal in range(width)}
-    for number, value in enumerate(added):
-        if isinstance(value, BoundSubquery):
-            relation = value.added(relation, places)
-            places[width + number] = len(relation.types) - 1
-    windows = {n: value for n, value in enumerate(added) if isinstance(value, BoundWindow)}
-    if windows:
-        values = tuple(windows.values())
-        relation, ordinals = with_windows(relation, base, values, context.same_rows)
-        places.update({width + n: o for n, o in zip(windows, ordinals, strict=True)})
-    return relation, places
 
 
 def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:

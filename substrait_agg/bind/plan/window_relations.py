@@ -23,6 +23,7 @@ from substrait_agg.bind.bound import (
 from substrait_agg.bind.context import SameRows, columns
 from substrait_agg.bind.joins.keys import joined
 from substrait_agg.bind.rewrite import columns_in, renumber, renumber_measure, renumber_sorts
+from substrait_agg.bind.subqueries.joins import BoundSubquery
 from substrait_agg.plan.types import Type
 
 
@@ -73,7 +74,33 @@ class BoundWindow:
         )
 
 
-def with_windows(
+def with_values(
+    base: BoundRelation, added: Sequence[BoundSubquery | BoundWindow], same_rows: SameRows
+) -> tuple[BoundRelation, dict[int, int]]:
+    """Return a relation with the values of subqueries and window functions as further columns.
+
+    Returns:
+        The relation, and the place of each column: while expressions are bound, value `i` is column
+        ``width + i``.
+
+    Raises:
+        NotDecorrelatedError: no join computes the value of a subquery.
+    """
+    relation, width = base, len(base.types)
+    places = {ordinal: ordinal for ordinal in range(width)}
+    for number, value in enumerate(added):
+        if isinstance(value, BoundSubquery):
+            relation = value.added(relation, places)
+            places[width + number] = len(relation.types) - 1
+    windows = {n: value for n, value in enumerate(added) if isinstance(value, BoundWindow)}
+    if windows:
+        values = tuple(windows.values())
+        relation, ordinals = _with_windows(relation, base, values, same_rows)
+        places.update({width + n: o for n, o in zip(windows, ordinals, strict=True)})
+    return relation, places
+
+
+def _with_windows(
     relation: BoundRelation,
     base: BoundRelation,
     windows: Sequence[BoundWindow],
