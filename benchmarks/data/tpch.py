@@ -68,10 +68,14 @@ def _is_number(kind: type) -> bool:
     return issubclass(kind, int | float | Decimal)
 
 
-def _sort_key(row: tuple[Any, ...]) -> tuple[list[str], list[float]]:
-    """Order rows by what is exact first: texts, dates, whole numbers."""
+def _sort_key(row: tuple[Any, ...]) -> tuple[list[str], list[float], list[float]]:
+    """Order rows by what is exact first: texts, dates, whole numbers.
+
+    Rows whose other numbers are equal when rounded are ordered by all of their digits.
+    """
     exact = [str(value) for value in row if not isinstance(value, float | Decimal)]
-    return exact, [round(float(v), 1) for v in row if isinstance(v, float | Decimal)]
+    others = [float(value) for value in row if isinstance(value, float | Decimal)]
+    return exact, [round(value, 1) for value in others], others
 
 
 def _same(a: Any, b: Any) -> bool:

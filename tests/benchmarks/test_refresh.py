@@ -114,3 +114,10 @@ def test_the_joins_have_the_rows_that_the_query_aggregates(query: int, tmp_path:
         expected = connection.execute(text).fetchall()
     rows = list(zip(*(column.to_pylist() for column in view.columns), strict=True))
     assert tpch.same_rows(rows, expected)
+
+
+def test_rows_that_are_equal_when_rounded_are_compared_in_one_order() -> None:
+    """Otherwise two results of the same rows in another order would differ."""
+    rows = [(1, 1.04, 0.02), (1, 1.01, 0.05)]
+    assert tpch.same_rows(rows, rows[::-1])
+    assert not tpch.same_rows(rows, [(1, 1.04, 0.05), (1, 1.01, 0.02)])
