@@ -123,7 +123,7 @@ class Entries:
         )
 
     def of_column(self, column: int) -> Entries:
-        """Return the entries of one tree of those that share a run."""
+        """Return the entries of one of the trees that share a run."""
         weights = (self.weights, *self.further)[column]
         nonzero = np.flatnonzero(weights)
         return replace(self.take(nonzero, weights[nonzero]), further=())
