@@ -130,6 +130,21 @@ def test_an_aggregate_of_a_partition_is_a_measure() -> None:
     assert errors(plan(running, "sum:i64")) == ["WINDOW_FRAME_NOT_SUPPORTED"]
 
 
+@pytest.mark.parametrize(
+    ("bounds", "codes"),
+    [
+        ("BOUNDS_TYPE_RANGE", []),
+        ("BOUNDS_TYPE_ROWS", ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("BOUNDS_TYPE_UNSPECIFIED", ["WINDOW_FRAME_NOT_SUPPORTED"]),
+    ],
+)
+def test_without_an_order_all_rows_are_peers_of_a_range(bounds: str, codes: list[str]) -> None:
+    """A frame of rows ends with the row itself, so which rows it has is not defined."""
+    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}}
+    frame = {"boundsType": bounds, "upperBound": {"currentRow": {}}}
+    assert errors(plan(projected([COLUMN], [], **fields, **frame), "sum:i64")) == codes
+
+
 @pytest.mark.parametrize("place", ["filter", "aggregate", "nested"])
 def test_a_call_outside_of_a_projection_is_refused(place: str) -> None:
     window = {"windowFunction": {**call(), "sorts": SORTS}}

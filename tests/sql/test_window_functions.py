@@ -144,6 +144,14 @@ def test_only_the_rows_that_a_condition_asks_for_are_numbered() -> None:
     assert "filter CAST" not in str(text)
 
 
+def test_a_number_that_becomes_null_limits_nothing() -> None:
+    """A number above 127 is null as TINYINT, so the condition is not one on the number."""
+    query = f"SELECT id FROM ({NUMBERED}) q WHERE try_cast(n AS TINYINT) <= 200"
+    text = str(sa.explain(sa.sql(query, {"t": SCHEMA})))
+    assert "ranks 1 to the last" in text
+    assert "filter" in text.replace("input.filter", "")
+
+
 def test_the_size_of_a_plan_grows_with_the_number_of_functions() -> None:
     """Each function reads the rows once: with 24 functions a plan that doubles would be refused."""
     calls = [f"sum(x) OVER (PARTITION BY k + {i}) AS s{i}" for i in range(12)]

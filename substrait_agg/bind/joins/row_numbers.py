@@ -132,6 +132,8 @@ def _is_exact(type_: Type) -> bool:
 def _is_column(expression: Expr, ordinal: int) -> bool:
     """Return whether an expression is the column, as a number of any exact type."""
     while isinstance(expression, Conversion) and _is_exact(expression.type):
+        if expression.null_on_failure:
+            return False  # numbers that do not fit become null
         expression = expression.input
     return isinstance(expression, Column) and expression.ordinal == ordinal
 

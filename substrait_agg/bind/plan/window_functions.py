@@ -6,17 +6,8 @@ from dataclasses import replace
 
 from substrait_agg.bind.aggregates.order import bind_order
 from substrait_agg.bind.aggregates.rules import PARTIAL, bind_measure
-from substrait_agg.bind.bound import (
-    Column,
-    Expr,
-)
-from substrait_agg.bind.context import (
-    BindContext,
-    Schema,
-    is_keyable,
-    is_unknown,
-    unknown,
-)
+from substrait_agg.bind.bound import Column, Expr
+from substrait_agg.bind.context import BindContext, Schema, is_keyable, is_unknown, unknown
 from substrait_agg.bind.expressions.binder import bind_expression
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
@@ -161,7 +152,7 @@ def _whole_partition(node: model.WindowCall) -> bool:
     Without an order all rows are peers, and a frame by range begins with the first peer and ends
     with the last one. The first value of a partition is that of every frame from its beginning.
     """
-    peers = not node.call.sorts and node.bounds_type != "rows"
+    peers = not node.call.sorts and node.bounds_type == "range"
     lower = ("missing", "unbounded", *(("current_row",) if peers else ()))
     upper = (*lower, "current_row") if _takes_first(node) else lower
     return node.lower in lower and node.upper in upper
