@@ -92,8 +92,8 @@ def drawn(rng: random.Random) -> Kill:
 
 def one_round(place: Place, kill: Kill, tally: RoundCounts) -> None:
     """Start the command, kill, and wait for the end; the committed versions have to be correct."""
-    mark = place.folder / "struck"
-    mark.unlink(missing_ok=True)
+    # A worker that a killed driver left behind may strike yet: it must not write the mark of this round.
+    mark = place.folder / f"struck-{tally.rounds + tally.missed}"
     beginning = place.newest()
     inside = None
     if kill.moment in ("driver", "worker"):
