@@ -30,6 +30,7 @@ EXCEPTIONS = {
     "spark/sources/static_content.py": "reads files of sources",
     "sql_planner/pipelines/pipeline.py": "reads SQL files, before there is a checkpoint",
     "sql_planner/pipelines/project.py": "reads SQL files, before there is a checkpoint",
+    "api/numpy_features.py": "looks at the processor and for numpy",
     "spark/session/java.py": "looks for Java",
     "spark/session/class_archive.py": "classes for the start of Spark: nothing is lost with them",
     "spark/execution/worker_python.py": "looks for a Python",
