@@ -32,6 +32,10 @@ QUERIES = [
     f"SELECT id, n FROM ({NUMBERED}) q WHERE n = 2.5 OR n IS NULL",
     f"SELECT k, count(*) AS c, max(n) AS last FROM ({NUMBERED}) q WHERE n < 4 GROUP BY k",
     f"SELECT id FROM (SELECT * FROM ({NUMBERED}) a WHERE n < 4) q WHERE n > 1 AND id > 3",
+    f"SELECT id FROM ({NUMBERED}) q WHERE n - 1 <= 1",
+    f"SELECT id, n FROM ({NUMBERED}) q WHERE 2 + n BETWEEN 4 AND 5",
+    f"SELECT id, n FROM ({NUMBERED}) q WHERE n - 1 IN (0, 2) AND n - 0.5 < 2",
+    f"SELECT id FROM ({RANKED}) q WHERE n + 2 < 5",
     # Positions of all rows.
     NUMBERED,
     f"SELECT id, row_number() OVER ({ORDER}) + 10 AS n FROM t",
@@ -142,6 +146,30 @@ def test_only_the_rows_that_a_condition_asks_for_are_numbered() -> None:
     text = sa.explain(sa.sql(f"SELECT id FROM ({NUMBERED}) q WHERE n > 1 AND n < 4", {"t": SCHEMA}))
     assert "only ranks up to 3 are stored" in str(text)
     assert "filter CAST" not in str(text)
+
+
+@pytest.mark.parametrize(
+    ("condition", "last"),
+    [
+        ("n - 1 <= 2", 3),
+        ("2 > n - 1", 2),
+        ("1 + n = 4", 3),
+        ("n + 1 - 3 BETWEEN 0 AND 2", 4),
+        ("n - 1 IN (0, 1)", 2),
+        ("n - 3000000000 < 1", None),
+        ("n - 0.5 < 2", None),
+        ("5 - n > 2", None),
+        ("n + id < 3", None),
+        ("CAST(n AS TINYINT) + CAST(1 AS TINYINT) < 5", None),
+    ],
+)
+def test_a_number_with_a_constant_added_is_limited_as_well(
+    condition: str, last: int | None
+) -> None:
+    """ibis numbers rows from 0."""
+    query = f"SELECT id FROM ({NUMBERED}) q WHERE {condition}"
+    text = str(sa.explain(sa.sql(query, {"t": SCHEMA})))
+    assert (f"only ranks up to {last} are stored" if last else "to the last") in text
 
 
 def test_a_number_that_becomes_null_limits_nothing() -> None:

@@ -26,6 +26,9 @@ _Range = tuple[int, int | None]
 """The least and the greatest number; None is no limit."""
 ALL_NUMBERS: _Range = (1, None)
 
+MOST_ADDED = 1 << 31
+"""The greatest number that may be added to the number of a row, which is far from overflow."""
+
 _TURNED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "equal": "equal"}
 """A comparison -> the same one with its arguments exchanged."""
 
@@ -96,21 +99,22 @@ def _numbers(condition: Expr, ordinal: int) -> tuple[_Range, bool]:
     The second value is whether the condition says nothing else.
     """
     match condition:
-        case InList(value=value, options=options) if _is_column(value, ordinal):
+        case InList(value=value, options=options):
+            added = _added(value, ordinal)
             limits = [_number(option) for option in options]
             numbers = [limit for limit in limits if limit is not None]
-            if numbers and len(numbers) == len(limits):
-                return (ceil(min(numbers)), floor(max(numbers))), False
-        case Call(function="between", arguments=(value, low, high)) if _is_column(value, ordinal):
-            least, greatest = _number(low), _number(high)
-            if least is not None and greatest is not None:
-                return (ceil(least), floor(greatest)), True
+            if added is not None and numbers and len(numbers) == len(limits):
+                return (ceil(min(numbers) - added), floor(max(numbers) - added)), False
+        case Call(function="between", arguments=(value, low, high)):
+            added, least, greatest = _added(value, ordinal), _number(low), _number(high)
+            if added is not None and least is not None and greatest is not None:
+                return (ceil(least - added), floor(greatest - added)), True
         case Call(function=function, arguments=(left, right)) if function in _TURNED:
-            if _is_column(right, ordinal):
+            if _number(right) is None:
                 function, left, right = _TURNED[function], right, left
-            limit = _number(right)
-            if limit is not None and _is_column(left, ordinal):
-                return _COMPARED[function](limit), True
+            added, limit = _added(left, ordinal), _number(right)
+            if added is not None and limit is not None:
+                return _COMPARED[function](limit - added), True
     return ALL_NUMBERS, False
 
 
@@ -129,17 +133,35 @@ def _is_exact(type_: Type) -> bool:
     return type_.kind in INTEGER_BITS or type_.kind == "decimal"
 
 
-def _is_column(expression: Expr, ordinal: int) -> bool:
-    """Return whether an expression is the column, as a number of any exact type."""
-    while isinstance(expression, Conversion) and _is_exact(expression.type):
-        if expression.null_on_failure:
-            return False  # numbers that do not fit become null
-        expression = expression.input
-    return isinstance(expression, Column) and expression.ordinal == ordinal
+def _added(expression: Expr, ordinal: int) -> int | None:
+    """Return the integer that an expression adds to the column; None for other expressions.
+
+    Casts to exact types keep the value, or fail.
+    """
+    match expression:
+        case Column(ordinal=column):
+            return 0 if column == ordinal else None
+        case Conversion(input=value, type=type_, null_on_failure=False) if _is_exact(type_):
+            return _added(
+                value, ordinal
+            )  # with null_on_failure, numbers that do not fit become null
+        case Call(function="add" | "subtract", arguments=(left, right), type=type_):
+            if expression.function == "add" and _number(left) is not None:
+                left, right = right, left
+            added, number = _added(left, ordinal), _number(right)
+            # A sum of a narrower type may wrap around.
+            if added is None or number is None or type_.kind not in ("i64", "decimal"):
+                return None
+            if number.denominator == 1 and abs(number) <= MOST_ADDED:
+                return added + (int(number) if expression.function == "add" else -int(number))
+    return None
 
 
 def _number(expression: Expr) -> Fraction | None:
     """Return the value of a constant of an exact type; None for null and for other expressions."""
+    if isinstance(expression, Conversion) and not expression.null_on_failure:
+        number = _number(expression.input) if _is_exact(expression.type) else None
+        return number if number is None or number.denominator == 1 else None
     if not isinstance(expression, Constant) or not _is_exact(expression.type):
         return None
     if expression.value is None:
