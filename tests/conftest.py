@@ -40,6 +40,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Give them back: DuckDB reports every object that is left when Python ends."""
+    gc.unfreeze()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark all that starts a JVM (`tests.durations`)."""
     if {"spark", "spark_and_s3"} & set(getattr(item, "fixturenames", ())):
