@@ -138,6 +138,28 @@ def test_files_seen_without_a_batch_are_taken_back(tmp_path: Path) -> None:
     assert left == ["0/2", "0/3", "0/9.compact", "2/0"]
 
 
+@pytest.mark.parametrize("log", ["offsets/4", "offsets/5", "sources/0/3"])
+def test_a_batch_whose_logs_are_damaged_is_refused(tmp_path: Path, log: str) -> None:
+    """Its files would not be known, so deleted ones would not be noticed."""
+    for name in ("offsets", "sources/0"):
+        (tmp_path / name).mkdir(parents=True)
+    for batch, offset in ((4, 2), (5, 3)):
+        lines = ["v1", "{}", json.dumps({"logOffset": offset})]
+        (tmp_path / "offsets" / str(batch)).write_text("\n".join(lines))
+    entry = json.dumps({"path": "file:///in/a.parquet", "timestamp": 1, "batchId": 3})
+    (tmp_path / "sources" / "0" / "3").write_text(f"v1\n{entry}")
+    assert planned_files.planned_batch(tmp_path, 5).sources[0].files == ("file:///in/a.parquet",)
+    (tmp_path / log).write_text("torn")
+    with pytest.raises(sa.StateRefused) as refused:
+        planned_files.planned_batch(tmp_path, 5)
+    assert refused.value.code == "STATE_DAMAGED"
+    (tmp_path / log).unlink()
+    if log.startswith("sources"):
+        with pytest.raises(sa.StateRefused, match="is missing"):
+            planned_files.planned_batch(tmp_path, 5)
+    assert planned_files.planned_batch(tmp_path, 7).sources == ()
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("format", "store"), [("parquet", False), ("json", False), ("parquet", True), ("json", True)]

@@ -148,7 +148,8 @@ def read_entries(path: Path) -> tuple[str, list[dict[str, Any]]]:
     """
     head, *lines = _lines(path)
     entries = [_json(line) for line in lines]
-    if not all(isinstance(e, dict) and {"path", "batchId"} <= e.keys() for e in entries):
+    are_files = all(isinstance(e, dict) and {"path", "batchId"} <= e.keys() for e in entries)
+    if not are_files or not head.startswith("v"):
         message = f"{path} is not a file log of Spark"
         raise ValueError(message)
     return head, entries

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
+from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.log.query_logs import (
     COMPACT,
     Offsets,
@@ -102,7 +103,7 @@ class PlannedBatch:
     Attributes:
         instant: when, in microseconds since 1970; None if unknown. It stays the same if the batch
             is computed again.
-        sources: the files of each source; nothing if the logs of offsets are damaged.
+        sources: the files of each source; nothing if Spark has not planned the batch.
     """
 
     instant: int | None
@@ -113,15 +114,16 @@ def planned_batch(folder: Path, batch: int) -> PlannedBatch:
     """Return what Spark has planned for a micro-batch.
 
     Raises:
-        ValueError: the log of a source is damaged.
+        StateRefused: STATE_DAMAGED: a log cannot be read. Deleted files of the batch would not be
+            noticed.
     """
     try:
         now, before = read_offsets(folder, batch), read_offsets(folder, batch - 1)
-    except (OSError, ValueError):
-        return PlannedBatch(planned_at(folder, batch), ())
-    if now is None:
-        return PlannedBatch(None, ())
-    return PlannedBatch(_instant(now), tuple(_planned_sources(folder, now, before)))
+        if now is None:
+            return PlannedBatch(None, ())
+        return PlannedBatch(_instant(now), tuple(_planned_sources(folder, now, before)))
+    except (OSError, ValueError) as error:
+        raise damaged("spark", f"the log of batch {batch} cannot be read ({error})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +204,13 @@ def offsets_of(folder: Path, batch: int) -> list[int]:
 
 def _files_between(log: Path, start: int, end: int) -> Iterator[str]:
     for number in range(start + 1, end + 1):
-        for name in (str(number), f"{number}{COMPACT}"):
-            entries = log / name
-            if filesystem().exists(entries):
-                yield from (e["path"] for e in read_entries(entries)[1] if e["batchId"] == number)
+        names = (log / str(number), log / f"{number}{COMPACT}")
+        present = [entries for entries in names if filesystem().exists(entries)]
+        if not present:
+            message = f"{names[0]} is missing"
+            raise ValueError(message)
+        for entries in present:
+            yield from (e["path"] for e in read_entries(entries)[1] if e["batchId"] == number)
 
 
 def planned_at(folder: Path, batch: int) -> int | None:
