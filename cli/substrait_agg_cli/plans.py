@@ -55,7 +55,7 @@ mode_option = click.option(
     type=click.Choice(EARLY_RETRACTIONS),
     default="carry",
     show_default=True,
-    help="As in run. With refuse and quarantine, the tables are assumed to have retractions.",
+    help="As in run. With refuse and quarantine, tables without --source are assumed to have retractions.",
 )
 @static_option
 @click.option(
@@ -94,7 +94,7 @@ def explain(
     loaded = read_plans(plan, sql, query, tables)
     output_format = format or EXPLAIN_FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "text")
     text = substrait_agg.explain(
-        loaded, output_format, mode, early_retraction, static, refresh, checkpoint
+        loaded, output_format, mode, early_retraction, static, refresh, checkpoint, tables
     )
     for one in loaded.values() if isinstance(loaded, dict) else (loaded,):
         show_warnings(substrait_agg.validate(one, mode, static).problems, one.name or QUERY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,8 @@ from substrait_agg.report.report import Report
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan
     from substrait_agg.bind.plan.views import BoundViews
-    from substrait_agg.explanation.explain import PastBatch
+    from substrait_agg.explanation.explain import KnownSources, PastBatch
+    from substrait_agg.spark.sources.specs import SourceSpec
 
 Plans = PlanSource | Mapping[str, PlanSource]
 """One plan, or several plans by the names of their views. A plan may read the other views as tables."""
@@ -138,6 +139,7 @@ def explain(
     static: Iterable[str] = (),
     refresh: str | Mapping[str, str] | None = None,
     checkpoint: str | Path | None = None,
+    sources: Mapping[str, str] | None = None,
 ) -> str:
     """Describe how a plan is executed: its operators, their state, and the Spark steps around them.
 
@@ -149,12 +151,15 @@ def explain(
         format: ``text``, ``json``, ``mermaid`` (a flowchart) or ``html`` (a complete page).
         mode: ``lenient`` or ``strict``, as in `validate`.
         early_retraction: as in `run`. With ``refuse`` and ``quarantine``, the explanation assumes
-            that tables contain retractions.
+            that tables without a source contain retractions.
         static: names of the tables that a run reads once (``static=true`` in a SPEC, or a DataFrame
             that does not stream).
         refresh: as in `run`; None leaves refresh policies out. Text and JSON have them.
         checkpoint: a checkpoint of the plan, whose retained versions are explained: whether they
             were incremental or computed again from all rows, and why.
+        sources: SPECs of tables, as in `run`. They say how rows are weighted, whether a row replaces
+            that of its key, and whether a table is read once. Without one, a table is assumed to have
+            inserts only. Names of tables that the plan does not read are ignored.
 
     Returns:
         The explanation in the chosen format; it ends with a line break.
@@ -162,7 +167,8 @@ def explain(
     Raises:
         PlanRefused: the plan has errors; `problems` lists them with their codes.
         UsageError: OPTION_INVALID for an unknown format, mode, policy or table; VIEW_UNKNOWN for a
-            refresh policy of an unknown view; otherwise as `load`.
+            refresh policy of an unknown view; a SPEC is not valid; otherwise as `load`.
+        InputRefused: KEY_COLUMN_UNKNOWN: ``key=`` names a column that the plan does not declare.
         StateRefused: as `open_state`, for a checkpoint.
 
     Example:
@@ -176,7 +182,8 @@ def explain(
     checked_choice(format, EXPLAIN_FORMATS, "format")
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
     plans = named_plans(plan, mode)
-    static = tuple(static)
+    specs = _specs(sources or {})
+    static = (*static, *(name for name, spec in specs.items() if spec.static))
     static_names = frozenset(name.lower() for name in static)
     bound = combined_views(
         {name: given.bound(mode, static_names) for name, given in plans.items()},
@@ -191,7 +198,30 @@ def explain(
 
         policies = parse_refresh(refresh).declared_by(plan)
     batches = () if checkpoint is None else _past_batches(checkpoint)
-    return explained(bound, format, policy, name, _tables(bound, static), policies, batches)
+    of_sources = _known_sources(bound, specs)
+    static_tables = _tables(bound, static, ignored=specs)
+    return explained(bound, format, policy, name, static_tables, policies, batches, of_sources)
+
+
+def _specs(sources: Mapping[str, str]) -> dict[str, SourceSpec]:
+    """Return the parsed SPECs of sources by the names of their tables."""
+    from substrait_agg.spark.sources.specs import as_spec
+
+    return {name: as_spec(source) for name, source in sources.items()}
+
+
+def _known_sources(views: BoundViews, specs: Mapping[str, SourceSpec]) -> KnownSources:
+    """Return what SPECs say about the tables of plans."""
+    from substrait_agg.explanation.explain import KnownSources
+    from substrait_agg.spark.sources.specs import find_table, weight_kind
+
+    tables = list(dict.fromkeys(read.table for read in views.reads))
+    places = ((find_table(name, tables), spec) for name, spec in specs.items())
+    by_table = {table: spec for table, spec in places if table is not None}
+    return KnownSources(
+        {table: weight_kind(spec) for table, spec in by_table.items()},
+        {table: spec.upsert for table, spec in by_table.items() if spec.upsert is not None},
+    )
 
 
 def _past_batches(checkpoint: str | Path) -> list[PastBatch]:
@@ -207,14 +237,16 @@ def _past_batches(checkpoint: str | Path) -> list[PastBatch]:
     ]
 
 
-def _tables(views: BoundViews, names: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    """Return the tables of plans with these names."""
+def _tables(
+    views: BoundViews, names: Iterable[str], ignored: Container[str]
+) -> frozenset[tuple[str, ...]]:
+    """Return the tables of plans with these names; `ignored` ones may be unknown."""
     from substrait_agg.spark.sources.specs import find_table
 
     tables = list(dict.fromkeys(read.table for read in views.reads))
     table_by_name = {name: find_table(name, tables) for name in names}
     for name, table in table_by_name.items():
-        if table is None:
+        if table is None and name not in ignored:
             table_names = ", ".join(map(".".join, tables)) or "none"
             raise UsageError(
                 "OPTION_INVALID", f"{name!r} is not the name of one table",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.deep_stack import deep_call
@@ -14,6 +14,7 @@ from substrait_agg.explanation.state import argument_text
 from substrait_agg.explanation.tree import ExplainedBatch, ExplainedPlan, ExplainedRefresh
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.refresh.checks import Obstacle, RunConditions, not_incremental, not_recomputable
 from substrait_agg.refresh.ownership import operators_with, owners
@@ -41,9 +42,22 @@ class PastBatch:
     reason: str
 
 
-INSERTS_ONLY = "tables have inserts only (a plan does not state this)"
-RETRACTIONS_TOO = "tables have inserts and retractions (a plan does not state this)"
-"""Assumptions about the tables."""
+INSERTS_ONLY = "have inserts only (a plan does not state this)"
+RETRACTIONS_TOO = "have inserts and retractions (a plan does not state this)"
+"""Assumptions about tables whose sources are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSources:
+    """What the sources of some tables say about their rows.
+
+    Attributes:
+        weights: table -> which weights its rows have.
+        upserts: table -> the declaration of its upserts.
+    """
+
+    weights: Mapping[tuple[str, ...], WeightKind] = field(default_factory=dict)
+    upserts: Upserts = field(default_factory=dict)
 
 
 def explain_flow(flow: Flow) -> ExplainedPlan:
@@ -57,30 +71,34 @@ def explain_plan(
     static: Collection[tuple[str, ...]] = (),
     policies: RefreshPolicies | None = None,
     batches: Collection[PastBatch] = (),
+    sources: KnownSources | None = None,
 ) -> ExplainedPlan:
-    """Return the explanation of a plan whose sources are unknown.
+    """Return the explanation of a plan.
 
     Args:
         plan: the bound plan, or several views.
-        early: what happens to early retractions. With ``carry``, tables are assumed to contain only
-            inserts. With the other policies they are assumed to contain retractions too, because
-            otherwise there is nothing to guard.
+        early: what happens to early retractions. With ``carry``, tables without a source are assumed
+            to contain only inserts. With the other policies they are assumed to contain retractions
+            too, because otherwise there is nothing to guard.
         static: the tables that are read once.
         policies: the refresh policies to explain; None for none.
         batches: versions of a checkpoint to explain, with the fingerprint of their plan; those of
             another plan are left out.
+        sources: what is known about sources; None for nothing.
     """
+    sources = sources or KnownSources()
     tables = dict.fromkeys(read.table for read in as_views(plan).reads)
     guarded = early != "carry"
-    weights = dict.fromkeys(tables, RETRACTING) if guarded else None
-    flow = lower(plan, weights, early, static=static)
-    assumed = RETRACTIONS_TOO if guarded else INSERTS_ONLY
+    weights = {**(dict.fromkeys(tables, RETRACTING) if guarded else {}), **sources.weights}
+    flow = lower(plan, weights, early, sources.upserts, static=static)
+    others = "tables without a source" if sources.weights else "tables"
+    assumed = f"{others} {RETRACTIONS_TOO if guarded else INSERTS_ONLY}"
     of_this_plan = [
         (b.version, b.operators, b.reason) for b in batches if b.plan == flow.fingerprint
     ]
     return replace(
         explain_flow(flow),
-        assumed=assumed if tables else "",
+        assumed=assumed if tables.keys() - sources.weights.keys() else "",
         refresh=() if policies is None else tuple(explained_refresh(flow, policies)),
         batches=tuple(explained_batches(flow, of_this_plan)),
     )

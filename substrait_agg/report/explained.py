@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from substrait_agg.bind.bound import BoundPlan
 from substrait_agg.bind.plan.views import BoundViews
-from substrait_agg.explanation.explain import PastBatch, explain_plan
+from substrait_agg.explanation.explain import KnownSources, PastBatch, explain_plan
 from substrait_agg.explanation.mermaid import plan_mermaid
 from substrait_agg.explanation.text import plan_json, plan_text
 from substrait_agg.explanation.tree import ExplainedPlan
@@ -33,9 +33,10 @@ def explained(
     static: Collection[tuple[str, ...]] = (),
     policies: RefreshPolicies | None = None,
     batches: Collection[PastBatch] = (),
+    sources: KnownSources | None = None,
 ) -> str:
     """Return the explanation of a plan in a format."""
-    tree = explain_plan(plan, early, static, policies, batches)
+    tree = explain_plan(plan, early, static, policies, batches, sources)
     if format == "html":
         return plan_html(tree, "" if name == STDIN else PurePath(name).name)
     return _FORMS[format](tree)

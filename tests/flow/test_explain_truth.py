@@ -212,6 +212,23 @@ def test_every_form_says_what_it_assumes_of_the_tables(form: str) -> None:
     assert "inserts only" not in asked
 
 
+def test_sources_say_what_a_plan_does_not() -> None:
+    """A table with an operation column has retractions, one with a key has upserts, one may be static."""
+    path = "plans/tpch/q03.bin"
+    some = sa.explain(path, sources={"lineitem": "csv:in?op=op", "unread": "csv:in"})
+    assert "assumed: tables without a source have inserts only" in some
+    assert "weights 1 and -1" in some
+    others = {"orders": "csv:in?key=o_orderkey&order=o_orderdate", "customer": "csv:in?static=true"}
+    every = sa.explain(path, sources={"lineitem": "csv:in?weight=w", **others})
+    assert "assumed" not in every
+    assert "any weight" in every
+    assert "upsert" in every
+    assert "static" in every
+    with pytest.raises(sa.UsageError) as refused:
+        sa.explain(path, sources={"lineitem": "in"})
+    assert refused.value.code == "SPEC_FORMAT_MISSING"
+
+
 def test_nothing_is_assumed_where_there_are_no_tables() -> None:
     table = read({"a": I64}, rows=((lit(1, I64),),), table=())
     assert of(aggregate(table, (), (COUNT,)), "n").assumed == ""
