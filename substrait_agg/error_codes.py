@@ -137,8 +137,8 @@ _ALL: tuple[ErrorCode, ...] = (
     *_of(
         "rows",
         ("NULL_IN_REQUIRED_COLUMN", "a row has a null in a column that the plan declares as required", "correct the row, or declare the column nullable"),
-        ("ROW_UNREADABLE", "a row of CSV or JSON cannot be parsed, or one of its values does not have the type of its column", "correct the row, or declare another type"),
-        ("TEXT_ENCODING_INVALID", "a text of a source is not UTF-8; Spark reads such bytes from Parquet and other binary formats", "write the column as UTF-8, or declare it as binary"),
+        ("ROW_UNREADABLE", "a row of CSV or JSON cannot be parsed, Spark would silently read it as something else, or one of its values does not have the type of its column", "correct the row, or declare another type"),
+        ("TEXT_ENCODING_INVALID", "a text of a source is not UTF-8; Spark reads such bytes from Parquet and other binary formats, and replaces them in CSV", "write the text as UTF-8, declare a binary column, or add encoding= to a CSV source"),
         ("VALUE_OUT_OF_RANGE", "a value of a source does not fit the plan's type", "correct the value, or declare a wider type"),
         ("WEIGHT_IS_NULL", "a row has no weight", "give every row a weight"),
         ("OPERATION_UNKNOWN", "the op= column of a row holds an unknown word", "write one of the words in the message"),

@@ -55,7 +55,7 @@ class MetricsFile:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = Path(path) if str(path) == STDOUT else Path(path).absolute()
         self._reported = False
         form = _Replaced if self._path.suffix == PROMETHEUS else _Appended
         try:

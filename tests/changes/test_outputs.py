@@ -324,6 +324,38 @@ def test_an_output_that_the_run_would_read_is_refused(
         check_outputs([], tmp_path / "ckpt", tmp_path / "in" / "m.jsonl", folders)
 
 
+@pytest.mark.parametrize(
+    ("output", "refused"),
+    [
+        ("stream-json=data/ck/out.json", True),
+        ("batch-csv=data/ck/sub/out.csv", True),
+        ("view-parquet=data/ck", True),
+        ("changes-parquet=data/../data/ck/changes", True),
+        ("view-parquet=data", True),
+        ("spark=parquet:data/ck/out", True),
+        ("spark=delta:data", True),
+        ("link/x", True),
+        ("view-parquet=data/ck2", False),
+        ("stream-json=data/out.json", False),
+        ("spark=parquet:s3://data/ck", False),
+        ("spark=kafka:data", False),
+    ],
+)
+def test_an_output_in_or_around_the_checkpoint_is_refused(
+    output: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "ck").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("data/ck")
+    metrics = None if "=" in output else output
+    outputs = [output] if "=" in output else []
+    with ExitStack() as stack:
+        if refused:
+            match = "OPTION_CONFLICT.*would write to the same folder"
+            stack.enter_context(pytest.raises(UsageError, match=match))
+        check_outputs(outputs, tmp_path / "data" / "ck", metrics)
+
+
 def test_metrics_in_the_file_of_an_output_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         check_outputs([f"stream-json={tmp_path}/out"], tmp_path / "ckpt", tmp_path / "out")

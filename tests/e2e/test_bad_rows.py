@@ -323,7 +323,8 @@ EVENTS: Sequence[tuple[Any, str]] = (
 def test_change_events_are_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
     """If the new row of an update is bad, the whole event is quarantined and the old row stays."""
     lines = [json.dumps(event) for event, _ in EVENTS]
-    (tmp_path / "a.json").write_text("\n".join([*lines, "no event"]))
+    text = "\n".join([*lines, "no event", '{"op": "c", "after": {"k": "'])
+    (tmp_path / "a.json").write_bytes(text.encode() + b'\xff", "x": 1, "d": 19723}}')
     source = {"t": f"json:{tmp_path / 'a.json'}?cdc=debezium&bad-rows=quarantine"}
     checkpoint = tmp_path / "checkpoint"
     sa.run(sums("t"), source, checkpoint=checkpoint, spark=spark).wait()
@@ -331,7 +332,14 @@ def test_change_events_are_set_aside_whole(spark: SparkSession, tmp_path: Path) 
         [("a", 1, 1, _date("2024-01-01")), ("b", 7, 1, _date("2024-01-02"))]
     )
     wanted = [("a.json", code, line) for line, (_, code) in zip(lines, EVENTS, strict=True) if code]
-    assert listed(checkpoint) == Counter([*wanted, ("a.json", "ENVELOPE_INVALID", "no event")])
+    replaced = '{"op": "c", "after": {"k": "\ufffd", "x": 1, "d": 19723}}'
+    assert listed(checkpoint) == Counter(
+        [
+            *wanted,
+            ("a.json", "ENVELOPE_INVALID", "no event"),
+            ("a.json", "TEXT_ENCODING_INVALID", replaced),
+        ]
+    )
 
 
 def test_late_rows_and_bad_rows_beside_each_other(spark: SparkSession, tmp_path: Path) -> None:

@@ -528,6 +528,26 @@ def test_what_cannot_be_honoured_is_refused_before_anything(name: str, tmp_path:
     assert not (tmp_path / "checkpoint").exists()
 
 
+def test_a_table_of_a_union_without_a_watermark_is_named(tmp_path: Path) -> None:
+    """The key of the groups follows the watermark of one table only."""
+    text = (
+        "CREATE TABLE goals (t timestamp, n int); CREATE TABLE fouls (t timestamp, n int);"
+        "CREATE TABLE teams (t timestamp, n int);"
+        "SELECT t, count(*) AS c FROM (SELECT * FROM goals UNION ALL SELECT * FROM fouls"
+        " UNION ALL SELECT * FROM teams) GROUP BY t"
+    )
+    sources = {name: f"csv:{tmp_path / name}" for name in ("goals", "fouls")}
+    sources["teams"] = f"csv:{tmp_path / 'teams'}?static=true"
+    options: dict[str, Any] = {"checkpoint": tmp_path / "c", "emit": "watermark"}
+    with pytest.raises(sa.UsageError) as refused:
+        sa.run(sa.sql(text), sources, watermark=RIGHT, **options)
+    assert refused.value.code == "EVENT_TIME_MISSING"
+    assert "goals.t has a watermark, but fouls, read into the same groups, has none" in str(
+        refused.value
+    )
+    assert "--watermark fouls.COLUMN" in str(refused.value.help)
+
+
 def test_a_checkpoint_keeps_its_watermarks_and_how_it_forgets(tmp_path: Path) -> None:
     """Closed windows cannot be reopened, and groups without an event time cannot get one. Durations may change."""
     DISORDERLY.write(tmp_path, last=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from datetime import datetime
 from decimal import Decimal
@@ -289,3 +290,20 @@ def test_the_command_says_which_output_failed_and_that_all_is_committed(
     assert "error[OUTPUT_NOT_DELIVERED]: output stream-json=/dev/full has " in result.stderr
     assert "all versions are committed" in result.stderr
     assert "substrait_agg_output_lag_versions" in (tmp_path / "m.prom").read_text()
+
+
+def test_relative_paths_are_those_of_the_call(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The working folder changes before the first batch, and differs from that of the JVM."""
+    Feed("t", COLUMNS, "op", BATCHES).write(tmp_path / "in")
+    monkeypatch.chdir(tmp_path)
+    outputs = ["spark=parquet:out", "live-csv=view.csv", "stream-json=changes.json"]
+    started = sa.run(
+        plan(), {"t": "parquet:in/t?batch-files=1&op=change"}, checkpoint="ck", spark=spark, refresh="full",
+        outputs=outputs, metrics="m.prom", progress=lambda _: os.chdir("/"),
+    )  # fmt: skip
+    started.wait()
+    assert bag(written(tmp_path / "out", "parquet")) == wanted(tmp_path)
+    assert {"view.csv", "changes.json", "m.prom"} <= {path.name for path in tmp_path.iterdir()}
+    assert "parquet:out" in str(started.progress.sinks[0])

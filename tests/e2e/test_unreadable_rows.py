@@ -126,3 +126,43 @@ def test_the_python_of_this_process_is_known_by_its_links(tmp_path: Path) -> Non
     (tmp_path / "python").symlink_to(Path(sys.executable).resolve())
     for other in (tmp_path / "python", tmp_path / "none", "no-such-python"):
         assert not is_this_python(str(other))
+
+
+GROUPED = "CREATE TABLE t (a varchar, b int); SELECT a, count(*) AS n FROM t GROUP BY a"
+MISREAD = {
+    "csv": (b"a,b\nx,1\n", b'a,b\nx,1\n"p\nq,z",2\n', "ROW_UNREADABLE"),
+    "csv?bad-rows=quarantine": (b"a,b\nx,1\n", b"a,b\n\xe4,1\n\xf6,1\n", "TEXT_ENCODING_INVALID"),
+    "json": (b'{"a":"x"}', b'{"A":"y"}\n', "ROW_UNREADABLE"),
+    "json?bad-rows=quarantine": (b'{"a":"x"}', b'{"a":"y"} {"a":"z"}', "SOURCE_UNREADABLE"),
+    "json?cdc=debezium": (
+        b'{"op":"c","after":{"a":"x","b":1}}',
+        b'{"op":"c","after":{"a":"\xff","b":1}}',
+        "TEXT_ENCODING_INVALID",
+    ),
+}
+
+
+@pytest.mark.parametrize("source", MISREAD)
+def test_texts_that_spark_would_read_as_others_fail_their_batch(
+    spark: SparkSession, tmp_path: Path, source: str
+) -> None:
+    """The first file is committed; the second one is refused with its name."""
+    form, _, options = source.partition("?")
+    good, bad, code = MISREAD[source]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "0").write_bytes(good)
+    (folder / "1").write_bytes(bad)
+    os.utime(folder / "0", (1, 1))
+    spec = f"{form}:{folder}?batch-files=1&{options}".rstrip("&")
+    with pytest.raises(sa.SubstraitAggError) as refused:
+        sa.run(sa.sql(GROUPED), {"t": spec}, checkpoint=tmp_path / "c", spark=spark).wait()
+    assert refused.value.code == code
+    assert sa.open_view(tmp_path / "c").to_arrow().to_pylist() == [{"a": "x", "n": 1}]
+    if "cdc" in options:
+        return
+    assert refused.value.path == (folder / "1").as_uri()
+    static = {"t": f"{form}:{folder}?static=true"}
+    with pytest.raises(sa.InputRefused) as again:
+        sa.run(sa.sql(GROUPED), static, checkpoint=tmp_path / "d", spark=spark)
+    assert again.value.code == code

@@ -129,6 +129,15 @@ def test_a_source_that_cannot_be_read_again(tmp_path: Path) -> None:
         assert refused.value.code == "REFRESH_NOT_FULL"
 
 
+def test_a_source_that_does_not_exist(tmp_path: Path) -> None:
+    """The error is that of a run without the policy."""
+    plan = sa.sql("SELECT count(*) n FROM trades", TABLES)
+    for spec in (f"parquet:{tmp_path}/gone", f"csv:{tmp_path}/gone.csv"):
+        with pytest.raises(sa.InputRefused, match="does not exist") as refused:
+            run(plan, {"trades": spec}, checkpoint=tmp_path / "c", outputs=["none"], refresh="full")
+        assert refused.value.code == "SOURCE_NOT_FOUND"
+
+
 STATEMENTS = (
     "CREATE OR REFRESH STREAMING TABLE a REFRESH POLICY INCREMENTAL STRICT COMMENT 'x' AS SELECT * FROM STREAM sales;",
     "CREATE MATERIALIZED VIEW b\nREFRESH POLICY full AS\nSELECT region, sum(amount) s FROM a GROUP BY region;",

@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "functions/signatures/declarations.py": "reads what is part of the package",
     "spark/inputs/stream_batch.py": "calls the open method of a reader of sources, which are no part of a checkpoint",
     "spark/sources/files.py": "lists files of sources",
-    "spark/sources/static_content.py": "reads files of sources",
+    "spark/inputs/static_content.py": "reads files of sources",
     "sql_planner/pipelines/pipeline.py": "reads SQL files, before there is a checkpoint",
     "sql_planner/pipelines/project.py": "reads SQL files, before there is a checkpoint",
     "api/numpy_features.py": "looks at the processor and for numpy",

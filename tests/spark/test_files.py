@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -237,38 +235,10 @@ def test_only_files_of_the_pattern_are_looked_at(tmp_path: Path) -> None:
     assert found.names == ["k"]
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ('{"a": 1}{"a": 2}\n', "", "of a line"),
-        ('{"a": 1}\n{"a": 2}, {"a": 3}\n', "", "of a line"),
-        ('{"a": 1} x\n', "", "of a line"),
-        ('{"a":\n1}\n{"a": 2}\n', "?multiLine=true", "of a file"),
-        ('[{"a": 1}]\n[{"a": 2}]\n', "?multiLine=true", "of a file"),
-        ('\ufeff{"a": "}{"}\n\n[{"a": 2}, {"a": 3}]\n{"a": 4},\nno JSON\n', "", ""),
-        ('[{"a":\n1},\n{"a": 2}]\n', "?multiLine=true", ""),
-        ("{'a': 1}\n{'a': 2}\n", "?multiLine=true", ""),
-        ('{"a": "' + "\u00e4" * 70_000 + '"}\n', "", ""),
-    ],
-)
-def test_json_values_behind_the_first_are_refused(
-    tmp_path: Path, text: str, options: str, message: str
-) -> None:
-    """Spark leaves them out without an error."""
-    from substrait_agg.spark.sources.readers import check_json_values
-    from substrait_agg.spark.sources.specs import as_spec
-
-    file = tmp_path / "a b.json.gz"
-    file.write_bytes(gzip.compress(text.encode()))
-    spec = as_spec(f"json:{tmp_path}{options}")
-    with pytest.raises(InputRefused, match=message) if message else nullcontext():
-        check_json_values(f"file:{file}", spec, "t")
-
-
 def test_other_files_do_not_change_a_static_table(tmp_path: Path) -> None:
     from substrait_agg.commit.documents.snapshot import InputPlace
+    from substrait_agg.spark.inputs.static_content import files_content
     from substrait_agg.spark.sources.specs import as_spec
-    from substrait_agg.spark.sources.static_content import files_content
 
     def content(pattern: str) -> str:
         spec = as_spec(f"csv:{tmp_path}?static=true&pathGlobFilter={pattern}")

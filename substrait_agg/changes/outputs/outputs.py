@@ -240,6 +240,7 @@ def check_outputs(
     if metrics is not None and not _is_device(Path(metrics)):
         users[Path(metrics).resolve()] = "metrics"
         _check_not_read("metrics", Path(metrics), tables or {})
+        _check_apart("metrics", Path(metrics), place.checkpoint)
     for output in outputs:
         if isinstance(output, Sink):
             continue
@@ -251,6 +252,9 @@ def check_outputs(
                 raise _location_conflict(spec, users[resolved])
             users[resolved] = spec.kind
             _check_not_read(spec.kind, spec.location, tables or {})
+            _check_apart(spec.kind, spec.location, place.checkpoint)
+        if spec.target is not None and spec.target.local_path is not None:
+            _check_apart(spec.kind, spec.target.local_path, place.checkpoint)
 
 
 def reached(
@@ -307,6 +311,21 @@ def _check_not_read(kind: str, location: Path, tables: Mapping[Path, str]) -> No
         raise UsageError("OPTION_CONFLICT", message, help=help, path=str(location))
 
 
+def _check_apart(kind: str, location: Path, checkpoint: Location) -> None:
+    """Refuse an output in the folder of the checkpoint, and a folder of output that contains it."""
+    if not isinstance(checkpoint, Path):
+        return
+    output, folder = location.resolve(), checkpoint.resolve()
+    in_folder = kind in OUTPUTS and OUTPUTS[kind].location in ("required", "target")
+    if output.is_relative_to(folder) or (in_folder and folder.is_relative_to(output)):
+        raise UsageError(
+            "OPTION_CONFLICT",
+            f"the output {kind} and the checkpoint {checkpoint} would write to the same folder",
+            help="give the output a folder beside that of the checkpoint",
+            path=str(location),
+        )
+
+
 def _location_conflict(spec: OutputSpec, other: str) -> UsageError:
     message = f"{other} and {spec.kind} would overwrite each other"
     help = "give each output its own location"
@@ -324,6 +343,9 @@ def open_output(output: str | OutputSpec | Sink, place: SinkContext) -> tuple[st
         sink, name = output, output.name or type(output).__name__
     else:
         spec = parse_output(output) if isinstance(output, str) else output
-        sink, name = OUTPUTS[spec.kind].open(spec, place), str(spec)
+        name = str(spec)
+        if spec.location is not None:  # the working folder may change before it is written
+            spec = replace(spec, location=spec.location.absolute())
+        sink = OUTPUTS[spec.kind].open(spec, place)
     sink.begin(place)
     return name, sink

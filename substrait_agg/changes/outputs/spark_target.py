@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import unquote
 
 from substrait_agg.errors import UsageError
@@ -13,7 +14,9 @@ _FORMAT = re.compile(r"([A-Za-z][A-Za-z0-9_.+-]*):(?!//)(.*)", re.S)
 _HELP = "write spark=FORMAT:LOCATION?key=value, such as spark=parquet:out/ or spark=kafka:topic?kafka.bootstrap.servers=..."
 
 TABLE, KAFKA, DELTA = "table", "kafka", "delta"
-NEEDS_LOCATION = frozenset({"parquet", "orc", "json", "csv", "avro", "text", "xml", DELTA, TABLE})
+FOLDERS = frozenset({"parquet", "orc", "json", "csv", "avro", "text", "xml", DELTA})
+"""Formats whose location is the path of a folder."""
+NEEDS_LOCATION = FOLDERS | {TABLE}
 """Formats that need a path or a table; others may work without."""
 
 
@@ -32,13 +35,22 @@ class SparkTarget:
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
+    def local_path(self) -> Path | None:
+        """Return the path of a folder of files, without a scheme; None for any other target."""
+        if self.format not in FOLDERS or "://" in self.location:
+            return None
+        return Path(self.location.removeprefix("file:"))
+
+    @property
     def identity(self) -> str:
-        """Return a text that does not change with options such as a password."""
-        return redacted_place(f"{self.format}:{self.location}")
+        """Return a text that does not change with options such as a password; a path is absolute."""
+        location = self.location if self.local_path is None else self.local_path.absolute()
+        return redacted_place(f"{self.format}:{location}")
 
     def __str__(self) -> str:
         options = redacted_options(self.options)
-        return self.identity + (f"?{options}" if options else "")
+        place = redacted_place(f"{self.format}:{self.location}")
+        return place + (f"?{options}" if options else "")
 
 
 def parse_target(text: str) -> SparkTarget:

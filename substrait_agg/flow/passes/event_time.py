@@ -91,6 +91,20 @@ def _event_keys(node: Node, done: Sequence[Node], events: EventColumns) -> tuple
     return tuple(key for key in keys if key is not None)
 
 
+def tables_without_time(flow: Flow, events: EventColumns) -> list[Table]:
+    """Return the tables that an operator reads beside tables with the event time of its keys."""
+    tables: dict[Table, None] = {}
+    for node in flow.operators:
+        inputs = [branch for branch in node.branches if not _is_fixed(branch, events)]
+        times = [_event_time_columns(branch, node, flow.operators, events) for branch in inputs]
+        if any(map(any, times)):
+            origins = (
+                b.origin for b, columns in zip(inputs, times, strict=True) if not any(columns)
+            )
+            tables |= {origin.table: None for origin in origins if isinstance(origin, TableOrigin)}
+    return list(tables)
+
+
 def _passes_late(node: Node, done: Sequence[Node], events: EventColumns) -> bool:
     """Return whether the output of an operator may have late rows.
 

@@ -36,7 +36,10 @@ def plan_bytes(source: Any) -> bytes:
         content = bytes(source.SerializeToString())
     else:
         message = f"a plan cannot be of type {type(source).__name__}"
-        raise UsageError("PLAN_SOURCE", message, help="give bytes, JSON text, a path or a Plan")
+        help = "give bytes, JSON text, a path or a Plan"
+        if type(source).__module__.startswith("pyspark.sql."):
+            help = "give sa.from_dataframe(frame), which makes a plan of a DataFrame of Spark"
+        raise UsageError("PLAN_SOURCE", message, help=help)
     if len(content) > MAX_PLAN_BYTES:
         raise Unreadable("PLAN_TOO_LARGE", limit=f"{MAX_PLAN_BYTES} bytes")
     return content

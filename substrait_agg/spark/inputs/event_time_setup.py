@@ -17,7 +17,7 @@ from substrait_agg.flow.graph.nodes import (
     shown_by,
     shown_operators,
 )
-from substrait_agg.flow.passes.event_time import EventColumns
+from substrait_agg.flow.passes.event_time import EventColumns, tables_without_time
 from substrait_agg.flow.passes.upserts import Upserts
 from substrait_agg.operator.common.policy import EmitPolicy
 from substrait_agg.operator.common.watermarks import Ttl
@@ -85,14 +85,22 @@ def forgetting(options: EventOptions) -> Forget:
     return "keep" if options.ttl.keep else "retract"
 
 
-def check_times(flow: Flow, options: EventOptions, policy: EmitPolicy) -> None:
+def check_times(
+    flow: Flow, options: EventOptions, policy: EmitPolicy, columns: EventColumns
+) -> None:
     """Check that the time options and the emission policy apply to a flow.
+
+    Args:
+        flow: the flow.
+        options: the time options.
+        policy: the emission policy.
+        columns: the columns with a watermark (`event_columns`).
 
     Raises:
         UsageError: EMIT_TOGETHER, EMIT_SEVERAL_VIEWS, EVENT_TIME_MISSING, TTL_MEANINGLESS.
     """
     _check_together(flow, policy)
-    _check_watermark(flow, options.sources, policy)
+    _check_watermark(flow, options.sources, policy, columns)
     if options.ttl is not None and not any(node.forget for node in flow.operators):
         raise UsageError(
             "TTL_MEANINGLESS",
@@ -134,13 +142,23 @@ def _check_rows_apart(flow: Flow, view: FlowView, last: Node) -> None:
         )
 
 
-def _check_watermark(flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy) -> None:
+def _check_watermark(
+    flow: Flow, sources: tuple[EventSource, ...], policy: EmitPolicy, columns: EventColumns
+) -> None:
     if not policy.watermark:
         return
     shown = shown_operators(flow)
     if all(node.events for node in flow.operators if node.id in shown):
         return
     labels = ", ".join(source.label for source in sources)
+    others = [".".join(table) for table in tables_without_time(flow, columns)]
+    if others:
+        raise UsageError(
+            "EVENT_TIME_MISSING",
+            f"emission by watermark is not possible: {labels} has a watermark, but {', '.join(others)}, read into the same groups, has none",
+            help=f"give --watermark {others[0]}.COLUMN=max-diff:5s as well; every table of a union needs a watermark on the column of the key",
+            path="emit",
+        )
     raise UsageError(
         "EVENT_TIME_MISSING",
         "emission by watermark is not possible: no grouping key depends on event time"

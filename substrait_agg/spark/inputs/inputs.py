@@ -184,14 +184,14 @@ class Inputs:
         opened = dict.fromkeys(use.opened for use in self._table_uses)
         return tuple(self._sources[origin.table] for origin in opened)
 
-    def check_static_types(self) -> None:
-        """Check the types of the Parquet files of static tables.
+    def check_static_files(self) -> None:
+        """Check the files of static tables.
 
         Raises:
-            InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
+            InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
         for source in self._opened.values():
-            source.check_static_types()
+            source.check_static_files()
 
     def first_rows(self, node: Node, port: int) -> DataFrame:
         """Return the rows of the first version that come in through a port."""
@@ -263,13 +263,13 @@ class Inputs:
             count: called with the numbers of rows, by source, that were read without Spark.
 
         Raises:
-            InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
+            InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
         opened = {use.opened: self._source(use.opened) for use in self._table_uses}
         if self._looked_at:
             of_sources = planned if len(planned) == len(opened) else ()
             for source, files in zip(opened.values(), of_sources, strict=False):
-                source.check_types(files.files or ())
+                source.check_files(files.files or ())
             with self._observed_batch(frame, state, instant) as (rows, times):
                 yield BatchInputs(rows, {}, times)
             return

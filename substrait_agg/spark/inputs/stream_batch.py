@@ -81,7 +81,7 @@ class StreamBatch:
         files: the files of all tables that have rows; None if Spark has to read the batch.
 
     Raises:
-        InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
+        InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class StreamBatch:
         """Open the files of all tables that have rows.
 
         Raises:
-            InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values from a file.
+            InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
         files: dict[TableOrigin, PlannedFiles | None] = {}
         for origin, planned in self._planned.items():
@@ -130,7 +130,7 @@ class StreamBatch:
             source, uris = self._sources[origin], planned.files or ()
             files[origin] = source.reader.open(uris) if source.reader and uris else None
             if files[origin] is None:
-                source.check_types(uris)
+                source.check_files(uris)
         opened = {origin: part for origin, part in files.items() if part is not None}
         return opened if self._planned and len(opened) == len(files) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from substrait_agg.files.atomic_files import write_atomically
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.redaction import SECRET, scrubbed
 from substrait_agg.spark.session.errors import SPARK_ERRORS, reason_of
+from substrait_agg.spark.sources.files import absolute
 
 ROW = "__row"
 """Number of a row within its version. With ``__version`` it is the key of a change, equal in every
@@ -130,8 +132,10 @@ def _save(writer: DataFrameWriter, target: SparkTarget) -> None:
         writer.save()
 
 
-def open_writer(target: SparkTarget, _place: SinkContext) -> Sink:
+def open_writer(spark: SparkSession, target: SparkTarget, _place: SinkContext) -> Sink:
     """Return the sink of an output ``spark=...``."""
+    if target.local_path is not None:
+        target = replace(target, location=absolute(spark, target.location))
     return SparkWriter(target)
 
 

@@ -25,6 +25,7 @@ from substrait_agg.commit.log.locking import lock_for_run
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.nodes import Flow
+from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
@@ -74,6 +75,7 @@ from substrait_agg.spark.session.session import (
     require_classic,
 )
 from substrait_agg.spark.sources.open import is_static, weight_kind
+from substrait_agg.spark.sources.readers import with_absolute_location
 from substrait_agg.spark.sources.source_identity import (
     check_locations,
     input_locations,
@@ -128,6 +130,8 @@ def _start(
     `undone` gets what has to be released if this fails.
     """
     store, options = checked.store, checked.options
+    absolute = {t: with_absolute_location(session, s) for t, s in checked.sources.items()}
+    checked = replace(checked, sources=absolute)
     # Outputs use the caller's session, with its catalogs and registrations, if there is one.
     outer = options.spark or session
     check_writers(outer, [o for of_view in checked.outputs for o in of_view.outputs])
@@ -136,7 +140,7 @@ def _start(
     warm_scan(session, inputs)
     checked = _with_static_tables(checked, session)
     if checked.changed or checked.evolves or _version(store) is None:
-        inputs.check_static_types()
+        inputs.check_static_files()
     timer.end("sources")
     files = FilesSoFar(store, checked.flow, checked.sources)
     store.create(checked.document, evolve=options.evolve, unreadable=files.unreadable)
@@ -188,7 +192,7 @@ def _output_workers(checked: CheckedRun, outer: SparkSession, since: int | None)
                 since=since,
                 on_changes=outputs.on_changes,
                 frame=partial(frame_of, outer),
-                writer=open_writer,
+                writer=partial(open_writer, outer),
                 fence=store.fence,
                 view=outputs.view,
             )
@@ -250,8 +254,9 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     keep_late = any(keeps_late(output) for of_view in outputs for output in of_view.outputs)
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
     store = Checkpoint(options.checkpoint)
-    flow = _flow_of(plan, by_table, options, events, store)
-    check_times(flow, events, options.emit_policy)
+    columns = event_columns(by_table, events)
+    flow = _flow_of(plan, by_table, options, events, columns, store)
+    check_times(flow, events, options.emit_policy, columns)
     refresh = refresh_chooser(plan, flow, by_table, events, options)
     document = plan_document(flow, events)
     files = FilesSoFar(store, flow, by_table)
@@ -280,12 +285,12 @@ def _flow_of(
     sources: Mapping[Table, Source],
     options: RunOptions,
     events: EventOptions,
+    columns: EventColumns,
     store: Checkpoint,
 ) -> Flow:
     """Return the lowered plan over the sources of a run."""
     weights = {table: weight_kind(source) for table, source in sources.items()}
     upserts = with_times(upserts_in(sources), events)
-    columns = event_columns(sources, events)
     static = frozenset(table for table, source in sources.items() if is_static(source))
     lowered = partial(
         lower, plan, weights, options.early, upserts, columns,

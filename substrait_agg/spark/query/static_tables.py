@@ -26,10 +26,10 @@ from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.execution.task_runner import HANDED_OVER, BatchFunction
 from substrait_agg.spark.inputs.inputs import Inputs, Source, whole_origins
 from substrait_agg.spark.inputs.linear_steps import union_all
+from substrait_agg.spark.inputs.static_content import files_content, rows_contents
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
-from substrait_agg.spark.sources.static_content import files_content, rows_contents
 from substrait_agg.state.arrangement import ArrangementLayout
 
 

@@ -11,11 +11,13 @@ from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.checks import RunConditions, Table, check_policies
 from substrait_agg.refresh.chooser import RefreshChooser
+from substrait_agg.refresh.ownership import operators_with, tables_read
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.driver import DRIVER_BYTES, limit_without_job
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source, table_origins
 from substrait_agg.spark.sources.open import has_files, is_static, sets_aside
+from substrait_agg.spark.sources.readers import check_exists
 
 
 def refresh_chooser(
@@ -32,8 +34,11 @@ def refresh_chooser(
 
     Raises:
         UsageError: as `check_policies`.
+        InputRefused: SOURCE_NOT_FOUND: a table to compute again from does not exist.
     """
     policies = options.refresh_policies
+    for table in tables_read(flow, operators_with(flow, policies, "full")):
+        check_exists(sources[table], ".".join(table))
     conditions = RunConditions(
         bool(events.sources or events.ttl is not None),
         not options.emit_policy.batch,

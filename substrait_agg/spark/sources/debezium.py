@@ -88,8 +88,8 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
         The columns by name, the columns that order the events of a key, the columns of `unchanged`,
         and ``__weight``, 1 or -1. If bad rows go to the quarantine, also the text of the event
         (`CORRUPT`), `FILE`, `POSITION` and `BAD`; a bad event is then one row of weight 0. An event
-        is bad if one of these errors occurs while Spark reads it: ``ENVELOPE_INVALID``,
-        ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
+        is bad if one of these errors occurs while Spark reads it: ``TEXT_ENCODING_INVALID``,
+        ``ENVELOPE_INVALID``, ``OPERATION_UNKNOWN``, ``ROW_BEFORE_MISSING``, ``ROW_AFTER_MISSING``, ``COLUMN_MISSING``,
         ``VALUE_OUT_OF_RANGE``, ``VALUE_UNAVAILABLE``.
 
     Raises:
@@ -109,7 +109,7 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
     faults = _envelope_faults(origin, table)
     if spec.bad_rows == "quarantine":
         faults += _value_faults(origin, readings, table)
-        opened = opened.withColumn(BAD, record(faults, F.col("t")))
+        opened = opened.withColumn(BAD, record(faults, F.make_valid_utf8("t")))
     else:
         opened = opened.where(raise_on(faults))
     exploded = _exploded(opened, origin, row)
@@ -196,6 +196,7 @@ def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
     is_known = F.coalesce(op.isin(*TOOK, *BROUGHT), F.lit(False))
     shown = F.coalesce(F.concat(F.lit("'"), op, F.lit("'")), F.lit("none"))
     return [
+        (~F.is_valid_utf8("t"), _message("TEXT_ENCODING_INVALID", table, "an event is not UTF-8")),
         (F.col("corrupt").isNotNull(), _message("ENVELOPE_INVALID", table, "an event is not JSON, or one of its values does not fit its column")),
         (~is_known, F.concat(_message("OPERATION_UNKNOWN", table, "an event has the operation "), shown, F.lit("; supported operations are c, r, u and d"))),
         (op.isin(*_needs_before(origin)) & F.col("before").isNull(), _message("ROW_BEFORE_MISSING", table, "an update or delete event does not contain the old row")),

@@ -316,6 +316,19 @@ def _hadoop_path(spark: SparkSession, location: Any) -> Any:
     return getattr(spark.sparkContext._jvm, "org.apache.hadoop.fs.Path")(location)
 
 
+def absolute(spark: SparkSession, location: str) -> str:
+    """Return a location; a relative local path is relative to the working folder of this process.
+
+    The JVM has the working folder of its start, which is not always that of Python.
+    """
+    path = _hadoop_path(spark, location)
+    if path.isAbsolute():
+        return location
+    system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    is_here = _is_here(str(system.getUri().getScheme()))
+    return os.path.abspath(location) if is_here else location  # noqa: PTH100 - it may be a glob
+
+
 def look_up(
     spark: SparkSession,
     location: str,
@@ -324,19 +337,14 @@ def look_up(
     """Return the files at a path or glob; None if no path exists.
 
     Spark's file stream reads folders only. A single file is therefore streamed as its folder,
-    filtered by the name of the file. A relative local path is relative to the working folder of
-    this process.
+    filtered by the name of the file.
 
     Raises:
         InputRefused: SOURCE_UNREADABLE.
     """
-    context = spark.sparkContext
+    location = absolute(spark, location)
     path = _hadoop_path(spark, location)
-    system = path.getFileSystem(context._jsc.hadoopConfiguration())
-    if not path.isAbsolute() and _is_here(str(system.getUri().getScheme())):
-        # The JVM has the working folder of its start, which is not always that of Python.
-        location = os.path.abspath(location)  # noqa: PTH100 - it may be a glob
-        path = _hadoop_path(spark, location)
+    system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
     statuses = list(system.globStatus(path) or [])
     if not statuses:
         return None

@@ -27,6 +27,7 @@ from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_type
 from substrait_agg.spark.sources.parse_faults import TextColumn, parse_faults, row_options
 from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
+from substrait_agg.spark.sources.text_files import text_check
 from substrait_agg.spark.sources.upserts import (
     checked_order,
     further_columns,
@@ -72,7 +73,8 @@ class SourceFrame:
         stream: the rows as they are in the source.
         of_files: returns the rows of some files of the source, as `frame` has them; None if that is
             not known to be the same.
-        parquet: what Spark reads from Parquet files; None if the source has none.
+        check: raises for files that Spark would silently read as other rows or values; None if the
+            format has no check.
     """
 
     frame: DataFrame
@@ -81,17 +83,21 @@ class SourceFrame:
     reader: ParquetReader | None = None
     stream: DataFrame | None = None
     of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
-    parquet: st.StructType | None = None
+    check: Callable[[Sequence[str]], None] | None = None
 
-    def check_types(self, uris: Sequence[str]) -> None:
-        """Check the types of files, if they are Parquet files; see `parquet_reader.check_types`."""
-        if self.parquet is not None:
-            check_types(self.parquet, uris, lambda: self.frame.sparkSession)
+    def check_files(self, uris: Sequence[str]) -> None:
+        """Check files of the source; see `parquet_reader.check_types` and `text_files`.
 
-    def check_static_types(self) -> None:
-        """Check the types of all files of a static source, as `check_types`."""
-        if self.parquet is not None and not self.streaming:
-            self.check_types(self.frame.inputFiles())
+        Raises:
+            InputRefused: COLUMN_TYPE_MISMATCH, ROW_UNREADABLE, TEXT_ENCODING_INVALID, SOURCE_UNREADABLE.
+        """
+        if self.check is not None:
+            self.check(uris)
+
+    def check_static_files(self) -> None:
+        """Check all files of a static source, as `check_files`."""
+        if self.check is not None and not self.streaming:
+            self.check(self.frame.inputFiles())
 
 
 def weight_kind(source: str | SourceSpec | DataFrame) -> WeightKind:
@@ -153,7 +159,7 @@ def open_source(
         if spec.change == "debezium":
             frame = change_rows(frame, origin, spec)
             spec = replace(spec, change="weight", change_column=WEIGHT)
-    shaped = _shaped(frame, spec, origin, table)
+    shaped, check = _shaped(frame, spec, origin, table), _check_of(frame, source, table)
     reader = parquet_reader(spec, frame.schema, origin)
 
     def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
@@ -169,8 +175,21 @@ def open_source(
         reader,
         frame,
         of_files if has_files(source, origin) else None,
-        frame.schema if spec.format == "parquet" else None,
+        check,
     )
+
+
+def _check_of(
+    frame: DataFrame, source: str | SourceSpec | DataFrame, table: str
+) -> Callable[[Sequence[str]], None] | None:
+    """Return the check of the files of a source; None if it has none."""
+    if isinstance(source, DataFrame):
+        return None
+    spec = as_spec(source)
+    if spec.format == "parquet":
+        return lambda uris: check_types(frame.schema, uris, lambda: frame.sparkSession)
+    text = text_check(spec, frame.schema, table)
+    return None if text is None else text.files
 
 
 def has_files(source: str | SourceSpec | DataFrame, origin: TableOrigin) -> bool:

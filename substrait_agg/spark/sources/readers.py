@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from json import JSONDecoder
+from pathlib import Path
 from urllib.parse import urlsplit
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
@@ -20,11 +20,12 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
 from substrait_agg.plan.types import Type
+from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.files import (
     InputFiles,
+    absolute,
     files_unread,
     is_glob,
-    is_local,
     look_up,
 )
 from substrait_agg.spark.sources.format_options import with_csv_quotes
@@ -44,8 +45,8 @@ the newest file."""
 LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
 """Spark's options that limit the files of a batch, in lower case."""
 
-JSON_START_BYTES = 1 << 16
-"""Bytes at the start of a JSON file that are checked for several values."""
+DELTA = "delta"
+"""A format that takes a path, although its files are not those of a folder."""
 
 LOCATION_OPTION = {"kafka": "subscribe"}
 """Format without a path -> the option that takes the location."""
@@ -107,11 +108,7 @@ def _read_files(
 ) -> DataFrame:
     place = look_up(spark, spec.location, spec.file_rules)
     if place is None:
-        raise InputRefused(
-            "SOURCE_NOT_FOUND",
-            f"the source of {table} ({spec.redacted()}) does not exist",
-            help="check the path; if files arrive later, create the folder first",
-        )
+        raise _not_found(spec, table)
     _check_all_read(spec, place, table)
     schema, extra = SCHEMAS.get(spec.format, _own_schema)(spark, spec, place, columns, table)
     streamed = {"latestFirst": "false", "maxFileAge": NO_FILE_TOO_OLD}
@@ -121,6 +118,40 @@ def _read_files(
     options |= _batch_limit(spec)
     reader = _reader(spark, spec).format(spec.format).options(**options).schema(schema)
     return reader.load(place.path)
+
+
+def with_absolute_location(
+    spark: SparkSession, source: str | SourceSpec | DataFrame
+) -> SourceSpec | DataFrame:
+    """Return a source whose location does not depend on the working folder."""
+    if isinstance(source, DataFrame):
+        return source
+    spec = as_spec(source)
+    if spec.is_files or spec.format == DELTA:
+        with suppress(*SPARK_ERRORS):  # opening the source reports what is wrong
+            return replace(spec, location=absolute(spark, spec.location))
+    return spec
+
+
+def _not_found(spec: SourceSpec, table: str) -> InputRefused:
+    return InputRefused(
+        "SOURCE_NOT_FOUND",
+        f"the source of {table} ({spec.redacted()}) does not exist",
+        help="check the path; if files arrive later, create the folder first",
+    )
+
+
+def check_exists(source: str | SourceSpec | DataFrame, table: str) -> None:
+    """Check that a source of local files exists, without Spark.
+
+    Raises:
+        InputRefused: SOURCE_NOT_FOUND.
+    """
+    spec = None if isinstance(source, DataFrame) else as_spec(source)
+    if spec is None or not spec.is_files or "://" in spec.location or is_glob(spec.location):
+        return
+    if not Path(spec.location.removeprefix("file:")).exists():
+        raise _not_found(spec, table)
 
 
 def _check_all_read(spec: SourceSpec, place: InputFiles, table: str) -> None:
@@ -329,8 +360,6 @@ def _json_schema(
     if not place.files:
         empty = st.StructType()
         return _of_text(spec, _json_fields(spec, empty, columns, table), {})
-    if is_local(place.files[0]):
-        check_json_values(place.files[0], spec, table)
     first = schema_of_file(spark, spec, place, place.first_file)
     try:
         fields = _json_fields(spec, first, columns, table)
@@ -342,49 +371,6 @@ def _json_schema(
         # Spark does not read CORRUPT alone, so another column has to be read.
         fields = [st.StructField(name, st.StringType()) for name in first.names[:1]]
     return _of_text(spec, fields, {})
-
-
-def check_json_values(uri: str, spec: SourceSpec, table: str) -> None:
-    """Refuse a JSON file of which Spark silently reads the first value alone.
-
-    Spark reads the first value of each line, and with ``multiLine`` the first of the whole file.
-
-    Raises:
-        InputRefused: SOURCE_UNREADABLE.
-    """
-    options = {name.lower(): value.lower() for name, value in spec.options}
-    whole = options.get("multiline") == "true"
-    try:
-        with pa.input_stream(uri.removeprefix("file:"), compression="detect") as stream:
-            start = stream.read(JSON_START_BYTES)
-        text = start.decode(options.get("encoding", "utf-8-sig"), "ignore")
-    except (OSError, LookupError):
-        return  # Spark reports what is wrong
-    if "linesep" in options or not any(map(_has_more, [text] if whole else text.split("\n"))):
-        return
-    one, remedy = (
-        (
-            "file",
-            "put all values of a file into one list, or write each into one line and remove multiLine",
-        )
-        if whole
-        else ("line", "write every value into a line of its own")
-    )
-    raise InputRefused(
-        "SOURCE_UNREADABLE",
-        f"{uri}, a source of {table}, has something behind the first JSON value of a {one}, and Spark reads only that value",
-        help=remedy,
-    )
-
-
-def _has_more(text: str) -> bool:
-    """Return whether a text has more than one JSON value; False for what is no JSON."""
-    text = text.strip()
-    try:
-        _, end = JSONDecoder(strict=False).raw_decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return text[end:].strip() not in ("", ",")
 
 
 def _json_fields(

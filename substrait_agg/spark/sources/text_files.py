@@ -1,0 +1,313 @@
+"""Check local CSV and JSON files for what Spark would silently read as other rows or values.
+
+Spark ends a row of CSV at a line break in a quoted value, replaces bytes that are not UTF-8, reads
+the first of several JSON values in a line, and compares the keys of JSON with regard to case. None
+of these is an error of Spark. A check reads a file in chunks of whole lines and searches each chunk
+as a whole; it looks at single lines only where the search finds something.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from substrait_agg.errors import InputRefused
+from substrait_agg.spark.sources.files import is_local
+from substrait_agg.spark.sources.format_options import with_csv_quotes
+from substrait_agg.spark.sources.specs import SourceSpec
+
+CHUNK_BYTES = 8 << 20
+_NEWLINE = ord("\n")
+_UTF8 = frozenset({"utf-8", "utf8"})
+_OPENS = np.isin(np.arange(256), list(b"{[")).astype(np.int8)
+_CLOSES = np.isin(np.arange(256), list(b"}]")).astype(np.int8)
+_NEXT_VALUE = (b"}{", b"}[", b"]{", b"][")
+_LINE_ENDS = (b"}\n", b"]\n", b"\n\n")
+_decoder = json.JSONDecoder(strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TextCheck:
+    """A check of the local files of a source.
+
+    Attributes:
+        table: name of the table, for messages.
+        chunk: raises if Spark misreads a part of a file; called with its first line number and its
+            content, which are whole lines that end in a newline.
+        whole: whether a file is one chunk.
+    """
+
+    table: str
+    chunk: Callable[[_Place, bytes], None]
+    whole: bool = False
+
+    def files(self, uris: Iterable[str]) -> None:
+        """Check files. Spark reports files that cannot be read.
+
+        Raises:
+            InputRefused: ROW_UNREADABLE, TEXT_ENCODING_INVALID, SOURCE_UNREADABLE.
+        """
+        for uri in filter(is_local, uris):
+            line = 1
+            try:
+                for content in _chunks(unquote(urlsplit(uri).path), whole=self.whole):
+                    self.chunk(_Place(uri, self.table, line), content)
+                    line += content.count(b"\n")
+            except (OSError, pa.ArrowException):
+                continue
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A chunk of a file: its URI, the table that it belongs to, and the number of its first line."""
+
+    uri: str
+    table: str
+    line: int
+
+    def refused(
+        self, line: int, what: str, help: str, code: str = "ROW_UNREADABLE"
+    ) -> InputRefused:
+        """Return the error for a line of the chunk; the first is 0."""
+        message = f"line {self.line + line} of a file of table {self.table} {what}"
+        return InputRefused(code, message, help=help, path=self.uri)
+
+
+def text_check(spec: SourceSpec, schema: st.StructType, table: str) -> TextCheck | None:
+    """Return the check of the files of a source; None for a source without one.
+
+    Args:
+        spec: the specification.
+        schema: the columns that Spark reads.
+        table: name of the table, for messages.
+    """
+    options = {name.lower(): value for name, value in spec.options}
+    encoding = options.get("encoding", options.get("charset", "utf-8")).lower()
+    if spec.change == "debezium" or encoding not in _UTF8 or "linesep" in options:
+        return None
+    whole = options.get("multiline", "").lower() == "true"
+    if spec.format == "csv":
+        broken = None if whole else _unclosed_line(spec)
+
+        def csv(place: _Place, content: bytes) -> None:
+            _check_utf8(place, content)
+            if broken is not None:
+                _check_quotes(place, content, *broken)
+
+        return TextCheck(table, csv)
+    if spec.format == "json":
+        keys = _keys(schema)
+
+        def json_(place: _Place, content: bytes) -> None:
+            _check_values(place, content, whole=whole)
+            if keys is not None:
+                _check_keys(place, content, _in_file(schema, unquote(place.uri)), keys, whole=whole)
+
+        return TextCheck(table, json_, whole)
+    return None
+
+
+def _chunks(path: str, *, whole: bool) -> Iterator[bytes]:
+    """Yield a file in chunks of whole lines; every line ends in a newline."""
+    with pa.input_stream(path, compression="detect") as stream:
+        rest = b""
+        while data := stream.read() if whole else stream.read(CHUNK_BYTES):
+            data = rest + data
+            end = len(data) if whole else data.rfind(b"\n") + 1
+            rest = data[end:]
+            if end:
+                yield _with_newlines(data[:end])
+        if rest:
+            yield _with_newlines(rest)
+
+
+def _with_newlines(content: bytes) -> bytes:
+    """Return text in which every line ends in a newline, as Spark sees lines."""
+    if b"\r" in content:
+        content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return content if content.endswith(b"\n") else content + b"\n"
+
+
+# --- CSV ----------------------------------------------------------------------------------------
+
+
+def _check_utf8(place: _Place, content: bytes) -> None:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        raise place.refused(
+            content.count(b"\n", 0, error.start),
+            "is not UTF-8: Spark would replace its characters",
+            "save the file as UTF-8, or add its encoding to the source, such as encoding=ISO-8859-1",
+            "TEXT_ENCODING_INVALID",
+        ) from None
+
+
+def _unclosed_line(spec: SourceSpec) -> tuple[int, re.Pattern[bytes]] | None:
+    """Return the quote, and the pattern of lines that end in a quoted value.
+
+    None if quotes are escaped in another way than by doubling them, or if there are none.
+    """
+    options = {name.lower(): value for name, value in with_csv_quotes(spec.options).items()}
+    quote, escape = options.get("quote", '"'), options.get("escape", "")
+    separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
+    if len(quote) != 1 or quote != escape or not (quote + separator).isascii() or not separator:
+        return None
+    mark, sep = re.escape(quote), re.escape(separator)
+    blank = r"[ \t]*" if options.get("ignoreleadingwhitespace", "").lower() == "true" else ""
+    comment = options.get("comment", "")
+    start = f"(?!{re.escape(comment)})" if comment else ""
+    plain = f"(?!{blank}{mark})(?:(?!{sep}).)*+"
+    quoted = f"{blank}{mark}(?:[^{mark}]|{mark}{mark})*+{mark}(?:(?!{sep}).)*+"
+    pattern = f"{start}(?:(?:{quoted}|{plain}){sep})*+{blank}{mark}(?:[^{mark}]|{mark}{mark})*+"
+    return ord(quote), re.compile(pattern.encode())
+
+
+def _check_quotes(place: _Place, content: bytes, quote: int, unclosed: re.Pattern[bytes]) -> None:
+    """Refuse a line break in a quoted value. A line has an odd number of quotes then."""
+    if bytes([quote]) not in content:
+        return
+    codes = np.frombuffer(content, np.uint8)
+    ends = np.flatnonzero(codes == _NEWLINE)
+    counts = np.diff(np.searchsorted(np.flatnonzero(codes == quote), ends), prepend=0)
+    odd = np.flatnonzero(counts & 1)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    for line in odd.tolist():
+        if unclosed.fullmatch(content, starts[line], ends[line]):
+            raise place.refused(
+                line,
+                "ends inside a quoted value: Spark would read the rest of the value as another row",
+                "add multiLine=true to the source, or close the quote",
+            )
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+
+
+def _check_values(place: _Place, content: bytes, *, whole: bool) -> None:
+    if not _may_have_more(content, whole=whole):
+        return
+    for line, text in enumerate([content] if whole else content.split(b"\n")):
+        if _has_more(text.decode("utf-8-sig", "ignore")):
+            one, remedy = (
+                ("the file", "put all values into one list, or write each into one line and remove multiLine")
+                if whole
+                else ("the line", "write every value into a line of its own")
+            )  # fmt: skip
+            raise place.refused(
+                line,
+                f"has something behind the first JSON value of {one}, and Spark reads only that value",
+                remedy,
+                "SOURCE_UNREADABLE",
+            )
+
+
+def _may_have_more(content: bytes, *, whole: bool) -> bool:
+    """Return False if no line, or the file as a whole, has anything behind its first JSON value."""
+    compact = content.translate(None, b"\n \t," if whole else b" \t,")
+    values = compact + b"\n" if whole else compact
+    lines = values.count(b"\n")
+    if lines not in (
+        values.count(b"}\n"),
+        sum(map(values.count, _LINE_ENDS)) + values.startswith(b"\n"),
+    ):
+        return True
+    if not any(pair in compact for pair in _NEXT_VALUE):
+        return False
+    codes = np.frombuffer(values, np.uint8)
+    depth = np.cumsum(_OPENS[codes] - _CLOSES[codes], dtype=np.int32)
+    ends = (_CLOSES[codes] == 1) & (depth == 0)
+    return bool(depth[-1] or (ends[:-1] & (codes[1:] != _NEWLINE)).any())
+
+
+def _has_more(text: str) -> bool:
+    """Return whether a text has more than one JSON value; False for what is no JSON."""
+    text = text.strip()
+    try:
+        _, end = _decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].strip() not in ("", ",")
+
+
+def _in_file(schema: st.StructType, uri: str) -> st.StructType:
+    """Return the columns that are not in the names of the folders of a file."""
+    return st.StructType([f for f in schema.fields if f"/{f.name}=" not in uri])
+
+
+def _names(type_: st.DataType) -> Iterator[str]:
+    """Yield the names of all columns and struct fields of a type."""
+    if isinstance(type_, st.StructType):
+        for field in type_.fields:
+            yield field.name
+            yield from _names(field.dataType)
+    elif isinstance(type_, st.ArrayType):
+        yield from _names(type_.elementType)
+    elif isinstance(type_, st.MapType):
+        yield from _names(type_.valueType)
+
+
+def _keys(schema: st.StructType) -> tuple[re.Pattern[bytes], frozenset[bytes]] | None:
+    """Return the pattern of keys that are columns but for their case, and the keys that are columns."""
+    names = {name for name in _names(schema) if name.lower() != name.upper()}
+    keys = frozenset(json.dumps(name, ensure_ascii=False)[1:-1].encode() for name in names)
+    pattern = b"|".join(map(re.escape, sorted(keys)))
+    return (re.compile(b'"(' + pattern + b')"\\s*:', re.IGNORECASE), keys) if keys else None
+
+
+def _check_keys(
+    place: _Place,
+    content: bytes,
+    schema: st.StructType,
+    keys: tuple[re.Pattern[bytes], frozenset[bytes]],
+    *,
+    whole: bool,
+) -> None:
+    lower = content.lower()
+    quoted = (b'"' + key + b'"' for key in keys[1])
+    if all(content.count(key) == lower.count(key.lower()) for key in quoted):
+        return
+    for line, text in enumerate([content] if whole else content.split(b"\n")):
+        if keys[1].issuperset(keys[0].findall(text)):
+            continue
+        other = _other_case(_parsed(text), schema)
+        if other is not None:
+            raise place.refused(
+                line,
+                f"has the key {other[0]}, and other rows have {other[1]}: Spark would read null, because it compares "
+                "keys with regard to case",
+                f"write the key as {other[1]} in all rows",
+            )
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return _decoder.raw_decode(text.decode("utf-8-sig", "ignore").strip())[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _other_case(value: Any, type_: st.DataType) -> tuple[str, str] | None:
+    """Return a key that differs only in case from a missing field, and that field; None without one."""
+    parts: Sequence[tuple[Any, st.DataType]] = ()
+    if isinstance(type_, st.StructType) and isinstance(value, dict):
+        missing = {f.name.lower(): f.name for f in type_.fields if f.name not in value}
+        for key in value:
+            if key.lower() in missing:
+                return key, missing[key.lower()]
+        parts = [(value.get(field.name), field.dataType) for field in type_.fields]
+    elif isinstance(value, list):
+        element = type_.elementType if isinstance(type_, st.ArrayType) else type_
+        parts = [(one, element) for one in value]
+    elif isinstance(type_, st.MapType) and isinstance(value, dict):
+        parts = [(one, type_.valueType) for one in value.values()]
+    pairs = (_other_case(*part) for part in parts)
+    return next((pair for pair in pairs if pair is not None), None)
