@@ -107,13 +107,26 @@ def _codes(columns: Sequence[pa.Array]) -> tuple[Ints, Ints]:
     codes, count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
-        pairs = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
-        # The ordinals of pairs are below the number of rows, so that the next product fits.
-        encoded = pa.array(pairs).dictionary_encode()
-        codes, count = encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+        values = len(encoded.dictionary)
+        codes = codes * values + encoded.indices.to_numpy()
+        codes, count = _without_gaps(codes, count * values)
     first = np.zeros(count, np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     return first, codes
+
+
+def _without_gaps(codes: Ints, bound: int) -> tuple[Ints, int]:
+    """Return codes from 0 to below the number of different ones, and that number.
+
+    So the products of the next column fit 64 bits. No code reaches `bound`.
+    """
+    if bound > len(codes):
+        encoded = pa.array(codes).dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+    used = np.zeros(bound, np.bool_)
+    used[codes] = True
+    count = int(used.sum())
+    return (codes if count == bound else (np.cumsum(used) - 1)[codes]), count
 
 
 def can_hash(type_: pa.DataType) -> bool:

@@ -96,26 +96,30 @@ class OrderedTree:
             RunFailed: WEIGHT_OVERFLOW.
         """
         starts = beginnings(entries.hashes, entries.collision_ids)
-        none = [np.zeros(len(entries), np.int64) for _ in range(self._layout.trees)]
-        by_run = [self._weights_in(run, entries, starts) for run in self._runs]
-        return [add_weights(parts) for parts in zip(none, *by_run, strict=True)]
+        totals = [np.zeros(len(entries), np.int64) for _ in range(self._layout.trees)]
+        # From the oldest run on, every sum is a weight that an earlier version had.
+        for run in reversed(self._runs):
+            rows, stored = self._weights_in(run, entries, starts)
+            for total, weights in zip(totals, stored, strict=True):
+                total[rows] = add_weights([total[rows], weights])
+        return totals
 
-    def _weights_in(self, run: OrderedRun, entries: Entries, starts: Indices) -> list[Weights]:
-        result = [np.zeros(len(entries), np.int64) for _ in range(self._layout.trees)]
+    def _weights_in(
+        self, run: OrderedRun, entries: Entries, starts: Indices
+    ) -> tuple[Indices, Sequence[Weights]]:
+        """Return the entries that a run has, and their weights by tree."""
         low, high = run.groups(entries.hashes, entries.collision_ids, starts)
         occupied = np.flatnonzero(low < high)
         if not len(occupied):
-            return result
+            return occupied, [np.zeros(0, np.int64)] * self._layout.trees
         keys = entries.keys if len(occupied) == len(entries) else entries.keys.take(occupied)
         places = run.bounds(low[occupied], high[occupied], keys, right=False)
         inside = np.flatnonzero(places < high[occupied])
         located = run.at(places[inside])
         self.rows_read += len(inside)
         equal = ~before(keys, inside, located.keys(), np.arange(len(inside)))
-        rows = occupied[inside[equal]]
-        for weights, stored in zip(result, located.weights_by_tree(), strict=True):
-            weights[rows] = stored[equal]
-        return result
+        stored = [weights[equal] for weights in located.weights_by_tree()]
+        return occupied[inside[equal]], stored
 
     def first_live(
         self,

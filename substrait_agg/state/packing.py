@@ -17,11 +17,10 @@ _SIGN = np.uint64(1 << 63)
 _LEFT_OUT = ("p0", "cum")
 
 
-def pack(rows: pa.Table) -> tuple[pa.Buffer, pa.Buffer]:
-    """Return rows of a run as an uncompressed file, and as a compressed one."""
+def pack(rows: pa.Table) -> pa.Buffer:
+    """Return rows of a run as a compressed file."""
     rest = _reduced(rows)
-    whole = _file(rows)
-    return whole, pa.compress(whole if rest is None else _file(rest), codec="zstd")
+    return pa.compress(_file(rows if rest is None else rest), codec="zstd")
 
 
 def unpack(packed: pa.Buffer) -> pa.Buffer:

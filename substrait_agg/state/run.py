@@ -78,7 +78,7 @@ class RunWriter:
         self._rows = 0
         self._open = ExitStack()
         self._writer: pa.RecordBatchFileWriter | None = None
-        self._unpacked: pa.Buffer | None = None
+        self._small: pa.RecordBatch | None = None
         self._checksum: tuple[int, int] | None = None
 
     def write(self, table: pa.Table) -> None:
@@ -122,9 +122,9 @@ class RunWriter:
         size, crc = self._checksum or self._storage.checksum(self._name)
         stamp = _remember(self._storage, self._name, crc)
         file = RunFile(self._name, self._rows, size, crc)
-        if self._unpacked is not None:
-            pages = pa.ipc.open_file(self._unpacked), self._unpacked.size
-            _keep_reader((self._storage.root, self._name), RunReader(file, *pages), (crc, stamp))
+        if self._small is not None:
+            reader = RunReader(file, [self._small], self._small.schema, self._small.nbytes)
+            _keep_reader((self._storage.root, self._name), reader, (crc, stamp))
         return file
 
     def _is_small(self) -> bool:
@@ -132,8 +132,11 @@ class RunWriter:
         return few and self._writer is None
 
     def _write_compressed(self) -> None:
-        table = pa.concat_tables(self._waiting).combine_chunks()
-        self._unpacked, packed = pack(table)
+        table = pa.concat_tables(self._waiting)
+        # Copies, because columns may be parts of larger ones, which they would keep in memory.
+        columns = [column.combine_chunks() for column in table.columns]
+        self._small = pa.RecordBatch.from_arrays(columns, schema=table.schema)
+        packed = pack(pa.Table.from_batches([self._small]))
         self._storage.write(self._name, packed)
         self._checksum = packed.size, zlib.crc32(packed)
         self._rows = table.num_rows
@@ -163,7 +166,8 @@ class RunReader:
 
     Args:
         file: the run.
-        reader: its pages.
+        pages: its pages.
+        schema: their columns.
         kept_bytes: bytes of the pages in memory if the file is compressed, else 0.
 
     Attributes:
@@ -171,15 +175,17 @@ class RunReader:
         derived: cached objects that readers derive from the run, by reader type.
     """
 
-    def __init__(self, file: RunFile, reader: pa.RecordBatchFileReader, kept_bytes: int) -> None:
+    def __init__(
+        self, file: RunFile, pages: Sequence[pa.RecordBatch], schema: pa.Schema, kept_bytes: int
+    ) -> None:
         self.file, self.held = file, kept_bytes
         self.derived: dict[object, object] = {}
-        self.pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        self.pages = pages
         for page in self.pages:
             page.validate()
         if sum(page.num_rows for page in self.pages) != file.rows:
             raise _damaged(file, "it does not have the number of rows in the snapshot")
-        self.schema: pa.Schema = reader.schema
+        self.schema = schema
         if not all(_has_fences(page) for page in self.pages):
             raise _damaged(file, "it has a page without hashes")
         self.hashes: list[Hashes] = [page.column(0).to_numpy() for page in self.pages]
@@ -194,7 +200,9 @@ class RunReader:
             StateRefused: STATE_DAMAGED or STORE_FAILED.
         """
         try:
-            return RunReader(file, *open_pages(storage.map(file.name)))
+            reader, kept_bytes = open_pages(storage.map(file.name))
+            pages = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+            return RunReader(file, pages, reader.schema, kept_bytes)
         except (pa.ArrowException, OSError) as error:
             raise _unread(file, error) from error
 

@@ -67,6 +67,12 @@ class TreeDelta:
         """Return 1 for entries that became live, -1 for entries that ceased to be live, else 0."""
         return (self.weights_after > 0).astype(np.int64) - (self.weights_before > 0)
 
+    @property
+    def never_negative(self) -> bool:
+        """Return whether the live entries are all entries, before and after the slice."""
+        least = (self.weights_before.min(initial=0), self.weights_after.min(initial=0))
+        return bool(min(least) >= 0)
+
 
 def tree_delta(
     ordinal: int, spec: TreeSpec, slice_: pa.Table, of_row: Indices, trees: GroupTrees
@@ -203,8 +209,8 @@ def counted(accumulator: Accumulator, delta: TreeDelta, groups: int) -> exact.Di
     if accumulator.kind == "entries":
         changed = (delta.weights_after != 0).astype(np.int64) - (delta.weights_before != 0)
     total = np.zeros((accumulator.digits, groups), np.int64)
-    rows = np.flatnonzero(changed)
-    np.add.at(total[0], delta.groups[rows], changed[rows])
+    # Sums of floats are exact here: they are at most the number of entries.
+    total[0] = np.bincount(delta.groups, changed, groups)
     return total
 
 
@@ -342,12 +348,19 @@ def _overlaid(
 def add_entries(spec: OperatorSpec, deltas: Sequence[TreeDelta], groups: int, sums: Sums) -> Sums:
     """Return `sums` with the changes of the accumulators that read trees."""
     fixed, floats = dict(sums.fixed), dict(sums.floats)
+    live: dict[int, int] = {}  # tree -> the accumulator that counts its live entries
     for i, accumulator in enumerate(spec.accumulators):
         if accumulator.tree is None:
             continue
         delta = deltas[accumulator.tree]
         if accumulator.kind in TREE_COUNTERS:
+            at = live.get(accumulator.tree) if accumulator.kind == "entries" else None
+            if at is not None and delta.never_negative:
+                fixed[i] = fixed[at].copy()
+                continue
             fixed[i] = counted(accumulator, delta, groups)
+            if accumulator.kind == "live":
+                live[accumulator.tree] = i
             continue
         total = distinct_sums(spec, i, delta, groups)
         if isinstance(total, FloatDigits):
