@@ -379,6 +379,97 @@ class BoundFetch:
     numbered: bool = False
 
 
+WindowKind = Literal[
+    "lag", "lead", "first_value", "last_value", "nth_value", "ntile", "percent_rank", "cume_dist",
+    "aggregate",
+]  # fmt: skip
+"""The window functions that are computed from the rows around a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows of a partition that a window function reads for a row.
+
+    Attributes:
+        rows: whether bounds count rows; else rows with the same sort keys belong together.
+        lower: distance of the first row from the row, below zero if it precedes the row; 0 for the
+            row itself, or the first one with its sort keys; None for the first row of the
+            partition.
+        upper: distance of the last row, in the same way; None for the last row of the partition.
+    """
+
+    rows: bool
+    lower: int | None
+    upper: int | None
+
+    def __str__(self) -> str:
+        unit = "rows" if self.rows else "range"
+        return f"{unit} {_bound(self.lower, 'preceding')} to {_bound(self.upper, 'following')}"
+
+
+def _bound(distance: int | None, end: str) -> str:
+    if not distance:
+        return "current row" if distance == 0 else f"unbounded {end}"
+    return f"{abs(distance)} {'preceding' if distance < 0 else 'following'}"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundWindowFunction:
+    """A value of a row that is computed from the rows around it.
+
+    Attributes:
+        arguments: the value, then the default if there is one; empty for an aggregate function.
+        number: the distance of ``lag`` and ``lead``, the position of ``nth_value``, the number of
+            parts of ``ntile``; 0 for other functions.
+        frame: the rows that it reads; None if it does not depend on a frame.
+        measure: the aggregate function; None for other functions.
+        name: the function's name as the plan writes it.
+        path: path in the plan.
+    """
+
+    function: WindowKind
+    arguments: tuple[Expr, ...]
+    number: int
+    frame: Frame | None
+    measure: BoundMeasure | None
+    type: Type
+    name: str
+    path: str
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Every expression that is computed per row."""
+        return (*self.arguments, *(() if self.measure is None else self.measure.expressions))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundWindowValues:
+    """The rows of the input with the values of window functions.
+
+    Attributes:
+        sorts: the sort keys, over the columns of the input. Rows with equal keys are ordered by all
+            columns.
+        partitions: rows with equal values of these expressions are one partition; without
+            expressions, all rows are.
+        functions: the functions.
+        types: the columns of the input, then the types of the functions.
+        path: path in the plan.
+    """
+
+    input: BoundRelation
+    sorts: tuple[MeasureSort, ...]
+    partitions: tuple[Expr, ...]
+    functions: tuple[BoundWindowFunction, ...]
+    types: tuple[Type, ...]
+    path: str
+
+    @property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Every expression that is computed per row."""
+        computed = (e for function in self.functions for e in function.expressions)
+        return (*self.partitions, *(s.expression for s in self.sorts), *computed)
+
+
 BoundRelation = (
     BoundRead
     | BoundRows
@@ -389,6 +480,7 @@ BoundRelation = (
     | BoundAggregate
     | BoundJoin
     | BoundFetch
+    | BoundWindowValues
 )
 
 

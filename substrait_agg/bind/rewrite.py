@@ -20,6 +20,7 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    BoundWindowValues,
     Call,
     Column,
     Conditional,
@@ -135,7 +136,7 @@ def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
             return relation.inputs
         case BoundJoin(left=left, right=right):
             return (left, right)
-        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch():
+        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch() | BoundWindowValues():
             return (relation.input,)
 
 
@@ -148,7 +149,7 @@ def with_inputs(relation: BoundRelation, inputs: tuple[BoundRelation, ...]) -> B
             return replace(relation, inputs=inputs)
         case BoundJoin():
             return replace(relation, left=inputs[0], right=inputs[1])
-        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch():
+        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch() | BoundWindowValues():
             return replace(relation, input=inputs[0])
 
 
@@ -162,7 +163,7 @@ def expressions_of(relation: BoundRelation) -> Iterator[Expr]:
         case BoundAggregate(keys=keys, measures=measures):
             yield from keys
             yield from (e for m in measures for e in m.expressions)
-        case BoundJoin():
+        case BoundJoin() | BoundWindowValues():
             yield from relation.expressions
         case BoundFetch(sorts=sorts, partitions=partitions):
             yield from partitions
@@ -211,7 +212,7 @@ def index_columns(root: BoundRelation) -> frozenset[int]:
     """Return the columns that pass on the index of the grouping set unchanged."""
     if isinstance(root, BoundAggregate):
         return frozenset({len(root.types) - 1} if root.sets else ())
-    if isinstance(root, BoundFilter | BoundFetch):
+    if isinstance(root, BoundFilter | BoundFetch | BoundWindowValues):
         return index_columns(root.input)
     if isinstance(root, BoundProject):
         below = index_columns(root.input)

@@ -12,6 +12,7 @@ from substrait_agg.flow.graph.sessionize import Sessionize
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.graph.upsert import Upsert
+from substrait_agg.flow.graph.window import Window
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.common.spec import group_spec, multiset_spec
@@ -24,6 +25,8 @@ from substrait_agg.operator.top_k.spec import top_k_spec
 from substrait_agg.operator.top_k.step import TopKOperator
 from substrait_agg.operator.upsert.spec import upsert_spec
 from substrait_agg.operator.upsert.step import UpsertOperator
+from substrait_agg.operator.window.spec import window_spec
+from substrait_agg.operator.window.step import WindowOperator
 
 OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Aggregate: lambda node: GroupOperator(group_spec(node)),
@@ -33,6 +36,7 @@ OPERATORS: Mapping[type[Node], Callable[[Any], StatefulOperator]] = {
     Sessionize: lambda node: SessionOperator(session_spec(node)),
     TopK: lambda node: TopKOperator(top_k_spec(node)),
     Upsert: lambda node: UpsertOperator(upsert_spec(node)),
+    Window: lambda node: WindowOperator(window_spec(node)),
 }
 """Node type -> function that builds the operator of a node."""
 

@@ -223,8 +223,18 @@ class Subquery:
     path: str
 
 
-WindowBound = OneOf["missing", "unbounded", "current_row", "preceding", "following"]
-"""A bound of the frame of a window function; ``missing`` if the plan does not write it."""
+@dataclass(frozen=True, slots=True)
+class WindowBound:
+    """A bound of the frame of a window function.
+
+    Attributes:
+        kind: what it is; ``missing`` if the plan does not write it.
+        distance: of ``preceding`` and ``following``, the distance from the row; None if it is not a
+            constant.
+    """
+
+    kind: OneOf["missing", "unbounded", "current_row", "preceding", "following"]
+    distance: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +260,7 @@ class WindowCall:
     @property
     def frame(self) -> str:
         """Return the bounds of the frame in words."""
-        return " to ".join(bound.replace("_", " ") for bound in (self.lower, self.upper))
-
-    @property
-    def has_distance(self) -> bool:
-        """Return whether a bound is at a distance from the row, which has been reported."""
-        return not {"preceding", "following"}.isdisjoint((self.lower, self.upper))
+        return " to ".join(bound.kind.replace("_", " ") for bound in (self.lower, self.upper))
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,26 +123,26 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "WINDOW_WITHOUT_SORT", "warning", "warning",
-        "{name} has no sort keys; rows are numbered in the ascending order of all their columns",
+        "{name} has no sort keys; rows are taken in the ascending order of all their columns",
         "write the sort keys of the window function",
         ("A position depends on the order of the rows of a partition (specification, Window Functions). Here the order "
-         "of whole rows decides, so that the same input always gives the same positions. Other consumers number rows "
+         "of whole rows decides, so that the same input always gives the same positions. Other consumers take rows "
          "as they come."),
     ),
     (
         "WINDOW_FUNCTION_NOT_SUPPORTED", "error", "error",
-        "window function {name} is not supported",
-        "use one of {supported}, or an aggregate function over the whole partition",
-        ("A limit of this program: positions of rows and aggregates of whole partitions are kept up to date. A "
-         "function of other rows of the partition cannot be left out, because the columns after it would move."),
+        "window function {name} is not supported over the frame {frame}",
+        "use {supported}, or a frame that is the whole partition",
+        ("A limit of this program: over frames, functions that are sums or extremes of their rows are kept up to date. "
+         "The function cannot be left out, because the columns after it would move."),
     ),
     (
         "WINDOW_FRAME_NOT_SUPPORTED", "error", "error",
-        "{name} is computed over the frame {frame}; only whole partitions are supported",
-        "remove the order and the frame of the window function, so that its frame is the whole partition",
-        ("A frame selects the rows around a row that an aggregate reads (specification, Window Functions). With an "
-         "order the usual frame ends with the row itself, so it computes a running total. A consumer that ignores the "
-         "frame returns the total of the partition in every row."),
+        "{name} is computed over the frame {frame}, {reason}",
+        "write a frame of ROWS, with constant distances, or one of RANGE from or to the current row",
+        ("A frame selects the rows around a row that a function reads (specification, Window Functions). Frames by a "
+         "distance between values are a limit of this program. A consumer that ignores the frame returns the value of "
+         "another frame."),
     ),
     (
         "WINDOW_FUNCTION_MISPLACED", "error", "error",

@@ -67,7 +67,7 @@ def _sign_positions(plan: Any, names: dict[int, str]) -> None:
         if literal.HasField("i64"):
             literal.type_variation_reference = 0
     for call in messages(plan, "substrait.Expression.WindowFunction"):
-        if names.get(call.function_reference) in RANKINGS:
+        if names.get(call.function_reference) in (*RANKINGS, "ntile"):
             call.output_type.i64.nullability = _REQUIRED
 
 

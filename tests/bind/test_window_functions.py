@@ -93,7 +93,8 @@ def test_both_places_of_a_call_mean_the_same() -> None:
         ({"outputType": {"i64": NULLABLE}}, []),
         ({"outputType": None}, ["OUTPUT_TYPE_MISSING"]),
         ({"sorts": []}, ["WINDOW_WITHOUT_SORT"]),
-        ({"lowerBound": {"preceding": {"offset": 1}}}, ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ({"lowerBound": {"preceding": {"offset": 1}}}, []),
+        ({"lowerBound": {"preceding": {"offset": -1}}}, ["VALUE_INVALID"]),
         ({"upperBound": {}}, ["FIELD_MISSING"]),
         ({"boundsType": 7}, ["VALUE_INVALID"]),
         ({"sorts": [{"expr": COLUMN}]}, ["ORDER_DIRECTION_NOT_SUPPORTED"]),
@@ -110,7 +111,8 @@ def test_every_field_of_a_position_is_checked(changed: dict[str, Any], codes: li
     [
         ("rank:", "arithmetic", []),
         ("dense_rank:", "arithmetic", []),
-        ("cume_dist:", "arithmetic", ["WINDOW_FUNCTION_NOT_SUPPORTED"]),
+        ("cume_dist:", "arithmetic", ["OUTPUT_TYPE_NOT_SUPPORTED"]),
+        ("lag:any", "arithmetic", ["ARGUMENT_COUNT"]),
         ("row_number:", "string", ["FUNCTION_URN_DIFFERS"]),
         ("upper:str", "string", ["FUNCTION_NOT_AGGREGATE"]),
     ],
@@ -130,16 +132,91 @@ def test_an_aggregate_of_a_partition_is_a_measure() -> None:
     assert errors(plan(running, "sum:i64")) == ["WINDOW_FRAME_NOT_SUPPORTED"]
 
 
+LITERALS = {n: {"literal": {"i64": str(n)}} for n in (-1, 0, 1, 2)}
+ROWS, RANGE = ({"boundsType": f"BOUNDS_TYPE_{word}"} for word in ("ROWS", "RANGE"))
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "changed", "codes"),
+    [
+        ("lag:any", [COLUMN], {}, []),
+        ("lag:any_i32", [COLUMN, {"literal": {"i32": 2}}], {}, []),
+        ("lag:any_i32_any", [COLUMN, {"literal": {"i32": 2}}, LITERALS[2]], {}, []),
+        ("lead:any", [COLUMN], {"outputType": {"i64": REQUIRED}}, ["OUTPUT_NULLABILITY"]),
+        ("lead:any", [COLUMN], {"outputType": {"fp64": NULLABLE}}, ["OUTPUT_TYPE_NOT_SUPPORTED"]),
+        ("lead:any", [COLUMN], {"outputType": None}, ["OUTPUT_TYPE_MISSING"]),
+        ("lag:any", [COLUMN], {"sorts": []}, ["WINDOW_WITHOUT_SORT"]),
+        ("lag:any", [COLUMN], {"invocation": "AGGREGATION_INVOCATION_DISTINCT"}, ["DISTINCT_NOT_SUPPORTED"]),
+        ("lag:any", [COLUMN], {"phase": "AGGREGATION_PHASE_INTERMEDIATE_TO_RESULT"}, ["PHASE_NOT_SUPPORTED"]),
+        ("lag:any", [COLUMN], {"options": [{"name": "nulls", "preference": ["IGNORE"]}]}, ["OPTION_UNKNOWN"]),
+        ("lag:any_i32", [COLUMN, COLUMN], {}, ["CONSTANT_ARGUMENT_INVALID"]),
+        ("lag:any_i32_any", [COLUMN, LITERALS[1], {"literal": {"string": "x"}}], {}, ["CONSTANT_ARGUMENT_INVALID"]),
+        ("ntile:i64", [LITERALS[2]], {}, []),
+        ("ntile:i64", [LITERALS[0]], {}, ["CONSTANT_ARGUMENT_INVALID"]),
+        ("ntile:i64", [COLUMN], {}, ["CONSTANT_ARGUMENT_INVALID"]),
+        ("ntile:i64", [], {}, ["ARGUMENT_COUNT"]),
+        ("percent_rank:", [], {"outputType": {"fp64": REQUIRED}}, []),
+        ("cume_dist:", [], {"outputType": {"i64": NULLABLE}}, ["OUTPUT_TYPE_NOT_SUPPORTED"]),
+    ],
+)  # fmt: skip
+def test_every_field_of_a_function_of_other_rows_is_checked(
+    function: str, arguments: list[Any], changed: dict[str, Any], codes: list[str]
+) -> None:
+    fields = {"outputType": {"i64": NULLABLE}} | changed
+    sorts = fields.pop("sorts", SORTS)
+    values = [{"value": argument} for argument in arguments]
+    assert errors(plan(projected(sorts=sorts, arguments=values, **fields), function)) == codes
+
+
+def bounds(lower: Any, upper: Any, **others: Any) -> dict[str, Any]:
+    """Give the fields of a frame of rows."""
+    return {**ROWS, "lowerBound": lower, "upperBound": upper, **others}
+
+
+CURRENT: dict[str, Any] = {"currentRow": {}}
+UNBOUNDED: dict[str, Any] = {"unbounded": {}}
+ONE_BACK = {"preceding": {"offset": 1}}
+CONSTANT = {"following": {"offsetExpr": LITERALS[1]}}
+
+
+@pytest.mark.parametrize(
+    ("function", "frame", "codes"),
+    [
+        ("sum:i64", bounds(UNBOUNDED, CURRENT), []),
+        ("sum:i64", bounds(ONE_BACK, CONSTANT), []),
+        ("sum:i64", bounds(None, CURRENT, **RANGE), []),
+        ("sum:i64", bounds(CURRENT, None, **RANGE), []),
+        ("sum:i64", bounds(ONE_BACK, CURRENT, **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds(ONE_BACK, CURRENT, boundsType=None), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds(CURRENT, ONE_BACK), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds({"preceding": {"offsetExpr": COLUMN}}, CURRENT), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds({"preceding": {"offsetExpr": LITERALS[-1]}}, CURRENT), ["VALUE_INVALID"]),
+        ("last_value:any", bounds(UNBOUNDED, CURRENT), []),
+        ("mode:i64", bounds(UNBOUNDED, CURRENT), ["WINDOW_FUNCTION_NOT_SUPPORTED"]),
+    ],
+)  # fmt: skip
+def test_frames_are_checked(function: str, frame: dict[str, Any], codes: list[str]) -> None:
+    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}}
+    assert errors(plan(projected(**fields, **frame), function)) == codes
+
+
+def test_distinct_values_over_a_frame_are_refused() -> None:
+    frame = bounds(UNBOUNDED, CURRENT, invocation="AGGREGATION_INVOCATION_DISTINCT")
+    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}}
+    codes = errors(plan(projected(**fields, **frame), "sum:i64"))
+    assert codes == ["WINDOW_FUNCTION_NOT_SUPPORTED"]
+
+
 @pytest.mark.parametrize(
     ("bounds", "codes"),
     [
         ("BOUNDS_TYPE_RANGE", []),
-        ("BOUNDS_TYPE_ROWS", ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("BOUNDS_TYPE_ROWS", ["WINDOW_WITHOUT_SORT"]),
         ("BOUNDS_TYPE_UNSPECIFIED", ["WINDOW_FRAME_NOT_SUPPORTED"]),
     ],
 )
 def test_without_an_order_all_rows_are_peers_of_a_range(bounds: str, codes: list[str]) -> None:
-    """A frame of rows ends with the row itself, so which rows it has is not defined."""
+    """A frame of rows ends with the row itself, so which rows it has follows from the order of whole rows."""
     fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}}
     frame = {"boundsType": bounds, "upperBound": {"currentRow": {}}}
     assert errors(plan(projected([COLUMN], [], **fields, **frame), "sum:i64")) == codes

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.flow.graph.set_operation import SET_OUTPUTS
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.names import WEIGHT, entries_tree
 from substrait_agg.plan.model import SetOperationKind
 from substrait_agg.state.run import RunFile, RunWriter, open_pages
 from substrait_agg.tools.checks.findings import Finding, FindingCollector
@@ -330,6 +331,32 @@ def test_set_operations(operation: SetOperationKind, tmp_path: Path) -> None:
         found = FindingCollector()
         check_deep(flow, files, states, "x", found)
         assert faults(found), operator
+
+
+def test_window_functions(tmp_path: Path) -> None:
+    """Values that differ from those of the stored rows are found."""
+    query = """
+        SELECT k, x, sum(x) OVER (PARTITION BY k ORDER BY x) AS s, lag(x) OVER (PARTITION BY k ORDER BY x) AS p
+        FROM t
+    """
+    schema = pa.schema([("k", pa.int64()), ("x", pa.int64())])
+    flow = lower(sa.sql(query, {"t": schema}).bound(), weights={("t",): "weighted"})
+    local, rng = LocalFlow(flow, tmp_path), random.Random(7)
+    for _ in range(4):
+        rows = [(rng.randrange(3), rng.randrange(9), rng.choice((1, 1, 2))) for _ in range(8)]
+        columns = [pa.array(column, pa.int64()) for column in zip(*rows, strict=True)]
+        local.batch({"t": pa.table(columns, names=["k", "x", WEIGHT])})
+    files = FolderFiles(f"{tmp_path}/state")
+    found = FindingCollector()
+    check_deep(flow, files, local.states, "x", found)
+    assert not faults(found)
+    state = local.states[0]
+    name = entries_tree(0)
+    entries = [_damaged(files, file, "weight", lambda value: value + 1) for file in state[name]]
+    states = [OperatorState({**state.trees, name: tuple(entries)}), *local.states[1:]]
+    found = FindingCollector()
+    check_deep(flow, files, states, "x", found)
+    assert faults(found)
 
 
 def test_the_command_names_the_operator(tmp_path: Path) -> None:

@@ -247,6 +247,20 @@ def ranked() -> Setting:
 
 
 @cache
+def windowed() -> Setting:
+    """Running and moving values of groups by their totals."""
+    query = """
+        SELECT k, g, s, sum(s) OVER w AS running, lag(m) OVER w AS before,
+            avg(m) OVER (PARTITION BY k ORDER BY s DESC ROWS 2 PRECEDING) AS moving
+        FROM (SELECT k, g, sum(x) AS s, max(y) AS m FROM t GROUP BY k, g) q
+        WINDOW w AS (PARTITION BY k ORDER BY s DESC)
+    """
+    columns = {"k": pa.int64(), "g": pa.int64(), "x": pa.int64(), "y": pa.float64()}
+    flow = lower(sa.sql(query, {"t": pa.schema(columns)}).bound(), {("t",): "changelog"})
+    return Setting(flow, EVERY_BATCH, EventOptions(), _chained_rows())
+
+
+@cache
 def timed() -> Setting:
     """An aggregate by day with a watermark: groups wait for it, are closed by it, and every version has a second pass."""
     b = plans.Builder()

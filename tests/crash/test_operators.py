@@ -1,4 +1,4 @@
-"""Fetches, joins, set operations and runs of two views are struck at any file: the next run ends like an undisturbed one."""
+"""Fetches, window functions, joins, set operations and runs of two views are struck at any file: the next run ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import pytest
 from tests.crash.cases import Undisturbed, cases, quick_sample, run_all, undisturbed
 from tests.crash.faulty_disk import READS
 from tests.crash.scenario import quick_batches
-from tests.crash.settings import looking_up, matching, ranked, subtracting, two_views
+from tests.crash.settings import (
+    looking_up,
+    matching,
+    ranked,
+    subtracting,
+    two_views,
+    windowed,
+)
 from tests.crash.test_matrix import OPERATIONS, check_codes
 
 WRITES = [operation for operation in OPERATIONS if operation not in READS]
@@ -17,7 +24,7 @@ WRITES = [operation for operation in OPERATIONS if operation not in READS]
 
 @pytest.fixture(
     scope="module",
-    params=[ranked, matching, looking_up, subtracting, two_views],
+    params=[ranked, matching, looking_up, subtracting, two_views, windowed],
     ids=lambda f: f.__name__,
 )
 def whole(

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
@@ -55,7 +56,7 @@ class Scenario:
         options: further options of all runs.
     """
 
-    plans: tuple[str, ...]
+    plans: tuple[str | sa.Plan, ...]
     write: Callable[[Path, int], dict[str, str]]
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -79,7 +80,7 @@ def over_tables(plan: str, *tables: Table, **options: Any) -> Scenario:
     )  # fmt: skip
 
 
-def over_feed(plan: str, feed: Feed, **options: Any) -> Scenario:
+def over_feed(plan: str | sa.Plan, feed: Feed, **options: Any) -> Scenario:
     """Two runs over a table of changes, the second one with its last files."""
 
     def write(folder: Path, number: int) -> dict[str, str]:
@@ -150,6 +151,19 @@ def fetching() -> Scenario:
     return over_feed(plan, Feed("sales", fetch.COLUMNS, "op", fetch._changes(1, 4)))
 
 
+def windowing() -> Scenario:
+    """Values of other rows, of frames that reach any row and of frames that reach some."""
+    query = """
+        SELECT customer, amount, sum(amount) OVER w AS s, lag(amount, 2) OVER w AS l, ntile(3) OVER w AS n,
+            max(amount) OVER (PARTITION BY city ORDER BY amount ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS m
+        FROM sales WINDOW w AS (PARTITION BY city ORDER BY amount)
+    """
+    types = {"string": pa.string(), "i64": pa.int64()}
+    columns = pa.schema([(name, types[type_]) for name, type_ in fetch.COLUMNS.items()])
+    plan = sa.sql(query, {"sales": columns})
+    return over_feed(plan, Feed("sales", fetch.COLUMNS, "op", fetch._changes(1, 4)))
+
+
 def subtracting() -> Scenario:
     """The rows of one table that are not in another one."""
     plan = Builder().plan(set_operation("minus_primary_all", *sets._tables("t", "u")), "a", "b")
@@ -209,6 +223,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
     "early retractions of rows": lambda: retracting("op", early.rows_plan(), "quarantine"),
     "upserts": replacing,
     "a fetch": fetching,
+    "window functions": windowing,
     "a set operation": subtracting,
     "hidden keys": lambda: hidden_keys(0),
     "hidden keys in sets": lambda: hidden_keys(3),
@@ -221,7 +236,7 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
 IN_TEST = (
     "tumbling windows", "windows emitted by count and watermark", "hopping windows", "sessions", "two tables and a filter",
     "an aggregate over windows", "time to live, rows kept", "emission by count", "early retractions kept aside",
-    "early retractions of rows", "upserts", "a fetch", "a set operation", "hidden keys", "evolution",
+    "early retractions of rows", "upserts", "a fetch", "window functions", "a set operation", "hidden keys", "evolution",
 )  # fmt: skip
 """At least one scenario per operator, per reason to wait and per policy; the others differ from these only in what operators
 do, which their own tests show on the local executor."""

@@ -1,9 +1,10 @@
-"""A fetch in both plans keeps its state; another one is refused with the difference."""
+"""A fetch or a window function in both plans keeps its state; another one is refused with the difference."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
@@ -58,6 +59,37 @@ def test_a_fetch_keeps_its_state_below_other_measures() -> None:
 )
 def test_another_fetch_is_refused(changed: dict[str, Any], told: str) -> None:
     before, now = document("max"), document("max", **changed)
+    found, reasons = planned(before, now)
+    assert found is None
+    assert "operator 0 reads other rows, or groups them by other keys" in reasons
+    assert any(line.startswith(f"key of operator 0 {told}") for line in differences(before, now))
+
+
+def windowed(measure: str = "max", call: str = "lag(x, 2)", order: str = "x DESC") -> PlanDocument:
+    """A measure over the values of a window function."""
+    query = f"SELECT {measure}(v) AS m FROM (SELECT {call} OVER (PARTITION BY k ORDER BY {order}) AS v FROM t) q"
+    plan = sa.sql(query, {"t": pa.schema([("k", pa.string()), ("x", pa.int64())])}).bound()
+    return plan_document(lower(plan, {("t",): "changelog"}), EventOptions())
+
+
+def test_a_window_function_keeps_its_state_below_other_measures() -> None:
+    found, reasons = planned(windowed(), windowed("min"))
+    assert found is not None, reasons
+    window, _ = found.operators
+    assert window is not None
+    assert window.same
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"call": "lag(x, 3)"}, "lag 2 ordered by x DESC"),
+        ({"call": "sum(x)"}, "lag 2 ordered by x DESC"),
+        ({"order": "x"}, "lag 2 ordered by x DESC"),
+    ],
+)
+def test_another_window_function_is_refused(changed: dict[str, str], told: str) -> None:
+    before, now = windowed(), windowed(**changed)
     found, reasons = planned(before, now)
     assert found is None
     assert "operator 0 reads other rows, or groups them by other keys" in reasons

@@ -29,14 +29,14 @@ from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
-from substrait_agg.flow.graph.top_k import TopK
-from substrait_agg.flow.passes.relations import top_k_node
+from substrait_agg.flow.graph.top_k import OrderedRows, TopK
+from substrait_agg.flow.passes.ordered_rows import top_k_node
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.operator.top_k import window as window_module
-from substrait_agg.operator.top_k.step import TopKOperator
+from substrait_agg.operator.top_k.step import OrderedRowsOperator
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import Type
 from substrait_agg.state.ordered import OrderedTree
@@ -164,13 +164,19 @@ class World:
     """The operator with its folder: batches in, the sum of its changes out."""
 
     def __init__(
-        self, folder: Path, node: TopK, *, page_rows: int = 4, slice_rows: int = 50, spread: int = 7
+        self,
+        folder: Path,
+        node: OrderedRows,
+        *,
+        page_rows: int = 4,
+        slice_rows: int = 50,
+        spread: int = 7,
     ) -> None:
         operator = operator_of(node)
-        assert isinstance(operator, TopKOperator)
+        assert isinstance(operator, OrderedRowsOperator)
         spec = replace(operator.spec, page_rows=page_rows, slice_rows=slice_rows)
         self.operator, self.node, self.folder, self.spread = (
-            TopKOperator(spec),
+            replace(operator, spec=spec),
             node,
             folder,
             spread,

@@ -111,6 +111,11 @@ BOUNDS = {
     "lower_bound": {"unbounded": {}},
     "upper_bound": {"current_row": {}},
 }
+DISTANT = {
+    "bounds_type": 1,
+    "lower_bound": {"preceding": {"offset": "2"}},
+    "upper_bound": {"following": {"offset_expr": {"literal": {"i64": "3"}}}},
+}
 WINDOW = {**{k: v for k, v in MEASURE["measure"].items() if k != "sorts"}, **BOUNDS}
 EXPRESSIONS.append(
     {
@@ -176,7 +181,7 @@ def _windows(source: Json) -> Json:
     return {
         "window": {
             "input": source,
-            "window_functions": [WINDOW],
+            "window_functions": [WINDOW, {**WINDOW, **DISTANT}],
             "partition_expressions": [column(0)],
             "sorts": [{"expr": column(0), "direction": 1}],
             **EMIT,
@@ -332,6 +337,7 @@ def test_the_plan_has_every_message_that_is_read() -> None:
         "ComparisonJoinKey.ComparisonType", "FetchRel", "TopNRel",
         "Expression.WindowFunction", "ConsistentPartitionWindowRel",
         "ConsistentPartitionWindowRel.WindowRelFunction", "Expression.WindowFunction.Bound",
+        "Expression.WindowFunction.Bound.Preceding", "Expression.WindowFunction.Bound.Following",
     } <= set(PLACES)  # fmt: skip
     assert len(FIELDS) > 250
 

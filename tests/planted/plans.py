@@ -42,6 +42,11 @@ group by g""",
     "nested": """
 select n, count(*), sum(v) from (select g, count(*) n, sum(l) v from t group by g) q group by n""",
     "values": "select k, sum(v) from (values ('a', 1), ('b', 2)) as q (k, v) group by k",
+    "windows": """
+select g, max(p), max(n), max(s) from (
+  select g, lag(l, 2) over (partition by g order by id) p, ntile(3) over (partition by g order by id) n,
+    sum(l) over (partition by g order by id rows between 2 preceding and current row) s from t) q
+group by g""",
     "rows": "select id, g, l * 2 from t where not (x > 0) order by id",
 }  # fmt: skip
 """SQL for DataFusion."""

@@ -9,7 +9,8 @@ from tests.planted.mistakes_joins import FETCHES, JOINS
 from tests.planted.mistakes_measures import MEASURES
 from tests.planted.mistakes_plans import PLANS
 from tests.planted.mistakes_relations import RELATIONS
+from tests.planted.mistakes_windows import WINDOWS
 
 MISTAKES: tuple[Mistake, ...] = (
-    *PLANS, *RELATIONS, *JOINS, *FETCHES, *EXPRESSIONS, *AGGREGATES, *MEASURES,
+    *PLANS, *RELATIONS, *JOINS, *FETCHES, *EXPRESSIONS, *AGGREGATES, *MEASURES, *WINDOWS,
 )  # fmt: skip

@@ -71,7 +71,7 @@ CASE WHEN n > 2 THEN x ELSE 0.5 END; nullif(x, 1.5); x IS DISTINCT FROM 1.5; x >
 REFUSED = (
     "md5(s)",
     "split_part(s, ',', 1)",
-    "lag(i) OVER (ORDER BY n)",
+    "median(i) OVER (ORDER BY n)",
     "to_char(dt, '%Y')",
     "ARRAY[i, 2]",
 )

@@ -1,4 +1,4 @@
-"""Positions of rows and aggregates of partitions are those of DuckDB, at every version."""
+"""Window functions have the values of DuckDB, at every version."""
 
 from __future__ import annotations
 
@@ -58,7 +58,54 @@ QUERIES = [
         "SELECT id, last_value(x) OVER (PARTITION BY k ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING"
         " AND UNBOUNDED FOLLOWING) AS l FROM t"
     ),
+    # Values of other rows.
+    f"SELECT id, lag(x) OVER (PARTITION BY k {ORDER}) AS p, lead(x, 2, -9) OVER ({ORDER}) AS n FROM t",
+    f"SELECT id, lag(x, -1) OVER (PARTITION BY k {ORDER}) AS p, lead(x, 0) OVER ({ORDER}) AS n FROM t",
+    f"SELECT id, ntile(3) OVER (PARTITION BY k {ORDER}) AS a, ntile(5) OVER ({ORDER}) AS b FROM t",
+    (
+        "SELECT id, percent_rank() OVER (PARTITION BY k ORDER BY x NULLS FIRST) AS p,"
+        " cume_dist() OVER (PARTITION BY k ORDER BY x NULLS LAST) AS c FROM t"
+    ),
+    f"SELECT id FROM (SELECT id, x, lag(x) OVER (PARTITION BY k {ORDER}) AS p FROM t) q WHERE x < p",
+    # Running values, by rows with equal sort keys and by rows.
+    (
+        "SELECT id, sum(x) OVER w AS s, count(x) OVER w AS c, count(*) OVER w AS n, avg(x) OVER w AS a,"
+        " min(id) OVER w AS low, max(id) OVER w AS high FROM t"
+        " WINDOW w AS (PARTITION BY k ORDER BY x NULLS LAST)"
+    ),
+    (
+        f"SELECT id, first_value(x) OVER w AS f, last_value(x) OVER w AS l, nth_value(x, 2) OVER w AS n"
+        f" FROM t WINDOW w AS (PARTITION BY k {ORDER})"
+    ),
+    "SELECT id, sum(x) OVER (ORDER BY id ROWS UNBOUNDED PRECEDING) AS s FROM t",
+    "SELECT k, sum(x) AS s, sum(sum(x)) OVER (ORDER BY k NULLS LAST) AS r FROM t GROUP BY k",
+    # Frames.
+    *(
+        f"SELECT id, {call} OVER ({ORDER} {frame}) AS v FROM t"
+        for frame, calls in (
+            ("ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING", ("sum(x)", "max(x)", "nth_value(x, 2)")),
+            ("ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING", ("sum(x)", "count(*)", "first_value(x)")),
+            ("ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING", ("min(x)", "last_value(x)")),
+            (
+                "ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING",
+                ("sum(x / 8.0)", "bool_or(x > 3)"),
+            ),
+            ("ROWS 2 PRECEDING", ("sum(CAST(x AS DECIMAL(10, 2)))", "stddev_samp(x)")),
+        )
+        for call in calls
+    ),
+    (
+        "SELECT id, sum(id) OVER (PARTITION BY k ORDER BY x NULLS FIRST RANGE BETWEEN CURRENT ROW AND"
+        " CURRENT ROW) AS a, count(*) OVER (ORDER BY x NULLS LAST RANGE BETWEEN CURRENT ROW AND"
+        " UNBOUNDED FOLLOWING) AS b FROM t"
+    ),
     # Several functions at once.
+    (
+        f"SELECT id, lag(x) OVER (PARTITION BY k {ORDER}) AS p, row_number() OVER (PARTITION BY k {ORDER})"
+        f" AS n, rank() OVER (ORDER BY x) AS r, sum(x) OVER (PARTITION BY k) AS s, avg(x) OVER ({ORDER}"
+        " ROWS 2 PRECEDING) AS m FROM t"
+    ),
+    f"SELECT id, p FROM (SELECT *, lag(id) OVER (PARTITION BY k {ORDER}) AS p FROM ({NUMBERED}) a WHERE n <= 3) q",
     (
         f"SELECT id, row_number() OVER (PARTITION BY k {ORDER}) AS n, rank() OVER (ORDER BY x) AS r,"
         f" sum(x) OVER (PARTITION BY k) AS s, row_number() OVER ({ORDER}) AS m, count(x) OVER"
@@ -122,19 +169,39 @@ def test_parts_that_the_planner_loses_are_refused(call: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        ("sum(x) OVER (PARTITION BY k ORDER BY id)", "WINDOW_FRAME_NOT_SUPPORTED"),
-        ("last_value(x) OVER (ORDER BY id)", "WINDOW_FRAME_NOT_SUPPORTED"),
-        ("count(*) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", "WINDOW_FRAME_NOT_SUPPORTED"),
-        ("first_value(x) OVER (ORDER BY id ROWS 1 PRECEDING)", "WINDOW_FRAME_NOT_SUPPORTED"),
-        ("lag(x) OVER (ORDER BY id)", "WINDOW_FUNCTION_NOT_SUPPORTED"),
-        ("ntile(3) OVER (ORDER BY id)", "WINDOW_FUNCTION_NOT_SUPPORTED"),
+        (
+            "sum(x) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)",
+            "WINDOW_FRAME_NOT_SUPPORTED",
+        ),
+        ("median(x) OVER (ORDER BY id)", "WINDOW_FUNCTION_NOT_SUPPORTED"),
+        ("array_agg(x) OVER (ORDER BY id ROWS 1 PRECEDING)", "WINDOW_FUNCTION_NOT_SUPPORTED"),
+        ("lag(x, id) OVER (ORDER BY id)", "CONSTANT_ARGUMENT_INVALID"),
+        ("ntile(0) OVER (ORDER BY id)", "CONSTANT_ARGUMENT_INVALID"),
     ],
 )
-def test_functions_of_other_rows_are_refused_at_their_place(call: str, code: str) -> None:
+def test_what_cannot_be_computed_is_refused_at_its_place(call: str, code: str) -> None:
     with pytest.raises(sa.PlanRefused) as refused:
         sa.explain(sa.sql(f"SELECT id, {call} AS v FROM t", {"t": SCHEMA}))
     assert refused.value.code == code
     assert "SQL:1:12" in str(refused.value)
+
+
+@pytest.mark.parametrize("call", ["lag(x) IGNORE NULLS", "first_value(x IGNORE NULLS)"])
+def test_ignored_nulls_are_refused(call: str) -> None:
+    """DataFusion writes a plan without them."""
+    with pytest.raises(sa.SqlRefused, match="IGNORE NULLS") as refused:
+        sa.sql(f"SELECT {call} OVER (ORDER BY id) FROM t", {"t": SCHEMA})
+    assert refused.value.code == "SQL_NOT_PLANNED"
+
+
+def test_functions_of_one_order_are_one_operator() -> None:
+    calls = [
+        f"{f}(x) OVER (PARTITION BY k ORDER BY id) AS {f}" for f in ("lag", "sum", "last_value")
+    ]
+    calls += ["max(x) OVER (PARTITION BY k ORDER BY id ROWS 3 PRECEDING) AS m"]
+    text = str(sa.explain(sa.sql(f"SELECT id, {', '.join(calls)} FROM t", {"t": SCHEMA})))
+    assert text.count(": window functions ") == 1
+    assert "max over rows 3 preceding to current row" in text
 
 
 def test_positions_without_an_order_are_warned_of() -> None:

@@ -12,6 +12,7 @@ from substrait_agg.bind.bound import (
     BoundProject,
     BoundRelation,
     BoundRows,
+    BoundWindowValues,
 )
 from substrait_agg.bind.context import is_unknown
 from substrait_agg.bind.joins.conjunctions import conjuncts
@@ -27,7 +28,9 @@ def has_one_row(relation: BoundRelation) -> bool:
             return len(rows) < 2
         case BoundFetch(input=source, count=count, partitions=partitions):
             return (count is not None and count < 2 and not partitions) or has_one_row(source)
-        case BoundFilter(input=source) | BoundProject(input=source):
+        case (
+            BoundFilter(input=source) | BoundProject(input=source) | BoundWindowValues(input=source)
+        ):
             return has_one_row(source)
         case BoundJoin(left=left, right=right, kind=kind):
             if kind == "full":

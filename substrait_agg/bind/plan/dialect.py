@@ -28,7 +28,7 @@ from substrait_agg.bind.context import (
 from substrait_agg.bind.expressions.calls import bind_call
 from substrait_agg.bind.expressions.conversions import fits_decimal
 from substrait_agg.bind.profiles import STANDARD
-from substrait_agg.functions.aggregates.catalogue import AGGREGATES, RANKINGS
+from substrait_agg.functions.aggregates.catalogue import AGGREGATES, WINDOW_FUNCTIONS
 from substrait_agg.functions.aggregates.parts import ARITHMETIC
 from substrait_agg.functions.listing.catalogue_json import PHASES, part, urn_of
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
@@ -352,7 +352,13 @@ EXPRESSIONS: dict[type, Entry] = {
 """Expression of the decoded tree -> its entry in the dialect."""
 
 
-_RANKING_METADATA = {"frame": "ignored", "also": "aggregate functions over whole partitions"}
+_PLACES = ("first_value", "last_value", "nth_value")
+_FRAMES = "rows with constant distances, or a range from or to the current row"
+
+
+def _window_metadata(name: str) -> Entry:
+    frame = _FRAMES if name in _PLACES else "ignored"
+    return {"frame": frame, "also": "aggregate functions over partitions and frames"}
 
 
 def dialect(version: str) -> Entry:
@@ -361,7 +367,7 @@ def dialect(version: str) -> Entry:
     scalars = tuple(support_of(s, aggregate=False) for s in declared)
     measures = tuple(support_of(s, aggregate=True) for s in signatures())
     by_name = declarations(ARITHMETIC, "window_functions")
-    rankings = tuple(Support(s, ()) for name in RANKINGS for s in by_name[name])
+    windows = tuple(Support(s, ()) for n in (*WINDOW_FUNCTIONS, *_PLACES) for s in by_name[n])
     scalar_entries = _functions(scalars, _scalar_metadata)
     aggregate_entries = _functions(measures, _aggregate_metadata)
     used = {e["source"] for e in (*scalar_entries, *aggregate_entries)} | {_UNSIGNED_SOURCE}
@@ -382,7 +388,7 @@ def dialect(version: str) -> Entry:
         "supported_expressions": [EXPRESSIONS[kind] for kind in _members(model.Expression)],
         "supported_scalar_functions": scalar_entries,
         "supported_aggregate_functions": aggregate_entries,
-        "supported_window_functions": _functions(rankings, lambda _name: _RANKING_METADATA),
+        "supported_window_functions": _functions(windows, _window_metadata),
     }
 
 

@@ -40,6 +40,13 @@ _PARTS: Mapping[type[Any], tuple[str, ...]] = {
     bound.JoinKey: ("JoinKey", "left", "right", "null_safe"),
     bound.BoundJoin: ("BoundJoin", "left", "right", "kind", "keys", "residual", "types"),
     bound.BoundFetch: ("BoundFetch", "input", "sorts", "offset", "count", "types"),
+    bound.Frame: ("Frame", "rows", "lower", "upper"),
+    bound.BoundWindowFunction: (
+        "BoundWindowFunction", "function", "arguments", "number", "frame", "measure", "type",
+    ),
+    bound.BoundWindowValues: (
+        "BoundWindowValues", "input", "sorts", "partitions", "functions", "types",
+    ),
     bound.SortKey: ("SortKey", "ordinal", "descending", "nulls_first"),
 }  # fmt: skip
 """The tag of each class, and the attributes that decide what is computed, in a fixed order.

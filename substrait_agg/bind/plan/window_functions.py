@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from substrait_agg.bind.aggregates.order import bind_order
 from substrait_agg.bind.aggregates.rules import PARTIAL, bind_measure
-from substrait_agg.bind.bound import Column, Expr
+from substrait_agg.bind.bound import (
+    BoundMeasure,
+    BoundWindowFunction,
+    Column,
+    Constant,
+    Conversion,
+    Expr,
+    Frame,
+    WindowKind,
+    value_arguments,
+)
 from substrait_agg.bind.context import BindContext, Schema, is_keyable, is_unknown, unknown
-from substrait_agg.bind.expressions.binder import bind_expression
+from substrait_agg.bind.expressions.binder import bind_arguments, bind_expression
+from substrait_agg.bind.expressions.conversions import convert
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import check_declaration
 from substrait_agg.bind.joins.keys import is_comparable
-from substrait_agg.bind.places import expression_place
+from substrait_agg.bind.places import argument_place, expression_place
 from substrait_agg.bind.plan.window_relations import BoundWindow
 from substrait_agg.functions.aggregates.catalogue import (
     RANKINGS,
     STANDARD_URNS,
-    WINDOW_FUNCTIONS,
     find,
 )
+from substrait_agg.functions.aggregates.kinds import MeasureKind, kinds_of
 from substrait_agg.functions.aggregates.parts import ARITHMETIC
 from substrait_agg.functions.aggregates.types import ORDERED
 from substrait_agg.functions.signatures.declarations import Section, declarations
 from substrait_agg.plan import model
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import FP64, INTEGER_BITS, Type
+
+MOST_DISTANCE = 1 << 40
+"""Greatest distance between rows. A greater one is the whole partition."""
+
+_FRAMED: tuple[MeasureKind, ...] = (
+    *kinds_of("number"), *kinds_of("condition"), *kinds_of("moment"),
+    "min", "max", "any_value", "min_by", "max_by",
+)  # fmt: skip
+"""Measures that are sums or extremes of the rows of a frame."""
 
 
 def bind_window(node: model.WindowCall, schema: Schema | None, context: BindContext) -> Expr:
@@ -53,10 +74,10 @@ def _bound(
             context.report(
                 "ORDER_KEY_NOT_SUPPORTED", place, name=_name(node), type=sort.expression.type
             )
-    window = (_ranking if _is_ranking(node, context) else _measure)(node, schema, context)
+    window = _BINDERS.get(node.call.function.name, _measure)(node, schema, context)
     if window is None or not order.known or is_unknown(*partitions):
         return None
-    if window.function and not order.keys:
+    if _depends_on_order(window) and not order.keys:
         context.report("WINDOW_WITHOUT_SORT", node.call.path, name=_name(node))
     return replace(window, partitions=tuple(dict.fromkeys(partitions)), sorts=order.keys)
 
@@ -73,45 +94,52 @@ def _partition(node: model.Expression, schema: Schema | None, context: BindConte
     return key
 
 
-def _is_ranking(node: model.WindowCall, context: BindContext) -> bool:
-    """Return whether a function is a window function only, and report one that is not supported."""
-    name = node.call.function.name
-    if name in WINDOW_FUNCTIONS and name not in RANKINGS:
-        context.report(
-            "WINDOW_FUNCTION_NOT_SUPPORTED", node.call.path,
-            name=name, supported=", ".join(RANKINGS),
-        )  # fmt: skip
-    return name in WINDOW_FUNCTIONS
+def _depends_on_order(window: BoundWindow) -> bool:
+    """Return whether a function depends on the order of rows with equal sort keys."""
+    return bool(window.function) or window.computed is not None
 
 
 def _ranking(
     node: model.WindowCall, _schema: Schema | None, context: BindContext
 ) -> BoundWindow | None:
     """Bind a function of the position of a row, for which the frame has no meaning."""
-    call, name, path = node.call, _name(node), node.call.path
-    if name not in RANKINGS or not check_declared(call.function, path, context):
+    call, name = node.call, _name(node)
+    if not _is_declared(node, context):
         return None
+    if call.arguments:
+        context.report(
+            "ARGUMENT_COUNT", f"{call.path}.arguments",
+            function=name, needed="no arguments", takes="no arguments", count=len(call.arguments),
+        )  # fmt: skip
+    return BoundWindow((), (), _number_type(node, context), node.path, name)
+
+
+def _is_declared(node: model.WindowCall, context: BindContext) -> bool:
+    """Check the declaration of a function that is a window function only, and what it cannot have."""
+    call, name, path = node.call, _name(node), node.call.path
+    if not check_declared(call.function, path, context):
+        return False
     urn = call.function.urn
     if urn in STANDARD_URNS and urn != ARITHMETIC:
         place = call.function.path or path
         context.report("FUNCTION_URN_DIFFERS", place, name=name, urn=urn, expected=ARITHMETIC)
     else:
         check_declaration(call.function, "window_functions", path, context)
-    if call.arguments:
-        context.report(
-            "ARGUMENT_COUNT", f"{path}.arguments",
-            function=name, needed="no arguments", takes="no arguments", count=len(call.arguments),
-        )  # fmt: skip
     choose_options(name, call.options, {}, context, path)
     if call.phase in PARTIAL:
         context.report("PHASE_NOT_SUPPORTED", f"{path}.phase", name=name, phase=call.phase.upper())
     if call.invocation == "distinct":
-        reason = "it has no argument whose equal values could count once"
+        reason = "its rows are not aggregated"
         context.report("DISTINCT_NOT_SUPPORTED", f"{path}.invocation", name=name, reason=reason)
-    return BoundWindow((), (), _number_type(node, context), node.path, name)
+    return True
 
 
-def _number_type(node: model.WindowCall, context: BindContext) -> Type:
+_POSITION_KINDS = ("i64", "u64")
+
+
+def _number_type(
+    node: model.WindowCall, context: BindContext, kinds: Sequence[str] = _POSITION_KINDS
+) -> Type:
     """Return the type of positions: the declared one, or that of the producer."""
     declared, path = node.call.output_type, f"{node.call.path}.output_type"
     kind = "u64" if context.profile.derivation == "arrow" else "i64"
@@ -119,7 +147,7 @@ def _number_type(node: model.WindowCall, context: BindContext) -> Type:
     if declared is None:
         context.report("OUTPUT_TYPE_MISSING", path, name=_name(node), type=derived)
         return derived
-    if declared.kind not in ("i64", "u64"):
+    if declared.kind not in kinds:
         context.report(
             "OUTPUT_TYPE_NOT_SUPPORTED", path,
             name=_name(node), argument="rows", declared=declared, derived=derived,
@@ -127,23 +155,236 @@ def _number_type(node: model.WindowCall, context: BindContext) -> Type:
     return declared
 
 
+# --- functions of other rows ---------------------------------------------------------------------
+
+
+def _neighbour(
+    node: model.WindowCall, schema: Schema | None, context: BindContext
+) -> BoundWindow | None:
+    """Bind the value of a row at a distance: value, distance, default. The frame has no meaning."""
+    arguments = _values(node, schema, context, least=1, most=3)
+    if arguments is None:
+        return None
+    value, *others = arguments
+    distance = _constant(node, 1, others[0], context, "offset") if others else 1
+    default = others[1:]
+    if default and default[0].type.same_kind(value.type):
+        default = [convert(default[0], value.type.as_nullable(default[0].type.nullable))]
+    elif default and isinstance(default[0], Constant) and default[0].value is None:
+        default = []
+    elif default:
+        reason = f"its type is {default[0].type}, that of the value is {value.type}"
+        context.report(
+            "CONSTANT_ARGUMENT_INVALID", argument_place(node.call, 2),
+            function=_name(node), argument="default", reason=reason,
+        )  # fmt: skip
+        return None
+    nullable = not default or value.type.nullable or default[0].type.nullable
+    type_ = _declared_type(node, value.type.as_nullable(nullable), context)
+    if distance is None or type_ is None:
+        return None
+    name: WindowKind = "lag" if node.call.function.name == "lag" else "lead"
+    return _computed(node, name, (value, *default), distance, None, type_)
+
+
+def _ntile(
+    node: model.WindowCall, schema: Schema | None, context: BindContext
+) -> BoundWindow | None:
+    arguments = _values(node, schema, context, least=1, most=1)
+    if arguments is None:
+        return None
+    number = _constant(node, 0, arguments[0], context, "x", least=1)
+    type_ = _number_type(node, context, (*_POSITION_KINDS, "i32"))
+    return None if number is None else _computed(node, "ntile", (), number, None, type_)
+
+
+def _distribution(
+    node: model.WindowCall, schema: Schema | None, context: BindContext
+) -> BoundWindow | None:
+    """Bind the share of the rows of a partition that come before a row, or up to it."""
+    if _values(node, schema, context, least=0, most=0) is None:
+        return None
+    type_ = _declared_type(node, FP64.as_nullable(False), context)
+    name: WindowKind = "cume_dist" if _name(node) == "cume_dist" else "percent_rank"
+    return None if type_ is None else _computed(node, name, (), 0, None, type_)
+
+
+def _values(
+    node: model.WindowCall, schema: Schema | None, context: BindContext, *, least: int, most: int
+) -> list[Expr] | None:
+    """Bind the arguments of a function that is a window function only; None for a problem."""
+    arguments = bind_arguments(node.call.arguments, schema, context)
+    if not _is_declared(node, context) or is_unknown(*value_arguments(arguments)):
+        return None
+    values = list(value_arguments(arguments))
+    if least <= len(values) <= most and len(values) == len(arguments):
+        return values
+    takes = (
+        f"{least} to {most} arguments"
+        if most > least
+        else f"{most or 'no'} argument{'s'[most == 1 :]}"
+    )
+    context.report(
+        "ARGUMENT_COUNT", f"{node.call.path}.arguments",
+        function=_name(node), needed=takes, takes=takes, count=len(arguments),
+    )  # fmt: skip
+    return None
+
+
+def _constant(
+    node: model.WindowCall,
+    position: int,
+    value: Expr,
+    context: BindContext,
+    name: str,
+    least: int = -MOST_DISTANCE,
+) -> int | None:
+    """Return an argument that is the same for all rows."""
+    plain = value.input if isinstance(value, Conversion) else value
+    reason = ""
+    if (
+        not isinstance(plain, Constant)
+        or plain.type.kind not in INTEGER_BITS
+        or plain.value is None
+    ):
+        reason = "it is not an integer literal"
+    elif not least <= plain.value <= MOST_DISTANCE:
+        reason = f"it is not between {least} and {MOST_DISTANCE}"
+    else:
+        return int(plain.value)
+    context.report(
+        "CONSTANT_ARGUMENT_INVALID", argument_place(node.call, position),
+        function=_name(node), argument=name, reason=reason,
+    )  # fmt: skip
+    return None
+
+
+def _declared_type(node: model.WindowCall, derived: Type, context: BindContext) -> Type | None:
+    """Return the type of a value; where rows without a value exist, it is nullable."""
+    declared, path = node.call.output_type, f"{node.call.path}.output_type"
+    if declared is None:
+        context.report("OUTPUT_TYPE_MISSING", path, name=_name(node), type=derived)
+        return derived
+    if not declared.same_kind(derived):
+        context.report(
+            "OUTPUT_TYPE_NOT_SUPPORTED", path,
+            name=_name(node), argument="rows", declared=declared, derived=derived,
+        )  # fmt: skip
+        return None
+    if derived.nullable and not declared.nullable:
+        context.report("OUTPUT_NULLABILITY", path, name=_name(node), declared=declared)
+    return declared.as_nullable(declared.nullable or derived.nullable)
+
+
+def _computed(
+    node: model.WindowCall,
+    function: WindowKind,
+    arguments: Sequence[Expr],
+    number: int,
+    frame: Frame | None,
+    type_: Type,
+    measure: BoundMeasure | None = None,
+) -> BoundWindow:
+    computed = BoundWindowFunction(
+        function, tuple(arguments), number, frame, measure, type_, _name(node), node.path
+    )
+    return BoundWindow((), (), type_, node.path, computed=computed)
+
+
+# --- aggregate functions -------------------------------------------------------------------------
+
+
 def _measure(
     node: model.WindowCall, schema: Schema | None, context: BindContext
 ) -> BoundWindow | None:
-    """Bind an aggregate function over all rows of a partition."""
-    if not _whole_partition(node) and not node.has_distance:
-        context.report(
-            "WINDOW_FRAME_NOT_SUPPORTED", node.call.path, name=_name(node), frame=node.frame
-        )
+    """Bind an aggregate function over the rows of a frame."""
     entry = find(node.call.function.name)
     ordered = entry is not None and entry[0].order_by.handling == "honoured"
     call = node.call if ordered else replace(node.call, sorts=())
     declared = node.call.function.name in declarations(ARITHMETIC, "window_functions")
     section: Section = "window_functions" if declared else "aggregate_functions"
     measure = bind_measure(call, schema, context, section=section)
-    if measure is None:
+    if _whole_partition(node):
+        if measure is None:
+            return None
+        return BoundWindow((), (), measure.type, node.path, measure=measure)
+    frame = _frame(node, context)
+    if measure is None or frame is None:
         return None
-    return BoundWindow((), (), measure.type, node.path, measure=measure)
+    if measure.kind in _PLACES:
+        return _place(node, measure, frame, context)
+    if measure.kind not in _FRAMED or measure.distinct:
+        _report_function(node, context)
+        return None
+    empty = not _has_row(frame) and measure.kind not in ("count", "sum0")
+    type_ = measure.type.as_nullable(measure.type.nullable or empty)
+    measure = replace(measure, type=type_)
+    return _computed(node, "aggregate", (), 0, frame, type_, measure)
+
+
+def _place(
+    node: model.WindowCall, measure: BoundMeasure, frame: Frame, context: BindContext
+) -> BoundWindow | None:
+    """Return the value of a row at a place of the frame."""
+    function = _PLACES[measure.kind]
+    if measure.distinct or not measure.keep_nulls:
+        _report_function(node, context)
+        return None
+    number = int(measure.constants[0]) if measure.constants else 0
+    (value,) = measure.arguments
+    missing = function == "nth_value" or not _has_row(frame)
+    type_ = measure.type.as_nullable(measure.type.nullable or value.type.nullable or missing)
+    value = convert(value, type_.as_nullable(value.type.nullable))
+    return _computed(node, function, (value,), number, frame, type_)
+
+
+def _has_row(frame: Frame) -> bool:
+    """Return whether the frame of every row has the row itself."""
+    return (frame.lower or 0) <= 0 <= (frame.upper or 0)
+
+
+def _report_function(node: model.WindowCall, context: BindContext) -> None:
+    context.report(
+        "WINDOW_FUNCTION_NOT_SUPPORTED", node.call.path,
+        name=_name(node), frame=node.frame, supported=", ".join((*_FRAMED, *_PLACES)),
+    )  # fmt: skip
+
+
+def _frame(node: model.WindowCall, context: BindContext) -> Frame | None:
+    """Return the frame of a function; report one that is not supported."""
+    bounds = (node.lower, node.upper)
+    distant = any(bound.kind in ("preceding", "following") for bound in bounds)
+    reason = ""
+    if node.bounds_type == "unspecified":
+        reason = "of which the plan does not say whether it is of rows or of values"
+    elif distant and node.bounds_type == "range":
+        reason = "by a distance between values"
+    elif any(bound.distance is None for bound in bounds):
+        reason = "by a distance that is not constant"
+    elif node.lower.kind != "missing" and node.upper.kind != "missing" and _is_reversed(*bounds):
+        reason = "which ends before it begins"
+    if reason:
+        context.report(
+            "WINDOW_FRAME_NOT_SUPPORTED", node.call.path,
+            name=_name(node), frame=node.frame, reason=reason,
+        )  # fmt: skip
+        return None
+    return Frame(node.bounds_type == "rows", _distance(node.lower), _distance(node.upper))
+
+
+def _is_reversed(lower: model.WindowBound, upper: model.WindowBound) -> bool:
+    order = ("preceding", "current_row", "following")
+    if "unbounded" in (lower.kind, upper.kind):
+        return False
+    return order.index(lower.kind) > order.index(upper.kind)
+
+
+def _distance(bound: model.WindowBound) -> int | None:
+    """Return the distance of a bound from the row, below zero before it; None without a bound."""
+    if bound.kind in ("missing", "unbounded"):
+        return None
+    distance = min(bound.distance or 0, MOST_DISTANCE)
+    return -distance if bound.kind == "preceding" else distance
 
 
 def _whole_partition(node: model.WindowCall) -> bool:
@@ -155,8 +396,26 @@ def _whole_partition(node: model.WindowCall) -> bool:
     peers = not node.call.sorts and node.bounds_type == "range"
     lower = ("missing", "unbounded", *(("current_row",) if peers else ()))
     upper = (*lower, "current_row") if _takes_first(node) else lower
-    return node.lower in lower and node.upper in upper
+    return node.lower.kind in lower and node.upper.kind in upper
 
 
 def _takes_first(node: model.WindowCall) -> bool:
-    return node.call.function.name == "first_value" and node.lower in ("missing", "unbounded")
+    return node.call.function.name == "first_value" and node.lower.kind in ("missing", "unbounded")
+
+
+_PLACES: dict[MeasureKind, WindowKind] = {
+    "first_value": "first_value",
+    "last_value": "last_value",
+    "nth_value": "nth_value",
+}
+"""Measures that are the value of a row at a place of a frame."""
+
+_BINDERS = {
+    **dict.fromkeys(RANKINGS, _ranking),
+    "lag": _neighbour,
+    "lead": _neighbour,
+    "ntile": _ntile,
+    "percent_rank": _distribution,
+    "cume_dist": _distribution,
+}
+"""How each function is bound that is a window function only."""

@@ -15,6 +15,8 @@ from substrait_agg.bind.bound import (
     BoundMeasure,
     BoundProject,
     BoundRelation,
+    BoundWindowFunction,
+    BoundWindowValues,
     Column,
     Expr,
     JoinKey,
@@ -36,8 +38,9 @@ class BoundWindow:
         sorts: the order of the rows of a partition.
         type: the type of the value.
         path: path in the plan.
-        function: ``row_number``, ``rank`` or ``dense_rank``; empty for a measure.
+        function: ``row_number``, ``rank`` or ``dense_rank``; empty for other functions.
         measure: the measure of a partition, whose value all its rows have.
+        computed: the function of the rows around a row.
     """
 
     partitions: tuple[Expr, ...]
@@ -46,11 +49,13 @@ class BoundWindow:
     path: str
     function: str = ""
     measure: BoundMeasure | None = None
+    computed: BoundWindowFunction | None = None
 
     @property
     def name(self) -> str:
         """Return the name of the function."""
-        return self.function if self.measure is None else self.measure.name
+        read = self.measure or self.computed
+        return self.function if read is None else read.name
 
     @property
     def keys(self) -> tuple[Expr, ...]:
@@ -61,8 +66,9 @@ class BoundWindow:
     @property
     def expressions(self) -> tuple[Expr, ...]:
         """Return every expression that the function reads."""
-        measured = () if self.measure is None else self.measure.expressions
-        return (*self.partitions, *(s.expression for s in self.sorts), *measured)
+        read = self.measure or self.computed
+        own = () if read is None else read.expressions
+        return (*self.partitions, *(s.expression for s in self.sorts), *own)
 
     def renumbered(self, places: Mapping[int, int]) -> BoundWindow:
         """Return the function over a row in which column `o` has the ordinal ``places[o]``."""
@@ -71,7 +77,17 @@ class BoundWindow:
             partitions=tuple(renumber(p, places) for p in self.partitions),
             sorts=renumber_sorts(self.sorts, places),
             measure=None if self.measure is None else renumber_measure(self.measure, places),
+            computed=None if self.computed is None else _renumbered(self.computed, places),
         )
+
+
+def _renumbered(function: BoundWindowFunction, places: Mapping[int, int]) -> BoundWindowFunction:
+    measure = function.measure
+    return replace(
+        function,
+        arguments=tuple(renumber(a, places) for a in function.arguments),
+        measure=None if measure is None else renumber_measure(measure, places),
+    )
 
 
 def with_values(
@@ -118,10 +134,16 @@ def _with_windows(
         The relation, and the column of each function.
     """
     places: dict[int, int] = {}
-    # Row numbers come first: what they are computed over is stored, so it has few columns.
+    # What these are computed over is stored, so they come first, when rows have few columns.
     in_order = sorted(enumerate(windows), key=lambda item: item[1].function != "row_number")
     measured: dict[tuple[object, ...], list[int]] = {}
+    for numbers in _in_one_order(windows):
+        first = len(relation.types)
+        relation = _with_computed([windows[number] for number in numbers], relation)
+        places.update({number: first + i for i, number in enumerate(numbers)})
     for number, window in in_order:
+        if window.computed is not None:
+            continue
         if window.function == "row_number":
             relation = _numbered(window, relation)
         elif window.measure is not None:
@@ -166,6 +188,23 @@ def _source(
         else:
             break
     return lowest, window.renumbered(places)
+
+
+def _in_one_order(windows: Sequence[BoundWindow]) -> list[list[int]]:
+    """Return the ordinals of the functions of other rows, together where one operator computes them."""
+    together: dict[tuple[object, ...], list[int]] = {}
+    for number, window in enumerate(windows):
+        if window.computed is not None:
+            together.setdefault((window.partitions, window.sorts), []).append(number)
+    return list(together.values())
+
+
+def _with_computed(windows: Sequence[BoundWindow], source: BoundRelation) -> BoundWindowValues:
+    """Return the rows with the values of functions of the same partitions and order."""
+    functions = tuple(w.computed for w in windows if w.computed is not None)
+    types = (*source.types, *(f.type for f in functions))
+    first = windows[0]
+    return BoundWindowValues(source, first.sorts, first.partitions, functions, types, first.path)
 
 
 def _numbered(window: BoundWindow, source: BoundRelation) -> BoundFetch:

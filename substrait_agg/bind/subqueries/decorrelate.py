@@ -17,6 +17,7 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    BoundWindowValues,
     Call,
     Column,
     Constant,
@@ -124,6 +125,8 @@ class _Decorrelation:
                 raise NotDecorrelatedError("in an input of a set operation")
             case BoundFetch(numbered=numbered):
                 raise NotDecorrelatedError(f"below a {'window function' if numbered else 'fetch'}")
+            case BoundWindowValues():
+                raise NotDecorrelatedError("below a window function")
             case BoundRead() | BoundRows():
                 raise NotDecorrelatedError("in rows of the plan")
 

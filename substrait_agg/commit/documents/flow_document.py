@@ -25,6 +25,7 @@ from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.graph.upsert import Upsert
+from substrait_agg.flow.graph.window import Window, WindowColumn
 from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.plan.types import Type
 
@@ -37,6 +38,7 @@ _CLASSES: Mapping[str, type[Any]] = {
     "flow": nodes.Flow, "view": nodes.FlowView, "sort": bound.SortKey, "port": nodes.Port,
     "aggregate": Aggregate, "distinct": Distinct, "sessionize": Sessionize,
     "upsert": Upsert, "join": Join, "top_k": TopK, "set": SetOperation,
+    "window": Window, "window_column": WindowColumn, "frame": bound.Frame,
     "branch": graph.Branch, "filter": graph.FilterStep, "project": graph.ProjectStep,
     "table": graph.TableOrigin, "rows": graph.RowsOrigin, "operator": graph.OperatorOrigin,
     "upsert_source": graph.UpsertSource, "user_column": graph.UserColumn,

@@ -352,7 +352,7 @@ class RowNode(Node):
 
 NodeKind = OneOf[
     "aggregate", "distinct rows", "join", "rows of the view", "set operation", "sessions",
-    "upserts", "top-k",
+    "upserts", "top-k", "window functions",
 ]  # fmt: skip
 
 
@@ -366,15 +366,15 @@ class NodeDescription:
             ``ordered rows`` or ``rows of both sides``.
         tree_uses: the use of each of its trees, if they are not for measures.
         emits: how it makes its changes, if not by retracting and inserting rows of groups.
-        ranks: the ranks of the rows that it emits, in the order of its first tree; empty if it does
-            not select rows by rank.
+        by_order: what it emits by the order of its first tree, a range of ranks or the values of
+            functions; empty if that does not depend on an order.
     """
 
     kind: NodeKind
     keeps: str
     tree_uses: tuple[str, ...] = ()
     emits: str = ""
-    ranks: str = ""
+    by_order: str = ""
 
 
 @dataclass(frozen=True, slots=True)

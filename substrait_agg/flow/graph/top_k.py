@@ -1,4 +1,4 @@
-"""The node of a fetch."""
+"""The nodes that keep rows in order: a fetch, and their common part."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from substrait_agg.functions.aggregates.accumulators import Accumulator, tree_co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopK(RowNode):
-    """The operator that emits the rows in a range of ranks: of each group, or of all rows.
+class OrderedRows(RowNode):
+    """An operator that keeps the rows of each group, or all rows, in order.
 
     Its arguments are the sort keys, then the other columns of the row, which order rows with equal
     sort keys.
@@ -20,22 +20,16 @@ class TopK(RowNode):
     Attributes:
         directions: per argument whether it is descending, and whether nulls come first.
         sorts: number of sort keys among the arguments.
-        row: per output column after the keys, its argument.
-        offset: number of rows before the range, counted by weight.
-        count: length of the range; None if it has no end.
-        numbered: whether the last output column is the rank of the row, from 1.
+        row: per output column after the keys that is passed on, its argument.
     """
 
     directions: tuple[tuple[bool, bool], ...]
     sorts: int
     row: tuple[int, ...]
-    offset: int
-    count: int | None
-    numbered: bool = False
 
-    emits_together = True  # a row enters the range where another one leaves it
+    emits_together = True  # a row changes because of others
     shows_rows_below = True
-    timed_by = ()  # any row may leave the range at any time
+    timed_by = ()  # any row may change at any time
 
     @property
     def trees(self) -> tuple[ValueTree, ...]:
@@ -64,6 +58,21 @@ class TopK(RowNode):
         values = (self.arguments[argument][0] for argument in self.row)
         return tuple(value for value in values if value is not None)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopK(OrderedRows):
+    """The operator that emits the rows in a range of ranks: of each group, or of all rows.
+
+    Attributes:
+        offset: number of rows before the range, counted by weight.
+        count: length of the range; None if it has no end.
+        numbered: whether the last output column is the rank of the row, from 1.
+    """
+
+    offset: int
+    count: int | None
+    numbered: bool = False
+
     @property
     def added_columns(self) -> tuple[str, ...]:
         """See `Node`."""
@@ -86,7 +95,7 @@ class TopK(RowNode):
             "top-k",
             "ordered rows",
             (f"to find rows by rank{only}", "to keep rows retracted more often than inserted"),
-            ranks=f"{ranks}, as a column" if self.numbered else ranks,
+            by_order=f"{ranks}, as a column" if self.numbered else ranks,
             emits=f"{emits}, and replace those whose rank changes" if self.numbered else emits,
         )
 

@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import (
     BoundRelation,
     BoundSetOperation,
     BoundUnion,
+    BoundWindowValues,
     Call,
     Column,
     Constant,
@@ -103,7 +104,7 @@ def _inputs(
             yield from ((source, columns) for source in inputs)
         case BoundAggregate(input=source, keys=keys, measures=measures):
             yield source, _read([*keys, *(e for m in measures for e in m.expressions)])
-        case BoundSetOperation() | BoundFetch():
+        case BoundSetOperation() | BoundFetch() | BoundWindowValues():
             # Which rows are equal, and which come first, depends on all columns.
             yield from ((i, frozenset(range(len(i.types)))) for i in inputs_of(relation))
         case BoundJoin():

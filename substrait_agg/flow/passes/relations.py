@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    BoundWindowValues,
     Call,
     Column,
     Constant,
@@ -49,7 +50,6 @@ from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.measures import state_layout
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, Port, hides_keys, operators_below
 from substrait_agg.flow.graph.set_operation import SetOperation
-from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
 from substrait_agg.flow.passes.joins import (
     StoredSide,
@@ -60,6 +60,7 @@ from substrait_agg.flow.passes.joins import (
     passed_columns,
     stored_side,
 )
+from substrait_agg.flow.passes.ordered_rows import ordered_columns, top_k_node, window_node
 from substrait_agg.flow.passes.request import FlowRequest, Weights
 from substrait_agg.flow.passes.sessions import (
     is_session,
@@ -126,16 +127,16 @@ class _Lowering:
             case BoundAggregate() | BoundSetOperation():
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)
-            case BoundFetch():
+            case BoundFetch() | BoundWindowValues():
                 node = self.once(relation)
-                steps = () if node.types == relation.types else (fetched_columns(relation, node),)
+                steps = () if node.types == relation.types else (ordered_columns(relation, node),)
                 return (RawBranch(OperatorOrigin(node.id, node.types), steps),)
             case BoundJoin():
                 node = self.once(relation)
                 step = passed_columns(relation, self.used[id(relation)])
                 return (RawBranch(OperatorOrigin(node.id, node.types), (step,)),)
 
-    def once(self, relation: StatefulRelation | BoundFetch | BoundJoin) -> Node:
+    def once(self, relation: StatefulRelation | BoundFetch | BoundJoin | BoundWindowValues) -> Node:
         """Return the operator of a stateful relation, which several branches may read."""
         if id(relation) not in self.operators_by_id:
             match relation:
@@ -145,6 +146,8 @@ class _Lowering:
                     rewritten = self.fetch(relation)
                 case BoundJoin():
                     rewritten = self.join(relation)
+                case BoundWindowValues():
+                    rewritten = self.windows(relation)
                 case BoundSetOperation():
                     rewritten = self.set_operation(relation)
             self.operators_by_id[id(relation)] = rewritten
@@ -156,6 +159,13 @@ class _Lowering:
             relation = replace(relation, types=relation.types[:-1], numbered=False)
         inputs = self.inputs(relation.input, tuple(range(len(relation.input.types))))
         node = top_k_node(len(self.operators), inputs, self.input_properties(inputs), relation)
+        self.operators.append(node)
+        return node
+
+    def windows(self, relation: BoundWindowValues) -> Node:
+        """Add the operator of window functions over ordered rows, after those that it reads."""
+        inputs = self.inputs(relation.input, tuple(range(len(relation.input.types))))
+        node = window_node(len(self.operators), inputs, self.input_properties(inputs), relation)
         self.operators.append(node)
         return node
 
@@ -385,60 +395,6 @@ def _apart(
         return replace(view, shared=True)
     rows = lowering.rows(source.root)
     return replace(view, operator=rows.id, output=tuple(range(len(rows.types))))
-
-
-def fetched_columns(relation: BoundFetch, node: Node) -> ProjectStep:
-    """Return the step from the output of the operator, which begins with keys, to the columns of the relation.
-
-    If only one position is fetched, it is a constant; positions that nothing reads are null.
-    """
-    keys, width = len(relation.partitions), len(relation.input.types)
-    output: list[Expr] = [Column(type_, keys + o) for o, type_ in enumerate(relation.types)]
-    if len(node.types) < keys + len(relation.types):
-        position = relation.offset + 1 if relation.count == 1 else None
-        output[width:] = [Constant(relation.types[-1].as_nullable(position is None), position)]
-    return ProjectStep(tuple(output))
-
-
-def top_k_node(
-    number: int,
-    inputs: tuple[Branch, ...],
-    properties: tuple[WeightKind, EarlyRetraction],
-    relation: BoundFetch,
-) -> TopK:
-    """Return the operator of a fetch.
-
-    Rows with equal sort keys are ordered by their other columns, ascending, nulls last.
-
-    Args:
-        number: its id.
-        inputs: branches with exactly the columns of the input.
-        properties: the weights of these branches, and the early-retraction policy.
-        relation: the fetch.
-    """
-    order: dict[Expr, tuple[bool, bool]] = {}
-    for sort in relation.sorts:
-        order.setdefault(sort.expression, (sort.descending, sort.nulls_first))
-    row = columns(relation.input.types)
-    rest: dict[Expr, tuple[bool, bool]] = {c: (False, False) for c in row if c not in order}
-    values = (*order, *rest)
-    # Rows without columns are all equal: the tree has one entry, the constant true.
-    arguments = tuple((value, None) for value in values) or ((None, None),)
-    weight, early = properties
-    return TopK(
-        id=number,
-        inputs=(Port(inputs, relation.partitions, arguments),),
-        types=(*(key.type for key in relation.partitions), *relation.types),
-        weight=weight,
-        path=relation.path,
-        early=early,
-        directions=(*order.values(), *rest.values()) or ((False, False),),
-        sorts=len(order),
-        row=tuple(map(values.index, row)),
-        offset=relation.offset,
-        count=relation.count,
-        numbered=relation.numbered,
-    )
 
 
 def row_keys(keys: Sequence[Expr]) -> tuple[Expr, ...]:

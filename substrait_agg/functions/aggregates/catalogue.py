@@ -81,7 +81,7 @@ WINDOW_FUNCTIONS = frozenset(
 """Functions of the standard that exist as window functions only."""
 
 RANKINGS = ("row_number", "rank", "dense_rank")
-"""Those of them that are supported."""
+"""Those of them that are computed from the position of a row among others."""
 
 STANDARD_URNS = frozenset(
     {

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.aggregates.catalogue import (
     AGGREGATE_NAMES,
-    RANKINGS,
     WINDOW_FUNCTIONS,
     find,
 )
@@ -59,8 +58,7 @@ def lookup(name: str) -> Found:
     if spelling in SCALAR_NAMES:
         return SCALARS[SCALAR_NAMES[spelling]]
     if spelling in WINDOW_FUNCTIONS:
-        supported = "supported" if spelling in RANKINGS else "not supported"
-        message = f"{name} is a window function, which is {supported}; only scalar and aggregate functions are described here"
+        message = f"{name} is a window function, which is supported; only scalar and aggregate functions are described here"
         raise UsageError("FUNCTION_UNKNOWN", message, help="read docs/window-functions.md")
     if refusal(spelling):
         message = f"the scalar function {name} is not supported: {refusal(spelling)}"

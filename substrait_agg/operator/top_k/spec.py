@@ -1,12 +1,13 @@
-"""The specification of a top-k operator."""
+"""The specification of a top-k operator, and of others that keep rows in order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from substrait_agg.flow.graph.top_k import TopK
+from substrait_agg.flow.graph.top_k import OrderedRows, TopK
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, group_fields
 from substrait_agg.operator.top_k.window import RankRange
@@ -17,30 +18,23 @@ LIVE, EARLY = 0, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopKSpec(OperatorSpec):
-    """The specification of a top-k operator.
+class OrderedRowsSpec(OperatorSpec):
+    """The specification of an operator that keeps rows in order.
 
     Both trees have the same components: the sort keys, then the remaining columns of a row.
 
     Attributes:
-        ranks: the ranks whose rows are emitted.
-        row: per output column after the keys, its component.
-        values: Arrow types of these columns; if rows are numbered, also that of the number.
-        numbered: whether the rank of a row, from 1, is its last output column.
+        row: per output column after the keys that is passed on, its component.
+        values: Arrow types of the output columns after the keys: those passed on, then those added.
     """
 
-    ranks: RankRange
     row: tuple[int, ...]
     values: tuple[pa.DataType, ...]
-    numbered: bool
 
     @property
-    def bounded(self) -> bool:
-        """Return whether rows behind the last rank are dropped.
-
-        Without retractions they can never come into the range.
-        """
-        return self.weight == "append_only" and self.ranks.stop is not None
+    def stop(self) -> int | None:
+        """Return the rank from which on rows are dropped; None if all rows are stored."""
+        return None
 
     @property
     def changes(self) -> pa.Schema:
@@ -49,13 +43,35 @@ class TopKSpec(OperatorSpec):
         return pa.schema([*self.output, *fields, pa.field(WEIGHT, pa.int64())])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKSpec(OrderedRowsSpec):
+    """The specification of a top-k operator.
+
+    Attributes:
+        ranks: the ranks whose rows are emitted.
+        numbered: whether the rank of a row, from 1, is its last output column.
+    """
+
+    ranks: RankRange
+    numbered: bool
+
+    @property
+    def stop(self) -> int | None:
+        """Return the end of the range: without retractions, rows behind it never come into it."""
+        return self.ranks.stop if self.weight == "append_only" else None
+
+
+def ordered_fields(node: OrderedRows) -> dict[str, Any]:
+    """Return the fields of the spec of a node that keeps rows in order."""
+    values = tuple(to_arrow(t) for t in node.types[len(node.keys) :])
+    return {**group_fields(node), "row": node.row, "values": values}
+
+
 def top_k_spec(node: TopK) -> TopKSpec:
     """Return the spec of a top-k node."""
     stop = None if node.count is None else node.offset + node.count
     return TopKSpec(
-        **group_fields(node),
+        **ordered_fields(node),
         ranks=RankRange(node.offset, stop),
-        row=node.row,
-        values=tuple(to_arrow(t) for t in node.types[len(node.keys) :]),
         numbered=node.numbered,
     )

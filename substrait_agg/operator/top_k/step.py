@@ -1,16 +1,17 @@
-"""One step of a top-k operator: the changes of the rows in a range of ranks.
+"""One step of an operator that keeps rows in order: the changes of the rows that it emits.
 
 The state is a tree of rows in order, with their weights. Ranks count rows by weight. Rows that were
 retracted more often than inserted are in a second tree, so that the weights of the first tree are
 above zero and ranks follow from its running sums. Such rows are in no rank, under ``carry`` and
 under ``quarantine``; a later insertion cancels them.
 
-If rows are only inserted and the range has an end, rows behind the end are not stored.
+A top-k operator emits the rows in a range of ranks. If rows are only inserted and the range has an
+end, rows behind the end are not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +46,7 @@ from substrait_agg.operator.aggregate.trees import (
 from substrait_agg.operator.common.emission import Emission
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.common.protocol import OperatorResult, StatefulOperator, StateReader
-from substrait_agg.operator.top_k.spec import EARLY, LIVE, TopKSpec
+from substrait_agg.operator.top_k.spec import EARLY, LIVE, OrderedRowsSpec, TopKSpec
 from substrait_agg.operator.top_k.window import (
     GREATEST_TOTAL,
     OrderedGroups,
@@ -63,11 +64,15 @@ from substrait_agg.state.weights import add_weights
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class TopKOperator(StatefulOperator):
-    """The operator that emits the rows in a range of ranks."""
+ChangesOf = Callable[[OrderedGroups], Sequence[RowChanges]]
+"""Returns the changes of the rows that an operator emits."""
 
-    spec: TopKSpec
+
+@dataclass(frozen=True, slots=True)
+class OrderedRowsOperator(StatefulOperator):
+    """An operator that keeps rows in order."""
+
+    spec: OrderedRowsSpec
 
     def state_schema(self, *, final: bool = True) -> Mapping[str, KeyedLayout | TreeLayout]:
         """Return the layouts of the group tree, the tree of rows and that of early retractions."""
@@ -85,21 +90,35 @@ class TopKOperator(StatefulOperator):
             rows = rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))
         return rows, batch.num_rows
 
+
+@dataclass(frozen=True, slots=True)
+class TopKOperator(OrderedRowsOperator):
+    """The operator that emits the rows in a range of ranks."""
+
+    spec: TopKSpec
+
     def apply(
         self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
     ) -> OperatorResult:
-        """Apply a slice; see `top_k_step`."""
+        """Apply a slice; see `ordered_rows_step`."""
         (rows,) = ports
-        return top_k_step(self.spec, rows, state)
+        return ordered_rows_step(self.spec, rows, state, self._changes)
+
+    def _changes(self, groups: OrderedGroups) -> Sequence[RowChanges]:
+        changes_of = numbered_changes if self.spec.numbered else window_changes
+        return changes_of(groups, self.spec.ranks)
 
 
-def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> OperatorResult:
-    """Add a slice to the ordered rows of its groups and return the changes of the rows in range.
+def ordered_rows_step(
+    spec: OrderedRowsSpec, slice_: pa.Table, state: StateReader, changes_of: ChangesOf
+) -> OperatorResult:
+    """Add a slice to the ordered rows of its groups and return the changes of the emitted rows.
 
     Args:
         spec: the operator.
         slice_: ``hash``, ``k*``, ``x*`` (the sort keys, then the other columns) and ``__weight``.
         state: the operator's state before this batch.
+        changes_of: computes the changes.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW, TOTAL_OVERFLOW or EARLY_RETRACTION.
@@ -111,8 +130,8 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
     groups, lookup, ids = with_collision_ids(spec, groups, lookup, tree)
     old = restore(spec, groups.count, lookup)
     rows = slice_entries(spec.trees[LIVE], slice_, groups.of_row, groups.hashes, ids)
-    if spec.bounded:
-        rows = _within_stop(spec, rows, groups, ids)
+    if spec.stop is not None:
+        rows = _within_stop(spec.stop, rows, groups, ids)
     split = _split(spec, rows, groups, ids, state)
     ordered = OrderedGroups(
         groups.hashes,
@@ -124,9 +143,9 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
         split.live.groups,
     )
     _check_totals(ordered)
-    changes = (numbered_changes if spec.numbered else window_changes)(ordered, spec.ranks)
-    if spec.bounded:
-        split = replace(split, live=_without_rows_behind(spec, ordered, split.live, state))
+    changes = changes_of(ordered)
+    if spec.stop is not None:
+        split = replace(split, live=_without_rows_behind(spec.stop, ordered, split.live, state))
     counters = {
         "touched": groups.count,
         "quarantined": split.waiting,
@@ -136,12 +155,10 @@ def top_k_step(spec: TopKSpec, slice_: pa.Table, state: StateReader) -> Operator
     return OperatorResult(trees, _changes(spec, groups, changes), counters)
 
 
-def _within_stop(spec: TopKSpec, rows: Entries, groups: BatchGroups, ids: CollisionIds) -> Entries:
+def _within_stop(stop: int, rows: Entries, groups: BatchGroups, ids: CollisionIds) -> Entries:
     """Drop inserted rows that come behind the range by the rows of the slice alone."""
-    if spec.ranks.stop is None:
-        return rows
     of = group_ordinals(groups.hashes, ids, rows.hashes, rows.collision_ids)
-    some = np.flatnonzero(sums_before(of, rows.weights) < spec.ranks.stop)
+    some = np.flatnonzero(sums_before(of, rows.weights) < stop)
     return rows.take(some, rows.weights[some])
 
 
@@ -163,7 +180,7 @@ class _Split:
 
 
 def _split(
-    spec: TopKSpec, rows: Entries, groups: BatchGroups, ids: CollisionIds, state: StateReader
+    spec: OrderedRowsSpec, rows: Entries, groups: BatchGroups, ids: CollisionIds, state: StateReader
 ) -> _Split:
     """Split the changes of rows into those of both trees, by the weights before and after."""
     trees = [state.open_tree(ordinal, None) for ordinal in (LIVE, EARLY)]
@@ -204,10 +221,10 @@ def _check_totals(ordered: OrderedGroups) -> None:
 
 
 def _without_rows_behind(
-    spec: TopKSpec, ordered: OrderedGroups, live: TreeDelta, state: StateReader
+    stop: int, ordered: OrderedGroups, live: TreeDelta, state: StateReader
 ) -> TreeDelta:
     """Return the changes of the tree of rows without the rows behind the range."""
-    behind = None if spec.ranks.stop is None else entries_behind(ordered, spec.ranks.stop)
+    behind = entries_behind(ordered, stop)
     if behind is None:
         return live
     parts = [part for part in (live.entries, behind) if len(part)]
@@ -217,7 +234,7 @@ def _without_rows_behind(
 
 
 def _tree_rows(
-    spec: TopKSpec, groups: BatchGroups, ids: CollisionIds, old: StoredGroups, split: _Split
+    spec: OrderedRowsSpec, groups: BatchGroups, ids: CollisionIds, old: StoredGroups, split: _Split
 ) -> Mapping[str, pa.Table]:
     """Return the rows to add to every tree."""
     deltas = [split.live, split.early]
@@ -240,14 +257,14 @@ def _tree_rows(
     }
 
 
-def _changes(spec: TopKSpec, groups: BatchGroups, changes: Sequence[RowChanges]) -> pa.Table:
+def _changes(spec: OrderedRowsSpec, groups: BatchGroups, changes: Sequence[RowChanges]) -> pa.Table:
     """Return changes with the columns of the operator's output, retractions first."""
     schema = spec.changes
     tables = [schema.empty_table()]
     for part in changes:
         row = (part.payload[component] for component in spec.row)
-        number = [] if part.ranks is None else [pa.array(part.ranks + 1)]
-        columns = [*take(groups.keys, part.groups), *row, *number, pa.array(part.weights)]
+        keys = take(groups.keys, part.groups)
+        columns = [*keys, *row, *part.added, pa.array(part.weights)]
         typed = [c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
         tables.append(pa.Table.from_arrays(typed, schema=schema))
     table = pa.concat_tables(tables)

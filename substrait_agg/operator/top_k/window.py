@@ -141,13 +141,13 @@ class RowChanges:
         groups: ordinal of the group of each.
         payload: columns of the row.
         weights: change of the number of times that it is shown, not 0.
-        ranks: the rank with which it is shown, if rows are numbered.
+        added: columns that the operator adds to the row.
     """
 
     groups: Indices
     payload: tuple[pa.Array, ...]
     weights: Int64s
-    ranks: Int64s | None = None
+    added: tuple[pa.Array, ...] = ()
 
 
 def window_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges]:
@@ -255,10 +255,10 @@ def numbered_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges
     """
     if ranks.empty or not len(groups.changed):
         return []
-    low, high = _first_changed(groups), groups.end()
+    low, high = first_changed(groups), groups.end()
     if ranks.start or ranks.stop is not None:
         olds, news = (_range_limits(groups, tree, ranks) for tree in (groups.old, groups.new))
-        low = _ordered(low, _ordered(olds[0], news[0])[0])[1]
+        low = _ordered(low, lesser(olds[0], news[0]))[1]
         high = _ordered(olds[1], news[1])[1].behind()
     entries_and_change = groups.between(low, high)
     if entries_and_change is None:
@@ -271,15 +271,30 @@ def numbered_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges
     for sign, of, other in ((-1, old, new), (1, new, old)):
         rows, numbers = each_rank(*of, without=other)
         weights = np.full(len(rows), sign, np.int64)
-        parts.append(RowChanges(owners[rows], entries.payload(rows), weights, numbers))
+        parts.append(
+            RowChanges(owners[rows], entries.payload(rows), weights, added=(pa.array(numbers + 1),))
+        )
     return [part for part in parts if len(part.weights)]
 
 
-def _first_changed(groups: OrderedGroups) -> Positions:
+def first_changed(groups: OrderedGroups) -> Positions:
     """Return the position before the first changed entry of each group; the end if there is none."""
     ordinals = np.arange(len(groups.hashes))
     first = np.minimum(np.searchsorted(groups.groups, ordinals), len(groups.groups) - 1)
     return Positions.at(groups.changed.keys.take(first), groups.groups[first] == ordinals)
+
+
+def last_changed(groups: OrderedGroups) -> Positions:
+    """Return the position after the last changed entry of each group; the end if there is none."""
+    ordinals = np.arange(len(groups.hashes))
+    last = np.maximum(np.searchsorted(groups.groups, ordinals, "right") - 1, 0)
+    at = Positions.at(groups.changed.keys.take(last), groups.groups[last] == ordinals)
+    return at.behind()
+
+
+def lesser(left: Positions, right: Positions) -> Positions:
+    """Return the lesser entry of each pair."""
+    return _ordered(left, right)[0]
 
 
 def each_rank(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 from substrait_agg.plan.decoding.context import DecodeContext
 from substrait_agg.plan.decoding.types import BROKEN
@@ -59,7 +59,6 @@ _PHASES = {
 }
 _INVOCATIONS = {0: "unspecified", 1: "all", 2: "distinct"}
 _BOUNDS_TYPES = {0: "unspecified", 1: "rows", 2: "range"}
-_BOUNDS: dict[str, WindowBound] = {bound: bound for bound in get_args(WindowBound)}
 
 
 def read_expression(node: MessageNode, context: DecodeContext) -> Expression | EnumArgument:
@@ -254,7 +253,7 @@ def window_call(
     context: DecodeContext,
 ) -> WindowCall:
     """Return the window function call of a message; partitions and order may be written elsewhere."""
-    window = WindowCall(
+    return WindowCall(
         call=function_call(body, sorts, None, context),
         partitions=partitions,
         bounds_type=word(body, "bounds_type", _BOUNDS_TYPES, context),
@@ -262,25 +261,44 @@ def window_call(
         upper=_bound(body, "upper_bound", context),
         path=path,
     )
-    if window.has_distance:
-        name = window.call.function.name or window.call.function.declared
-        context.report("WINDOW_FRAME_NOT_SUPPORTED", body.path, name=name, frame=window.frame)
-    return window
 
 
 def _bound(body: MessageNode, name: str, context: DecodeContext) -> WindowBound:
-    """Return the kind of a bound. A distance is not read: every frame that has one is refused."""
     bound = body.message(name)
     if bound is None:
-        return "missing"
-    kind = bound.which("kind")
-    inner = bound.message(kind) if kind else None
-    if kind is None or inner is None:
-        context.missing(bound, "kind")
-        return "missing"
-    if kind in ("preceding", "following"):
-        inner.refuse()
-    return _BOUNDS[kind]
+        return WindowBound("missing")
+    match bound.which("kind"):
+        case "unbounded":
+            bound.message("unbounded")
+            return WindowBound("unbounded")
+        case "current_row":
+            bound.message("current_row")
+            return WindowBound("current_row")
+        case "preceding":
+            return WindowBound("preceding", _distance(bound.message("preceding"), context))
+        case "following":
+            return WindowBound("following", _distance(bound.message("following"), context))
+    context.missing(bound, "kind")
+    return WindowBound("missing")
+
+
+def _distance(bound: MessageNode | None, context: DecodeContext) -> int | None:
+    """Return the distance of a bound; None if it is not a constant number of rows."""
+    if bound is None:
+        return None
+    offset = bound.number("offset")
+    distance: int | None = offset
+    path = bound.at("offset")
+    if bound.has("offset_expr"):
+        written, path = expression(bound, "offset_expr", context), bound.at("offset_expr")
+        constant = isinstance(written, Literal) and isinstance(written.value, int)
+        distance = written.value if isinstance(written, Literal) and constant else None
+        if offset and offset != distance:
+            context.report("FIELD_CONFLICT", path, field="offset_expr", other=f"offset = {offset}")
+    if distance is not None and distance < 0:
+        reason = "is below zero: a bound on the other side of the row is of the other kind"
+        context.report("VALUE_INVALID", path, field="offset", reason=reason)
+    return distance
 
 
 def word(node: MessageNode, name: str, words: dict[int, str], context: DecodeContext) -> str:

@@ -97,7 +97,7 @@ def describe_operators(flow: Flow) -> tuple[OperatorText, ...]:
     return tuple(
         OperatorText(
             tuple(map(_input, operator.inputs)),
-            (*map(key_text, operator.keys), *_sets(operator), *_ranks(node, operator)),
+            (*map(key_text, operator.keys), *_sets(operator), *_by_order(node, operator)),
             tuple(map(_measure, operator.measures)),
             identity.measures,
         )
@@ -111,9 +111,9 @@ def _sets(operator: ExplainedOperator) -> list[str]:
     return [f"grouping set ({', '.join(s.keys)})" for s in operator.sets]
 
 
-def _ranks(node: Node, operator: ExplainedOperator) -> list[str]:
-    ranks = node.describe().ranks
-    return [f"{ranks} {operator.state.trees[0].what}"] if ranks else []
+def _by_order(node: Node, operator: ExplainedOperator) -> list[str]:
+    by_order = node.describe().by_order
+    return [f"{by_order} {operator.state.trees[0].what}"] if by_order else []
 
 
 def _measure(measure: ExplainedMeasure) -> str:

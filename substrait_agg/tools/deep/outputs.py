@@ -19,6 +19,7 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.graph.top_k import TopK
 from substrait_agg.flow.graph.upsert import Upsert
+from substrait_agg.flow.graph.window import Window
 from substrait_agg.operator.common.names import (
     CLOSED,
     GROUP,
@@ -28,12 +29,16 @@ from substrait_agg.operator.common.names import (
 )
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.join.spec import JoinSpec, join_spec
-from substrait_agg.operator.top_k.spec import LIVE, TopKSpec, top_k_spec
+from substrait_agg.operator.top_k.spec import LIVE, OrderedRowsSpec, TopKSpec, top_k_spec
 from substrait_agg.operator.top_k.window import each_rank
 from substrait_agg.operator.upsert.spec import THERE
+from substrait_agg.operator.window.frames import PartitionRows
+from substrait_agg.operator.window.spec import WindowSpec, window_spec
+from substrait_agg.operator.window.values import function_values
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.keys import encode, sort_order
+from substrait_agg.state.keys.rows import take
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import KeyedLayout, KeyedTree
@@ -166,7 +171,17 @@ def _of_top_k(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.
     keys = _group_keys(trees, len(spec.keys))
     for rows in trees.ordered(entries_tree(LIVE)).scan():
         if rows.num_rows:
-            yield _in_range(spec, rows, keys)
+            yield _in_range(spec, _in_order(spec, rows), keys)
+
+
+def _of_window(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
+    if not isinstance(node, Window):
+        raise TypeError(node)
+    spec = window_spec(node)
+    keys = _group_keys(trees, len(spec.keys))
+    for rows in trees.ordered(entries_tree(LIVE)).scan():
+        if rows.num_rows:
+            yield _with_values(spec, _in_order(spec, rows), keys)
 
 
 def _group_keys(trees: StoredTrees, keys: int) -> pa.Table:
@@ -178,19 +193,41 @@ def _group_keys(trees: StoredTrees, keys: int) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
 
-def _in_range(spec: TopKSpec, rows: pa.Table, keys: pa.Table) -> pa.Table:
-    """Return the rows in the range of ranks, found by counting from the first row of each group."""
+@dataclass(frozen=True, slots=True)
+class _OrderedEntries:
+    """The entries of whole groups, group by group in order.
+
+    Attributes:
+        payload: columns of the rows.
+        first: mask of the first entry of each group.
+    """
+
+    hashes: npt.NDArray[np.uint64]
+    collision_ids: npt.NDArray[np.uint16]
+    payload: tuple[pa.Array, ...]
+    weights: Int64s
+    first: npt.NDArray[np.bool_]
+
+
+def _in_order(spec: OrderedRowsSpec, rows: pa.Table) -> _OrderedEntries:
+    """Return the rows of a run in order."""
     rows = rows.combine_chunks()
-    hashes, chains = (rows.column(name).to_numpy() for name in ("hash", "chain"))
+    hashes, ids = (rows.column(name).to_numpy() for name in ("hash", "chain"))
     components = spec.trees[LIVE].layout.components
     payload = [rows.column(f"p{i}").combine_chunks() for i in range(len(components))]
-    order, _ = sort_order([hashes, chains], encode(payload, components))
-    hashes, chains = hashes[order], chains[order]
+    order, _ = sort_order([hashes, ids], encode(payload, components))
+    hashes, ids = hashes[order], ids[order]
     weights = rows.column("weight").to_numpy()[order]
     first = np.ones(len(order), np.bool_)
-    first[1:] = (hashes[1:] != hashes[:-1]) | (chains[1:] != chains[:-1])
+    first[1:] = (hashes[1:] != hashes[:-1]) | (ids[1:] != ids[:-1])
+    return _OrderedEntries(hashes, ids, tuple(take(payload, order)), weights, first)
+
+
+def _in_range(spec: TopKSpec, rows: _OrderedEntries, keys: pa.Table) -> pa.Table:
+    """Return the rows in the range of ranks, found by counting from the first row of each group."""
+    weights, first = rows.weights, rows.first
     before = np.cumsum(weights) - weights
-    ranks = before - np.repeat(before[first], np.diff(np.flatnonzero(first), append=len(order)))
+    ranks = before - np.repeat(before[first], np.diff(np.flatnonzero(first), append=len(first)))
     first_rank, stop = spec.ranks.within(ranks, weights)
     if spec.numbered:
         some, numbers = each_rank(first_rank, stop)
@@ -198,10 +235,32 @@ def _in_range(spec: TopKSpec, rows: pa.Table, keys: pa.Table) -> pa.Table:
     else:
         some = np.flatnonzero(stop > first_rank)
         last, shown = [], (stop - first_rank)[some]
-    at = pa.array(order[some])
-    columns = [payload[component].take(at) for component in spec.row]
-    columns = [*_keys_of(keys, hashes[some], chains[some], len(spec.keys)), *columns, *last]
-    return output_table(columns, shown)
+    return output_table(_row_columns(spec, rows, some, keys, last), shown)
+
+
+def _with_values(spec: WindowSpec, rows: _OrderedEntries, keys: pa.Table) -> pa.Table:
+    """Return the rows with the values of window functions."""
+    each = np.repeat(np.arange(len(rows.weights)), rows.weights)
+    partitions = (np.cumsum(rows.first) - 1)[each]
+    ordered = PartitionRows.of(partitions, take(rows.payload, each), spec.sort_keys)
+    values = function_values(spec, ordered)
+    return output_table(_row_columns(spec, rows, each, keys, values), np.ones(len(each), np.int64))
+
+
+def _row_columns(
+    spec: OrderedRowsSpec,
+    rows: _OrderedEntries,
+    some: npt.NDArray[np.int64],
+    keys: pa.Table,
+    added: Sequence[pa.Array],
+) -> list[pa.Array]:
+    """Return the columns of some rows: keys, the columns passed on, those added."""
+    passed_on = take([rows.payload[component] for component in spec.row], some)
+    return [
+        *_keys_of(keys, rows.hashes[some], rows.collision_ids[some], len(spec.keys)),
+        *passed_on,
+        *added,
+    ]
 
 
 def _keys_of(
@@ -262,6 +321,7 @@ _OUTPUTS: Mapping[type[Node], Callable[[Node, StoredTrees, PortRows], Iterator[p
     SetOperation: _of_groups,
     Upsert: _of_upserts,
     TopK: _of_top_k,
+    Window: _of_window,
     Join: _of_join,
 }
 """How the output of each operator is computed."""

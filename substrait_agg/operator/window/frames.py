@@ -1,0 +1,114 @@
+"""Rows of partitions in order, and the rows that the frame of each has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.bind.bound import Frame
+from substrait_agg.state.keys.keys import Component, encode, sort_order
+from substrait_agg.state.keys.rows import Indices, Mask
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """Rows of partitions, in the order of partitions and within each in its order.
+
+    Attributes:
+        payload: columns of the rows: the sort keys, then the others.
+        first: per row, the first row of its partition.
+        stop: per row, the end (exclusive) of its partition.
+        first_peer: per row, the first row of the partition with the same sort keys.
+        stop_peer: per row, the end (exclusive) of the rows with the same sort keys.
+    """
+
+    payload: tuple[pa.Array, ...]
+    first: Indices
+    stop: Indices
+    first_peer: Indices
+    stop_peer: Indices
+
+    @staticmethod
+    def of(
+        owners: Indices, payload: Sequence[pa.Array], sort_keys: Sequence[Component]
+    ) -> PartitionRows:
+        """Return the rows of partitions.
+
+        Args:
+            owners: the partition of each row, ascending.
+            payload: columns of the rows.
+            sort_keys: the sort keys, which are the first columns.
+        """
+        begins = np.ones(len(owners), np.bool_)
+        begins[1:] = owners[1:] != owners[:-1]
+        new_peers = begins
+        if sort_keys:
+            # Rows are in order, so the first one of each value is the first of its peers.
+            _, new_peers = sort_order([owners], encode(payload[: len(sort_keys)], sort_keys))
+        return PartitionRows(tuple(payload), *_ends(begins), *_ends(new_peers))
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def positions(self) -> Indices:
+        """Return the position of each row, over all partitions."""
+        return np.arange(len(self.first))
+
+    def frames(self, frame: Frame) -> tuple[Indices, Indices]:
+        """Return the frame of each row: its first row, and its end (exclusive), not before it."""
+        low, high = self.first, self.stop
+        if frame.rows:
+            if frame.lower is not None:
+                low = np.clip(self.positions + frame.lower, self.first, self.stop)
+            if frame.upper is not None:
+                high = np.clip(self.positions + frame.upper + 1, self.first, self.stop)
+        else:
+            low = low if frame.lower is None else self.first_peer
+            high = high if frame.upper is None else self.stop_peer
+        return low, np.maximum(low, high)
+
+
+def _ends(begins: Mask) -> tuple[Indices, Indices]:
+    """Return the start and the end (exclusive) of the section of each row."""
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(starts, append=len(begins))
+    return np.repeat(starts, lengths), np.repeat(starts + lengths, lengths)
+
+
+def sums_in_ranges(digits: Int64s, low: Indices, high: Indices) -> Int64s:
+    """Return the sums of columns of numbers in ranges of rows.
+
+    Sums of all rows must fit 63 bits.
+
+    Args:
+        digits: a line per column.
+        low: starts of the ranges.
+        high: ends of the ranges (exclusive), not before the starts.
+    """
+    before = np.zeros((len(digits), digits.shape[1] + 1), np.int64)
+    np.cumsum(digits, axis=1, out=before[:, 1:])
+    return before[:, high] - before[:, low]
+
+
+def least_in_ranges(values: Int64s, low: Indices, high: Indices, nothing: int) -> Int64s:
+    """Return the least value in each range of rows; `nothing` for an empty range.
+
+    A range is the union of two ranges whose length is a power of two.
+    """
+    lengths = high - low
+    result = np.full(len(low), nothing, np.int64)
+    levels = np.frexp(lengths.astype(np.float64))[1] - 1  # -1 for an empty range
+    table, width = values, 1
+    for level in range(int(levels.max(initial=-1)) + 1):
+        some = np.flatnonzero(levels == level)
+        result[some] = np.minimum(table[low[some]], table[high[some] - width])
+        table = np.minimum(table[:-width], table[width:])
+        width *= 2
+    return result

@@ -1,0 +1,239 @@
+"""The values of window functions.
+
+An aggregate function over frames is computed as the aggregate operator computes it over groups:
+each frame is a group. Its sums are differences of running sums, in exact digits. So a frame has the
+same value as a group with the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from substrait_agg.bind.bound import WindowKind
+from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
+from substrait_agg.functions.aggregates.kinds import complete
+from substrait_agg.functions.numbers import exact
+from substrait_agg.operator.aggregate.groups import Sums
+from substrait_agg.operator.aggregate.step import added
+from substrait_agg.operator.aggregate.trees import GroupExtremes, contributes, typed
+from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_values
+from substrait_agg.operator.common.names import WEIGHT
+from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
+from substrait_agg.operator.measures.finalize import GroupState
+from substrait_agg.operator.measures.row_partials import Weights, split_accumulator
+from substrait_agg.operator.numeric.delta import FloatDigits, fixed_digits, float_digits
+from substrait_agg.operator.window.frames import PartitionRows, least_in_ranges, sums_in_ranges
+from substrait_agg.operator.window.spec import FunctionSpec, WindowSpec
+from substrait_agg.required import required
+from substrait_agg.state.keys.keys import encode, sort_order
+from substrait_agg.state.keys.rows import Indices, Mask
+
+Floats = npt.NDArray[np.float64]
+
+
+def function_values(spec: WindowSpec, rows: PartitionRows) -> list[pa.Array]:
+    """Return per function its value in each row.
+
+    Raises:
+        RunFailed: RESULT_OVERFLOW if a value does not fit the type of an aggregate function whose
+            overflow option is ERROR.
+    """
+    measured = _measures(spec, rows)
+    return [
+        (_VALUES[f.function](f, rows) if f.measure is None else measured[f.measure]).cast(f.type)
+        for f in spec.functions
+    ]
+
+
+# --- functions of a row --------------------------------------------------------------------------
+
+
+def _taken(values: pa.Array, at: Indices, exists: Mask) -> pa.Array:
+    """Return values at some rows, null where there is none."""
+    return values.take(pa.array(np.where(exists, at, 0), mask=~exists))
+
+
+def _at_distance(function: FunctionSpec, rows: PartitionRows, distance: int) -> pa.Array:
+    at = rows.positions + distance
+    inside = (at >= rows.first) & (at < rows.stop)
+    value, *default = (rows.payload[argument] for argument in function.arguments)
+    if not default:
+        return _taken(value, at, inside)
+    both = pa.concat_arrays([value, default[0].cast(value.type)])
+    return both.take(pa.array(np.where(inside, at, len(rows) + rows.positions)))
+
+
+def _lag(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    return _at_distance(function, rows, -function.number)
+
+
+def _lead(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    return _at_distance(function, rows, function.number)
+
+
+def _in_frame(
+    function: FunctionSpec, rows: PartitionRows, place: Callable[[Indices, Indices], Indices]
+) -> pa.Array:
+    """Return the value of the row at a place of the frame, null if it is not in the frame."""
+    low, high = rows.frames(required(function.frame))
+    at = place(low, high)
+    return _taken(rows.payload[function.arguments[0]], at, (at >= low) & (at < high))
+
+
+def _first_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    return _in_frame(function, rows, lambda low, _high: low)
+
+
+def _last_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    return _in_frame(function, rows, lambda _low, high: high - 1)
+
+
+def _nth_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    number = function.number
+    if number < 0:
+        return _in_frame(function, rows, lambda _low, high: high + number)
+    return _in_frame(function, rows, lambda low, _high: low + number - 1)
+
+
+def _ntile(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    """Number parts of equal length; the first ones have one row more if that is needed."""
+    place, size = rows.positions - rows.first, rows.stop - rows.first
+    length, longer = np.divmod(size, function.number)
+    in_longer = (length + 1) * longer
+    behind = longer + (place - in_longer) // np.maximum(length, 1)
+    return pa.array(np.where(place < in_longer, place // (length + 1), behind) + 1)
+
+
+def _percent_rank(_function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    before, others = rows.first_peer - rows.first, rows.stop - rows.first - 1
+    return pa.array(before / np.maximum(others, 1))
+
+
+def _cume_dist(_function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    return pa.array((rows.stop_peer - rows.first) / (rows.stop - rows.first))
+
+
+def _no_function(function: FunctionSpec, _rows: PartitionRows) -> pa.Array:
+    raise TypeError(function)
+
+
+_VALUES: Mapping[WindowKind, Callable[[FunctionSpec, PartitionRows], pa.Array]] = complete(
+    {
+        "lag": _lag,
+        "lead": _lead,
+        "first_value": _first_value,
+        "last_value": _last_value,
+        "nth_value": _nth_value,
+        "ntile": _ntile,
+        "percent_rank": _percent_rank,
+        "cume_dist": _cume_dist,
+        "aggregate": _no_function,
+    },
+    WindowKind,
+)
+
+
+# --- aggregate functions over frames -------------------------------------------------------------
+
+
+def _measures(spec: WindowSpec, rows: PartitionRows) -> dict[int, pa.Array]:
+    """Return the values of aggregate functions by their ordinal among the measures."""
+    frames = spec.frames
+    if frames is None:
+        return {}
+    arguments = {a: rows.payload[place] for a, place in enumerate(spec.frame_arguments)}
+    by_frame: dict[object, list[int]] = {}
+    for function in spec.functions:
+        if function.measure is not None:
+            by_frame.setdefault(function.frame, []).append(function.measure)
+    values: dict[int, pa.Array] = {}
+    for function in spec.functions:
+        ordinals = by_frame.pop(function.frame, []) if function.measure is not None else []
+        if ordinals:
+            low, high = rows.frames(required(function.frame))
+            of_frame = measure_values(_as_groups(frames, arguments, low, high))
+            values |= {ordinal: of_frame[ordinal] for ordinal in ordinals}
+    return values
+
+
+def _as_groups(
+    spec: OperatorSpec, arguments: Mapping[int, pa.Array], low: Indices, high: Indices
+) -> MeasuredGroups:
+    """Return frames as groups."""
+    count = len(low)
+    every = np.ones(count, np.bool_)
+    return MeasuredGroups(
+        spec=spec,
+        hashes=np.zeros(count, np.uint64),
+        collision_ids=np.zeros(count, np.uint16),
+        keys=(),
+        state=_state(spec, arguments, low, high),
+        shown=every,
+        existed=~every,
+        before=(),
+        stale=~every,
+        deltas=(),
+        extremes=[
+            _extremes(spec.trees[tree], arguments, low, high, last=side == "last")
+            for tree, side in spec.extremes
+        ],
+        surrogates=lambda number: np.zeros(number, np.int64),
+    )
+
+
+def _state(
+    spec: OperatorSpec, arguments: Mapping[int, pa.Array], low: Indices, high: Indices
+) -> GroupState:
+    """Return the accumulators of frames."""
+    count = len(low)
+    ones = Weights(np.ones(count, np.int64), ones=True)
+    fixed: dict[int, exact.Digits] = {}
+    floats: dict[int, FloatDigits] = {}
+    for i, accumulator in enumerate(spec.accumulators):
+        if accumulator.tree is not None:  # nothing reads how many extremes a frame has had
+            fixed[i] = exact.zeros(accumulator.digits, count)
+            continue
+        cells = pa.table(split_accumulator(i, accumulator, arguments, ones))
+        if accumulator.floating:
+            floats[i] = _float_sums(float_digits(cells, i, accumulator), low, high)
+        else:
+            fixed[i] = _sums(fixed_digits(cells, i, accumulator), low, high)
+    nothing = {i: FloatDigits(0, exact.zeros(1, count)) for i in floats}
+    digits = exact.zeros(spec.layout.digits, count)
+    weight = exact.widen(exact.from_words((high - low)[:, None]), COUNT_DIGITS + 1)
+    return added(spec, Sums(weight, fixed, floats), GroupState(digits, nothing))
+
+
+def _sums(digits: exact.Digits, low: Indices, high: Indices) -> exact.Digits:
+    """Return the sums of digits in ranges of rows. Carried digits leave room for 2^31 rows."""
+    return sums_in_ranges(exact.carry(digits.copy()), low, high)
+
+
+def _float_sums(value: FloatDigits, low: Indices, high: Indices) -> FloatDigits:
+    registers = None if value.registers is None else _sums(value.registers, low, high)
+    return FloatDigits(value.base, _sums(value.digits, low, high), registers)
+
+
+def _extremes(
+    tree: TreeSpec, arguments: Mapping[int, pa.Array], low: Indices, high: Indices, *, last: bool
+) -> GroupExtremes:
+    """Return the least or greatest entry of each frame in the order of a tree."""
+    count = len(low)
+    columns = {f"x{a}": column for a, column in arguments.items()}
+    table = pa.table({**columns, WEIGHT: np.ones(count, np.int64)})
+    values = typed(tree, [arguments[a] for a in tree.arguments])
+    some = np.flatnonzero(contributes(tree, table))
+    keys = encode([v.take(pa.array(some)) for v in values], tree.layout.components)
+    order, first = sort_order([], keys) if len(some) else (some, np.zeros(0, np.bool_))
+    ranks = np.full(count, count, np.int64)
+    ordinals = np.cumsum(first) - 1
+    ranks[some[order]] = len(some) - 1 - ordinals if last else ordinals
+    least = least_in_ranges(ranks, low, high, count)
+    of_rank = np.zeros(count + 1, np.int64)
+    of_rank[ranks] = np.arange(count)
+    exists = least < count
+    return GroupExtremes(exists, tuple(_taken(v, of_rank[least], exists) for v in values))

@@ -1,0 +1,361 @@
+"""The window operator against a plain computation over all rows, at every version."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from substrait_agg.bind.bound import (
+    BoundMeasure,
+    BoundRows,
+    BoundWindowFunction,
+    BoundWindowValues,
+    Column,
+    Frame,
+    MeasureSort,
+    WindowKind,
+)
+from substrait_agg.errors import RunFailed
+from substrait_agg.flow.graph.window import Window
+from substrait_agg.flow.passes.ordered_rows import window_node
+from substrait_agg.functions.aggregates.accumulators import WeightKind
+from substrait_agg.functions.aggregates.kinds import MeasureKind
+from substrait_agg.operator.window import step as step_module
+from substrait_agg.operator.window.frames import least_in_ranges
+from substrait_agg.plan.types import Type
+from substrait_agg.required import required
+from substrait_agg.state.ordered import OrderedTree
+from tests.operator.measures_world import merging_soon
+from tests.operator.test_top_k import (
+    ROWS,
+    SORTS,
+    TYPES,
+    WEIGHTS,
+    Row,
+    Sort,
+    World,
+    _compare,
+    back,
+    in_order,
+    one_form,
+)
+from tests.sampling import examples
+
+I64, FP64 = Type("i64"), Type("fp64")
+NUMBERS, TEXT, FLOATS = 0, 1, 2
+"""Columns of the rows."""
+
+
+# --- functions -----------------------------------------------------------------------------------
+
+
+def column(ordinal: int) -> Column:
+    """A column of the rows."""
+    return Column(TYPES[ordinal], ordinal)
+
+
+def neighbour(
+    name: WindowKind, ordinal: int, number: int, default: Any = ...
+) -> BoundWindowFunction:
+    """The value of the row at a distance."""
+    own = column(ordinal)
+    others = () if default is ... else (Column(TYPES[ordinal], default),)
+    return BoundWindowFunction(name, (own, *others), number, None, None, own.type, name, "p")
+
+
+def place(name: WindowKind, ordinal: int, number: int, frame: Frame) -> BoundWindowFunction:
+    """The value of the row at a place of the frame."""
+    own = column(ordinal)
+    return BoundWindowFunction(name, (own,), number, frame, None, own.type, name, "p")
+
+
+def position(name: WindowKind, number: int = 0) -> BoundWindowFunction:
+    """A function of the position alone."""
+    type_ = I64 if name == "ntile" else FP64
+    return BoundWindowFunction(name, (), number, None, None, type_, name, "p")
+
+
+def measure(name: MeasureKind, ordinal: int | None, frame: Frame) -> BoundWindowFunction:
+    """An aggregate function over the frame."""
+    arguments = () if ordinal is None else (column(ordinal),)
+    own = I64 if ordinal is None else TYPES[ordinal]
+    type_ = {"count": I64, "avg": FP64}.get(name, own)
+    bound = BoundMeasure(name, arguments, None, type_, name, "p")
+    return BoundWindowFunction("aggregate", (), 0, frame, bound, type_, name, "p")
+
+
+DISTANCES = st.sampled_from([None, -3, -1, 0, 0, 1, 2])
+FRAMES = st.one_of(
+    st.builds(Frame, st.just(True), DISTANCES, DISTANCES),
+    st.builds(Frame, st.just(False), st.sampled_from([None, 0]), st.sampled_from([None, 0])),
+)
+COLUMNS = st.sampled_from([NUMBERS, TEXT, FLOATS])
+FUNCTIONS = st.one_of(
+    st.builds(neighbour, st.sampled_from(["lag", "lead"]), COLUMNS, st.integers(-3, 3)),
+    st.builds(lambda c, n: neighbour("lag", c, n, c), COLUMNS, st.integers(0, 2)),
+    st.builds(place, st.sampled_from(["first_value", "last_value"]), COLUMNS, st.just(0), FRAMES),
+    st.builds(place, st.just("nth_value"), COLUMNS, st.sampled_from([1, 2, 4, -1, -2]), FRAMES),
+    st.builds(position, st.just("ntile"), st.integers(1, 5)),
+    st.builds(position, st.sampled_from(["percent_rank", "cume_dist"])),
+    st.builds(measure, st.sampled_from(["sum", "avg", "count"]), st.sampled_from([NUMBERS, FLOATS]), FRAMES),
+    st.builds(measure, st.sampled_from(["min", "max"]), COLUMNS, FRAMES),
+    st.builds(measure, st.just("count"), st.just(None), FRAMES),
+)  # fmt: skip
+
+
+# --- the definition ------------------------------------------------------------------------------
+
+
+def least(values: Sequence[Any], sign: int) -> Any:
+    """The least value, or the greatest for the sign -1; NaN is the greatest number."""
+    result = None
+    for value in values:
+        order = _compare(value, result, descending=False, nulls_first=False)
+        if result is None or order * sign < 0:
+            result = value
+    return result
+
+
+def total(values: Sequence[Any], count: int = 1) -> Any:
+    """The exact sum, divided and rounded once."""
+    if isinstance(values[0], int) and count == 1:
+        return sum(values)
+    if not all(map(math.isfinite, values)):
+        return sum(values)
+    return float(sum(map(Fraction, values), Fraction(0)) / count)
+
+
+AGGREGATES: dict[str, Callable[[list[Any]], Any]] = {
+    "count": len,
+    "sum": lambda values: total(values) if values else None,
+    "avg": lambda values: total(values, len(values)) if values else None,
+    "min": lambda values: least(values, 1),
+    "max": lambda values: least(values, -1),
+}
+
+
+def in_frame(frame: Frame, at: int, peers: Sequence[int]) -> range:
+    """The places of the rows in the frame of a row; `peers` numbers the sort keys of each row."""
+    count = len(peers)
+    if frame.rows:
+        low = 0 if frame.lower is None else at + frame.lower
+        high = count if frame.upper is None else at + frame.upper + 1
+    else:
+        low = 0 if frame.lower is None else peers.index(peers[at])
+        high = count if frame.upper is None else count - [*peers][::-1].index(peers[at])
+    return range(max(low, 0), max(min(high, count), 0))
+
+
+def columns_of(function: BoundWindowFunction) -> list[int]:
+    """The columns that a function reads."""
+    return [e.ordinal for e in function.expressions if isinstance(e, Column)]
+
+
+def value_at(
+    function: BoundWindowFunction, rows: Sequence[Row], at: int, peers: Sequence[int]
+) -> Any:
+    """The value of a function in the row at a place of its partition."""
+    count, name, number = len(rows), function.function, function.number
+    own, *default = columns_of(function) or [0]
+    if name in ("lag", "lead"):
+        other = at - number if name == "lag" else at + number
+        if 0 <= other < count:
+            return rows[other][own]
+        return rows[at][default[0]] if default else None
+    if name == "ntile":
+        length, longer = divmod(count, number)
+        parts = [length + 1] * longer + [length] * (number - longer)
+        return next(i + 1 for i in range(number) if at < sum(parts[: i + 1]))
+    if name == "percent_rank":
+        return peers.index(peers[at]) / (count - 1) if count > 1 else 0.0
+    if name == "cume_dist":
+        return (count - [*peers][::-1].index(peers[at])) / count
+    places = in_frame(required(function.frame), at, peers)
+    if function.measure is not None:
+        if not function.measure.arguments:
+            return len(places)
+        values = [rows[p][own] for p in places]
+        return AGGREGATES[function.measure.kind]([v for v in values if v is not None])
+    number = {"first_value": 1, "last_value": -1}.get(name, number)
+    index = number - 1 if number > 0 else len(places) + number
+    return rows[places[index]][own] if 0 <= index < len(places) else None
+
+
+def with_values(
+    rows: Counter[Row],
+    sorts: Sequence[Sort],
+    functions: Sequence[BoundWindowFunction],
+    keys: int = 0,
+) -> Counter[Row]:
+    """The rows with the values of functions: all partitions are computed anew."""
+    shown: Counter[Row] = Counter()
+    for group in {row[:keys] for row in rows}:
+        mine = [row[keys:] for row in rows if row[:keys] == group]
+        ordered = sorted(mine, key=in_order(sorts, len(TYPES)))
+        expanded = [row for row in ordered for _ in range(max(rows[(*group, *row)], 0))]
+        peers: list[int] = []
+        for i, row in enumerate(expanded):
+            same = i > 0 and all(
+                _compare(row[c], expanded[i - 1][c], descending=False, nulls_first=False) == 0
+                for c, _, _ in sorts
+            )
+            peers.append(peers[-1] if same else i)
+        for at, row in enumerate(expanded):
+            values = [value_at(function, expanded, at, peers) for function in functions]
+            shown[one_form((*group, *row, *values))] += 1
+    return shown
+
+
+# --- the operator --------------------------------------------------------------------------------
+
+
+def node_of(
+    sorts: Sequence[Sort],
+    functions: Sequence[BoundWindowFunction],
+    *,
+    keys: int = 0,
+    weight: WeightKind = "weighted",
+) -> Window:
+    """Window functions over the columns; the first `keys` columns are the partition."""
+    order = tuple(MeasureSort(Column(TYPES[c], c), d, n) for c, d, n in sorts)
+    partitions = tuple(Column(Type("string"), 100 + i) for i in range(keys))
+    source = BoundRows(TYPES, (), "relations[0]")
+    types = (*TYPES, *(function.type for function in functions))
+    relation = BoundWindowValues(source, order, partitions, tuple(functions), types, "relations[0]")
+    return window_node(0, (), (weight, "carry"), relation)
+
+
+BATCHES = st.lists(
+    st.lists(st.tuples(st.sampled_from(["p", "q", None]), ROWS, WEIGHTS), max_size=12),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=examples(600), suppress_health_check=[HealthCheck.too_slow])
+@given(
+    BATCHES,
+    SORTS,
+    st.lists(FUNCTIONS, min_size=1, max_size=4),
+    st.sampled_from([1, 4]),
+    st.sampled_from([1, 16, 1 << 18]),
+)
+def test_every_version_is_that_of_a_computation_of_all_rows(
+    batches: list[list[tuple[str | None, Row, int]]],
+    sorts: list[Sort],
+    functions: list[BoundWindowFunction],
+    partitions: int,
+    at_once: int,
+) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        merging_soon(4, 8),
+        patch.object(step_module, "ROWS_AT_ONCE", at_once),
+    ):
+        world = World(Path(folder), node_of(sorts, functions, keys=1), spread=2)
+        rows: Counter[Row] = Counter()
+        for batch in batches:
+            changes = world.batch([((key, *row), w) for key, row, w in batch], partitions)
+            assert all(changes.values()), "a row is neither retracted nor inserted"
+            for key, row, weight in batch:
+                rows[(key, *one_form(row))] += weight
+            rows = Counter({row: w for row, w in rows.items() if w})
+            plain = Counter({back(row): w for row, w in rows.items()})
+            assert world.log == with_values(plain, sorts, functions, keys=1)
+
+
+# --- cases ---------------------------------------------------------------------------------------
+
+BY_NUMBER: list[Sort] = [(NUMBERS, False, False)]
+RUNNING = Frame(rows=False, lower=None, upper=0)
+
+
+def numbers(*weighted: tuple[int | None, float | None, int]) -> list[tuple[Row, int]]:
+    """Rows with a number and a float, and their weights."""
+    return [((number, None, value), weight) for number, value, weight in weighted]
+
+
+def test_only_rows_whose_values_change_are_emitted(tmp_path: Path) -> None:
+    world = World(tmp_path, node_of(BY_NUMBER, [measure("sum", NUMBERS, RUNNING)]))
+    world.batch(numbers((1, None, 1), (5, None, 1), (9, None, 1)))
+    assert world.batch(numbers((6, None, 1))) == Counter(
+        {
+            (6, None, None, 12): 1,
+            (9, None, None, 15): -1,
+            (9, None, None, 21): 1,
+        }
+    )
+
+
+def test_sums_of_floats_are_exact(tmp_path: Path) -> None:
+    """A running sum in floating point would lose the 1 after 1e300, and stay infinite."""
+    three = Frame(rows=True, lower=-1, upper=0)
+    world = World(tmp_path, node_of(BY_NUMBER, [measure("sum", FLOATS, three)]))
+    world.batch(numbers((1, 1e300, 1), (2, 1.0, 1), (3, 2.0, 1), (4, math.inf, 1), (5, 1.0, 1), (6, 0.5, 1)))  # fmt: skip
+    assert [row[3] for row in sorted(world.log, key=lambda row: row[0])] == [
+        1e300, 1e300, 3.0, math.inf, math.inf, 1.5,
+    ]  # fmt: skip
+
+
+def test_a_sum_that_does_not_fit_fails(tmp_path: Path) -> None:
+    world = World(tmp_path, node_of(BY_NUMBER, [measure("sum", NUMBERS, RUNNING)]))
+    with pytest.raises(RunFailed) as error:
+        world.batch(numbers(((1 << 63) - 1, None, 2)))
+    assert error.value.code == "RESULT_OVERFLOW"
+
+
+def test_a_partition_that_is_too_large_fails(tmp_path: Path) -> None:
+    world = World(tmp_path, node_of(BY_NUMBER, [measure("sum", NUMBERS, RUNNING)]))
+    with pytest.raises(RunFailed) as error:
+        world.batch(numbers((1, None, 1 << 27)))
+    assert error.value.code == "WINDOW_TOO_LARGE"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        neighbour("lag", NUMBERS, 2),
+        measure("sum", NUMBERS, Frame(rows=True, lower=-3, upper=1)),
+        place("last_value", NUMBERS, 0, Frame(rows=True, lower=-3, upper=-1)),
+    ],
+    ids=lambda function: function.name,
+)
+def test_a_limited_frame_reads_only_the_rows_around_a_change(
+    function: BoundWindowFunction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 20_000
+    node = node_of(BY_NUMBER, [function])
+    world = World(tmp_path, node, page_rows=256, slice_rows=count)
+    pick = np.random.default_rng(3)
+    world.batch(numbers(*((int(n) * 2, None, 1) for n in pick.permutation(count))))
+    read: list[OrderedTree] = []
+    begin = OrderedTree.__init__
+
+    def recorded(self: OrderedTree, *args: Any, **kwargs: Any) -> None:
+        read.append(self)
+        begin(self, *args, **kwargs)
+
+    monkeypatch.setattr(OrderedTree, "__init__", recorded)
+    changes = world.batch(numbers((9_001, None, 1)))
+    assert 2 <= sum(map(abs, changes.values())) <= 12
+    assert sum(tree.rows_read for tree in read) < 2_000
+
+
+def test_the_least_value_of_ranges() -> None:
+    rng = np.random.default_rng(5)
+    values = rng.integers(0, 50, 200)
+    low = rng.integers(0, 201, 500)
+    high = np.minimum(low + rng.integers(0, 80, 500), 200)
+    expected = [int(values[a:b].min()) if b > a else 99 for a, b in zip(low, high, strict=True)]
+    assert least_in_ranges(values, low, high, 99).tolist() == expected
