@@ -110,8 +110,8 @@ class Arrangement:
             keys: key columns of the probes.
 
         Yields:
-            At most about `MATCHES_AT_ONCE` pairs at once, however many rows a key has. The weights
-            of equal rows of several runs are not added up.
+            At most about `MATCHES_AT_ONCE` pairs at once, however many rows a key has, in the order
+            of the probes. The weights of equal rows of several runs are not added up.
         """
         for run in self._runs:
             waiting: list[Matches] = []
@@ -146,7 +146,7 @@ class Arrangement:
                 for run in self._runs
                 if run.file.low <= stop and run.file.high >= start
             ]
-            yield consolidate_rows(pa.concat_tables([schema.empty_table(), *parts]))
+            yield consolidate_rows(schema.empty_table(), *parts)
 
     def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
         """Write the rows with hashes from `low` to `high`, each once with its weight.
@@ -177,13 +177,18 @@ class _Candidates:
 
 def _candidates(run: RunReader, hashes: Hashes) -> Iterator[_Candidates]:
     """Yield the candidates in every page of a run for probes with ascending hashes."""
-    start = int(hashes.searchsorted(np.uint64(run.file.low), "left"))
-    stop = int(hashes.searchsorted(np.uint64(run.file.high), "right"))
+    start, stop = 0, len(hashes)
+    if not run.is_whole:
+        start = int(hashes.searchsorted(np.uint64(run.file.low), "left"))
+        stop = int(hashes.searchsorted(np.uint64(run.file.high), "right"))
     if start == stop:
         return
-    pages = run.pages_between(int(hashes[start]), int(hashes[stop - 1]))
-    firsts = hashes.searchsorted(run.first, "left").tolist()
-    ends = hashes.searchsorted(run.last, "right").tolist()
+    if len(run.pages) == 1:
+        pages, firsts, ends = iter((0,)), [start], [stop]
+    else:
+        pages = run.pages_between(int(hashes[start]), int(hashes[stop - 1]))
+        firsts = hashes.searchsorted(run.first, "left").tolist()
+        ends = hashes.searchsorted(run.last, "right").tolist()
     for page in pages:
         first = max(start, firsts[page])
         low, lengths = hash_ranges(run.hashes[page], hashes[first : min(stop, ends[page])])
@@ -253,75 +258,86 @@ def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) ->
         yield Matches(probes[same], rows.filter(pa.array(same)))
 
 
-def consolidate_rows(rows: pa.Table) -> pa.Table:
-    """Return the rows by hash, with the weights of equal rows added up and without weight 0.
+def consolidate_rows(*parts: pa.Table) -> pa.Table:
+    """Return rows by hash, with the weights of equal rows added up and without weight 0.
 
     Args:
-        rows: the columns of a run, in any order.
+        parts: the columns of a run, in any order. If there are several, such as runs, each of them has
+            no equal rows.
 
     Raises:
         RunFailed: WEIGHT_OVERFLOW.
     """
+    rows = pa.concat_tables(parts)
     if not rows.num_rows:
         return rows
     columns = [one_array(column) for column in rows.columns]
     whole = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-    return pa.Table.from_batches([consolidate_batch(whole)])
+    return pa.Table.from_batches([consolidate_batch(whole, [part.num_rows for part in parts])])
 
 
-def consolidate_batch(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows as `consolidate_rows`."""
+def consolidate_batch(rows: pa.RecordBatch, lengths: Sequence[int]) -> pa.RecordBatch:
+    """Return the rows of parts with some lengths as `consolidate_rows`."""
     hashes, weights = rows.column(0).to_numpy(), rows.column(1).to_numpy()
-    representatives, sums = _summed(hashes, weights, rows.columns[2:])
-    nonzero = sums != 0
-    if not nonzero.all():
-        representatives, sums = representatives[nonzero], sums[nonzero]
-    by_hash = stable_order(hashes[representatives])
-    sorted_rows = rows.take(pa.array(representatives[by_hash]))
-    return sorted_rows.set_column(1, rows.schema.field(1), pa.array(sums[by_hash]))
-
-
-def _summed(
-    hashes: Hashes, weights: Weights, columns: Sequence[pa.Array]
-) -> tuple[Indices, Weights]:
-    """Return a row of each set of equal rows, and the sum of their weights.
-
-    Rows are compared only where their hash occurs several times, unless these are most rows.
-    """
-    order, repeated = _repeated(hashes)
-    compared, alone = order[repeated], order[~repeated]
-    if len(compared) > len(alone):
-        compared, alone = np.arange(len(order)), order[:0]
-    else:
-        columns = take(columns, compared)
-    grouped, first = group_rows(_row_hashes(columns, hashes[compared]), columns)
-    starts = np.flatnonzero(first)
-    compared = compared[grouped]
-    sums = sum_runs_of_rows(weights[compared], starts)
-    return np.concatenate([alone, compared[starts]]), np.concatenate([weights[alone], sums])
-
-
-def _repeated(hashes: Hashes) -> tuple[Indices, Mask]:
-    """Return the order of hashes, and a mask of those in this order that occur several times."""
     order = stable_order(hashes)
-    ordered = hashes[order]
-    same = ordered[1:] == ordered[:-1]
-    repeated = np.zeros(len(order), np.bool_)
-    repeated[1:] |= same
-    repeated[:-1] |= same
-    return order, repeated
+    # If there are several parts, equal rows are in different ones.
+    part = None if len(lengths) == 1 else np.arange(len(lengths)).repeat(lengths)[order]
+    candidates = order[_repeated(hashes[order], part)]
+    weights = _with_sums(candidates, hashes, weights, rows.columns[2:])
+    nonzero = weights[order] != 0
+    if not nonzero.all():
+        order = order[nonzero]
+    ordered = rows.take(pa.array(order))
+    return ordered.set_column(1, rows.schema.field(1), pa.array(weights[order]))
 
 
-def _row_hashes(columns: Sequence[pa.Array], seed: Hashes) -> Hashes:
-    """Return a hash of each row; columns of variable width enter only where the others are equal."""
+def _repeated(ordered: Hashes, parts: Indices | None = None) -> Mask:
+    """Return a mask of the ascending hashes that occur several times; with `parts`, in several parts.
+
+    The parts of equal hashes ascend.
+    """
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    if new.all():
+        return ~new
+    starts = new.nonzero()[0]
+    ends = np.append(starts[1:], len(ordered)) - 1
+    several = starts != ends if parts is None else parts[starts] != parts[ends]
+    mask: Mask = several.repeat(ends - starts + 1)
+    return mask
+
+
+def _with_sums(
+    candidates: Indices, hashes: Hashes, weights: Weights, columns: Sequence[pa.Array]
+) -> Weights:
+    """Return the weights of rows: of equal rows, the first has their sum, and the others 0.
+
+    Args:
+        candidates: the rows that may be equal to others.
+        hashes: the hash of each row.
+        weights: the weight of each row.
+        columns: the other columns.
+    """
     fixed = [column for column in columns if width(column.type) is not None]
-    hashes = row_hashes(fixed, seed)
-    if len(fixed) < len(columns):
-        order, repeated = _repeated(hashes)
-        rows = order[repeated]
-        others = [column for column in columns if width(column.type) is None]
-        hashes[rows] = row_hashes(take(others, rows), hashes[rows])
-    return hashes
+    if 2 * len(candidates) > len(hashes):
+        candidates = np.arange(len(hashes))
+    else:
+        fixed = take(fixed, candidates)
+    row_hashes_of = row_hashes(fixed, hashes[candidates])
+    order = stable_order(row_hashes_of)
+    # Columns of variable width are read only where the others are equal.
+    some = order[_repeated(row_hashes_of[order])]
+    if not len(some):
+        return weights
+    rows = candidates[some]
+    columns = take(columns, rows)
+    others = [column for column in columns if width(column.type) is None]
+    grouped, first = group_rows(row_hashes(others, row_hashes_of[some]), columns)
+    rows, starts = rows[grouped], first.nonzero()[0]
+    summed = weights.copy()
+    summed[rows] = 0
+    summed[rows[starts]] = sum_runs_of_rows(weights[rows], starts)
+    return summed
 
 
 def arranged(
@@ -337,4 +353,6 @@ def arranged(
         RunFailed: WEIGHT_OVERFLOW.
     """
     columns = [pa.array(hashes), pa.array(weights), *map(canonical, (*keys, *values))]
-    return consolidate_batch(pa.RecordBatch.from_arrays(columns, schema=layout.schema))
+    return consolidate_batch(
+        pa.RecordBatch.from_arrays(columns, schema=layout.schema), [len(weights)]
+    )

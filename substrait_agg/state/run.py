@@ -206,6 +206,11 @@ class RunReader:
         except (pa.ArrowException, OSError) as error:
             raise _unread(file, error) from error
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all hashes are live."""
+        return self.file.low == 0 and self.file.high == HASH_MAX
+
     def pages_between(self, low: int, high: int) -> Iterator[int]:
         """Return the ordinals of the pages with hashes from `low` to `high` (inclusive)."""
         start = int(self.last.searchsorted(np.uint64(low), "left"))
