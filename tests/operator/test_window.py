@@ -352,6 +352,15 @@ def test_a_limited_frame_reads_only_the_rows_around_a_change(
     assert sum(tree.rows_read for tree in read) < 2_000
 
 
+def test_a_distance_may_exceed_the_partition(tmp_path: Path) -> None:
+    far = Frame(rows=True, lower=-(1 << 40), upper=1 << 40)
+    functions = [measure("sum", NUMBERS, far), neighbour("lag", NUMBERS, 1 << 40)]
+    world = World(tmp_path, node_of(BY_NUMBER, functions))
+    world.batch(numbers((1, None, 1), (2, None, 1)))
+    world.batch(numbers((4, None, 1)))
+    assert {row[3:] for row in world.log} == {(7, None)}
+
+
 def test_the_least_value_of_ranges() -> None:
     rng = np.random.default_rng(5)
     values = rng.integers(0, 50, 200)

@@ -67,6 +67,10 @@ QUERIES = [
         " cume_dist() OVER (PARTITION BY k ORDER BY x NULLS LAST) AS c FROM t"
     ),
     f"SELECT id FROM (SELECT id, x, lag(x) OVER (PARTITION BY k {ORDER}) AS p FROM t) q WHERE x < p",
+    (
+        f"SELECT id, lag(x / 2.0, 1, 0) OVER ({ORDER}) AS d, lag(CAST(x AS DOUBLE), 1, 0) OVER ({ORDER}) AS f,"
+        f" lag(CAST(x AS VARCHAR), 1, 'none') OVER ({ORDER}) AS s, lag(x, 1, NULL) OVER ({ORDER}) AS n FROM t"
+    ),
     # Running values, by rows with equal sort keys and by rows.
     (
         "SELECT id, sum(x) OVER w AS s, count(x) OVER w AS c, count(*) OVER w AS n, avg(x) OVER w AS a,"

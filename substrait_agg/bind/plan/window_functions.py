@@ -20,7 +20,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.bind.context import BindContext, Schema, is_keyable, is_unknown, unknown
 from substrait_agg.bind.expressions.binder import bind_arguments, bind_expression
-from substrait_agg.bind.expressions.conversions import convert
+from substrait_agg.bind.expressions.conversions import convert, is_null
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import check_declaration
@@ -34,8 +34,9 @@ from substrait_agg.functions.aggregates.catalogue import (
 )
 from substrait_agg.functions.aggregates.kinds import MeasureKind, kinds_of
 from substrait_agg.functions.aggregates.parts import ARITHMETIC
-from substrait_agg.functions.aggregates.types import ORDERED
+from substrait_agg.functions.aggregates.types import ALL_NUMBERS, ORDERED
 from substrait_agg.functions.signatures.declarations import Section, declarations
+from substrait_agg.functions.signatures.derive import FLOATS
 from substrait_agg.plan import model
 from substrait_agg.plan.types import FP64, INTEGER_BITS, Type
 
@@ -167,17 +168,8 @@ def _neighbour(
         return None
     value, *others = arguments
     distance = _constant(node, 1, others[0], context, "offset") if others else 1
-    default = others[1:]
-    if default and default[0].type.same_kind(value.type):
-        default = [convert(default[0], value.type.as_nullable(default[0].type.nullable))]
-    elif default and isinstance(default[0], Constant) and default[0].value is None:
-        default = []
-    elif default:
-        reason = f"its type is {default[0].type}, that of the value is {value.type}"
-        context.report(
-            "CONSTANT_ARGUMENT_INVALID", argument_place(node.call, 2),
-            function=_name(node), argument="default", reason=reason,
-        )  # fmt: skip
+    default = _default(node, value, others[1:], context)
+    if default is None:
         return None
     nullable = not default or value.type.nullable or default[0].type.nullable
     type_ = _declared_type(node, value.type.as_nullable(nullable), context)
@@ -185,6 +177,29 @@ def _neighbour(
         return None
     name: WindowKind = "lag" if node.call.function.name == "lag" else "lead"
     return _computed(node, name, (value, *default), distance, None, type_)
+
+
+def _default(
+    node: model.WindowCall, value: Expr, written: Sequence[Expr], context: BindContext
+) -> list[Expr] | None:
+    """Return the value where there is no row, in the type of the others; none for null."""
+    if not any(not is_null(default) for default in written):
+        return []
+    (default,) = written
+    converted = convert(default, value.type)
+    as_float = isinstance(default, Constant) and value.type.kind in FLOATS
+    if (
+        default.type.same_kind(value.type)
+        or isinstance(converted, Constant)
+        or (as_float and default.type.kind in ALL_NUMBERS)
+    ):
+        return [converted]
+    reason = f"its type is {default.type}, that of the value is {value.type}"
+    context.report(
+        "CONSTANT_ARGUMENT_INVALID", argument_place(node.call, 2),
+        function=_name(node), argument="default", reason=reason,
+    )  # fmt: skip
+    return None
 
 
 def _ntile(

@@ -103,7 +103,8 @@ def _range_to_read(spec: WindowSpec, groups: OrderedGroups) -> tuple[Positions, 
     behind = groups.new.weights_before(groups.hashes, groups.collision_ids, last)
     last_row = behind + around - 1
     high = last if not around else _at(groups, groups.new, last_row).behind()
-    return low, high, _rows_before(groups, last) - before + 2 * around
+    sizes = _rows_before(groups, last) - before + 2 * around
+    return low, high, np.minimum(sizes, _rows_before(groups, groups.end()))
 
 
 def _rows_before(groups: OrderedGroups, position: Positions) -> Int64s:
