@@ -85,7 +85,9 @@ def test_rows_of_several_parts_are_added_up(hashes: int) -> None:
 
 
 @pytest.mark.parametrize("hashes", [1, 3, 40, 400])
-def test_a_probe_finds_the_rows_of_its_key_in_all_runs(hashes: int, tmp_path: Path) -> None:
+def test_a_probe_finds_the_rows_of_its_key_in_all_runs_in_the_order_of_probes(
+    hashes: int, tmp_path: Path
+) -> None:
     runs, files = random_runs(hashes), []
     for i, run in enumerate(runs):
         writer = RunWriter(FolderFiles(tmp_path), f"run-{i}", LAYOUT.schema, page_rows=32)
@@ -98,6 +100,7 @@ def test_a_probe_finds_the_rows_of_its_key_in_all_runs(hashes: int, tmp_path: Pa
     keys = pa.array([key for _, key in probes])
     sought = np.array([hash_ for hash_, _ in probes], np.uint64)
     for matches in Arrangement(FolderFiles(tmp_path), files, LAYOUT).probe(sought, [keys]):
+        assert (np.diff(matches.probes) >= 0).all()
         for probe, row in zip(matches.probes.tolist(), matches.rows.to_pylist(), strict=True):
             hash_, weight, *rest = row.values()
             matched[probe, (hash_, *rest), weight] += 1
