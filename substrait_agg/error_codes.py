@@ -62,7 +62,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("OPTION_INVALID", "an argument or option has an invalid value", "use one of the values in the message"),
         ("WATERMARK_COLUMN", "a watermark names a column that the tables of the plan do not have, or whose type is not a time", "name TABLE.COLUMN, a column of timestamps or dates"),
         ("EVENT_TIME_MISSING", "emission by watermark is asked for, but no grouping key depends on event time", "set a watermark on a column that is a grouping key or that a window is computed from"),
-        ("EMIT_TOGETHER", "--emit delays rows of a join or a fetch; these change together, so they cannot wait separately", "give --emit batch, or aggregate above the join or below the fetch: then the groups of the aggregate wait"),
+        ("EMIT_TOGETHER", "--emit delays rows of a join, a fetch or a window function; these change together, so they cannot wait separately", "give --emit batch, or aggregate above the join, or below the fetch or the window function: then the groups of the aggregate wait"),
         ("EMIT_SEVERAL_VIEWS", "--emit delays the groups of a view, but another view of the run computes with them", "give --emit batch, or run the view whose groups wait on its own"),
         ("REFRESH_NOT_INCREMENTAL", "--refresh incremental_strict refuses a plan in which a changed row makes a batch read many stored rows again", "give --refresh incremental, or change the query; the message names each part"),
         ("REFRESH_NOT_FULL", "--refresh full cannot compute a view again from all rows; the message says why", "give --refresh incremental or auto"),

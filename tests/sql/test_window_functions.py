@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
+from tests.local.run import run
 from tests.sampling import seeds
 from tests.sql.results import changed, chosen, of_duckdb, ordered, started
 
@@ -196,6 +199,26 @@ def test_ignored_nulls_are_refused(call: str) -> None:
     with pytest.raises(sa.SqlRefused, match="IGNORE NULLS") as refused:
         sa.sql(f"SELECT {call} OVER (ORDER BY id) FROM t", {"t": SCHEMA})
     assert refused.value.code == "SQL_NOT_PLANNED"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"emit": "end"}, "EMIT_TOGETHER"),
+        ({"watermark": {"t.at": "max-diff:10s"}, "emit": "watermark"}, "EMIT_TOGETHER"),
+        ({"watermark": {"t.at": "max-diff:10s"}, "ttl": "100s"}, "TTL_MEANINGLESS"),
+    ],
+)
+def test_rows_neither_wait_nor_expire(options: dict[str, Any], code: str, tmp_path: Path) -> None:
+    """A row that comes or goes changes the values of others, so a version has all of them."""
+    times = pa.array([0, 1], pa.timestamp("us"))
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"at": times, "x": [1, 2]}), tmp_path / "t" / "0.parquet")
+    source = {"t": f"parquet:{tmp_path / 't'}"}
+    plan = sa.sql("SELECT at, lag(x) OVER (ORDER BY at) AS p FROM t", source)
+    with pytest.raises(sa.UsageError) as refused:
+        run(plan, source, checkpoint=tmp_path / "checkpoint", **options)
+    assert refused.value.code == code
 
 
 def test_functions_of_one_order_are_one_operator() -> None:

@@ -136,7 +136,7 @@ def _check_rows_apart(flow: Flow, view: FlowView, last: Node) -> None:
         name = f" {view.name}" if view.name else ""
         raise UsageError(
             "EMIT_TOGETHER",
-            f"the view{name} has the rows of a join or of a fetch over tables, which change together, so --emit cannot delay them",
+            f"the view{name} has the rows of a join, a fetch or a window function over tables, which change together, so --emit cannot delay them",
             help="remove --emit; it can delay only the groups of aggregates, above a join or below a fetch",
             path="emit",
         )
