@@ -73,6 +73,7 @@ def view(
     output_format = format or FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "table")
     if output_format == "parquet":
         _no_binary_on_terminal(to)
+    _check_apart(to, directory)
     if quarantined and bad_rows:
         message = "--quarantined and --bad-rows show different rows"
         raise UsageError("OPTION_CONFLICT", message, help="give one of them", path="--bad-rows")
@@ -126,6 +127,7 @@ def changes(
         message = f"no version is after {since} and up to {until}"
         help = f"write --since {until} --until {since}"
         raise UsageError("OPTION_INVALID", message, help=help, path="--until")
+    _check_apart(to, directory)
     opened = substrait_agg.open_view(existing_folder(directory), name)
     output_format = format or FORMAT_OF_SUFFIX.get(Path(to).suffix.lower(), "json")
     if output_format != "parquet":
@@ -169,6 +171,17 @@ def _write_parquet(rows: Any, version: int, to: str) -> None:
         sys.stdout.buffer.flush()
     else:
         write_parquet(rows, Path(to), version)
+
+
+def _check_apart(to: str, directory: str) -> None:
+    """Refuse a file in the folder of the checkpoint that is read."""
+    if to != STDIO and Path(to).resolve().is_relative_to(Path(directory).resolve()):
+        raise UsageError(
+            "OPTION_CONFLICT",
+            "this file would be in the folder of the checkpoint",
+            help="give a file beside the checkpoint",
+            path=f"--to {to}",
+        )
 
 
 def _no_binary_on_terminal(to: str) -> None:

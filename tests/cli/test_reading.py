@@ -45,7 +45,9 @@ class FakeView:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that the command accepts as a checkpoint."""
     monkeypatch.setattr(substrait_agg, "open_view", lambda _folder, _name=None: FakeView())
-    return tmp_path
+    checkpoint = tmp_path / "ckpt"
+    checkpoint.mkdir()
+    return checkpoint
 
 
 def call(*arguments: object) -> Result:
@@ -63,17 +65,17 @@ def call(*arguments: object) -> Result:
 def test_the_view_in_its_order_in_every_text_format(format: str, text: str, folder: Path) -> None:
     result = call("view", folder, "--format", format)
     assert (result.exit_code, result.stdout, result.stderr) == (0, text, "")
-    to_file = call("view", folder, "--format", format, "--to", folder / "out")
+    to_file = call("view", folder, "--format", format, "--to", folder.parent / "out")
     assert (to_file.exit_code, to_file.stdout) == (0, "")
-    assert (folder / "out").read_text() == text
+    assert (folder.parent / "out").read_text() == text
 
 
 def test_table_is_the_default_and_the_suffix_of_the_file_decides_else(folder: Path) -> None:
     assert call("view", folder).stdout.startswith("k | n\n")
-    call("view", folder, "--to", folder / "v.csv")
-    assert (folder / "v.csv").read_text().startswith("k,n\n")
-    call("view", folder, "--to", folder / "v.parquet")
-    assert pq.read_table(folder / "v.parquet").to_pydict() == {"k": ["b", "a"], "n": [7, 1]}
+    call("view", folder, "--to", folder.parent / "v.csv")
+    assert (folder.parent / "v.csv").read_text().startswith("k,n\n")
+    call("view", folder, "--to", folder.parent / "v.parquet")
+    assert pq.read_table(folder.parent / "v.parquet").to_pydict() == {"k": ["b", "a"], "n": [7, 1]}
 
 
 def test_parquet_goes_to_a_pipe_too(folder: Path) -> None:
@@ -106,8 +108,8 @@ def test_rows_in_quarantine_are_listed_instead_of_the_view(
 
 
 def test_rows_in_quarantine_go_to_parquet_too_and_at_a_version(folder: Path) -> None:
-    call("view", folder, "--quarantined", "--version", 6, "--to", folder / "q.parquet")
-    found = pq.read_table(folder / "q.parquet").to_pydict()
+    call("view", folder, "--quarantined", "--version", 6, "--to", folder.parent / "q.parquet")
+    found = pq.read_table(folder.parent / "q.parquet").to_pydict()
     assert found == {"k": ["c"], "x": [6], "__weight": [-2]}
 
 
@@ -117,9 +119,9 @@ def test_rows_in_quarantine_go_to_parquet_too_and_at_a_version(folder: Path) -> 
 def test_changes_go_to_parquet_too(
     options: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(folder.parent)
     result = call("changes", folder, "--since", 6, *options)
-    content = result.stdout_bytes or (folder / "changes.parquet").read_bytes()
+    content = result.stdout_bytes or (folder.parent / "changes.parquet").read_bytes()
     table = pq.read_table(io.BytesIO(content))
     assert table.to_pydict() == {"n": [1], "__version": [7], "__weight": [1]}
     assert table.schema.metadata[b"substrait_agg.version"] == b"7"
@@ -131,8 +133,8 @@ def test_the_version_in_a_file_is_that_of_its_rows(
     """A run may commit a version between the reads of its number and of its rows."""
     versions = iter((6, 7))
     monkeypatch.setattr(FakeView, "version", property(lambda _view: next(versions)))
-    call("view", folder, "--to", folder / "v.parquet")
-    table = pq.read_table(folder / "v.parquet")
+    call("view", folder, "--to", folder.parent / "v.parquet")
+    table = pq.read_table(folder.parent / "v.parquet")
     assert table.column("n").to_pylist() == [6, 1]
     assert table.schema.metadata[b"substrait_agg.version"] == b"6"
 
@@ -160,8 +162,8 @@ def test_changes_are_json_lines_within_the_bounds(folder: Path) -> None:
 def test_changes_in_csv_have_version_and_weight_columns(folder: Path) -> None:
     text = call("changes", folder, "--format", "csv").stdout
     assert text == "n,__version,__weight\n1,6,-1\n1,7,1\n"
-    assert call("changes", folder, "--to", folder / "all.CSV").stdout == ""
-    assert (folder / "all.CSV").read_text() == text
+    assert call("changes", folder, "--to", folder.parent / "all.CSV").stdout == ""
+    assert (folder.parent / "all.CSV").read_text() == text
 
 
 def test_changes_as_events_say_what_became_of_a_row(folder: Path) -> None:
@@ -198,8 +200,20 @@ def test_a_folder_that_is_no_checkpoint_is_refused(command: str, tmp_path: Path)
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["view", "changes"])
+def test_a_file_in_the_checkpoint_is_refused(command: str, folder: Path) -> None:
+    """It could be one of the files of the checkpoint."""
+    (folder / "plan.json").write_text("{}")
+    (folder.parent / "link").symlink_to(folder)
+    for file in (folder / "plan.json", folder.parent / "link" / "new.csv"):
+        result = call(command, folder, "--to", file)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error[OPTION_CONFLICT] at --to")
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("plan.json", "{}")]
+
+
 def test_a_file_that_cannot_be_written_is_an_error_line(folder: Path) -> None:
-    (folder / "file").write_text("")
-    result = call("view", folder, "--to", folder / "file" / "below")
+    (folder.parent / "file").write_text("")
+    result = call("view", folder, "--to", folder.parent / "file" / "below")
     assert result.exit_code == 1
     assert result.stderr.startswith("error[FILE_NOT_USABLE] at ")
