@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 import substrait_agg as sa
@@ -19,7 +20,7 @@ from tests.e2e.rows import bag
 from tests.local.run import run
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession, WindowSpec
 
     Query = Callable[[DataFrame, DataFrame], DataFrame]
 
@@ -55,6 +56,11 @@ def written(folder: Path, rows: pa.Table) -> str:
     pq.write_table(rows.slice(0, 3), folder / "a.parquet")
     pq.write_table(rows.slice(3), folder / "b.parquet")
     return f"parquet:{folder}?batch-files=1"
+
+
+def in_order() -> WindowSpec:
+    """A partition per name, in an order without ties."""
+    return Window.partitionBy("name").orderBy(F.desc("x"), "id", "n")
 
 
 QUERIES: dict[str, Query] = {
@@ -141,6 +147,22 @@ QUERIES: dict[str, Query] = {
     ),
     "not in a subquery": lambda t, _: t.sparkSession.sql("SELECT id FROM sales WHERE id NOT IN (SELECT id FROM labels WHERE id IS NOT NULL)"),
     "not in beside nulls": lambda t, _: t.sparkSession.sql("SELECT id FROM sales WHERE id NOT IN (SELECT id FROM labels)"),
+    "first rows of partitions": lambda t, _: t.withColumn("r", F.row_number().over(in_order())).where("r <= 2").select("name", "id", "x", "r"),
+    "positions": lambda t, _: t.select(
+        "id", F.rank().over(Window.partitionBy("ok").orderBy(F.desc_nulls_last("day"))).alias("r"), F.dense_rank().over(Window.orderBy("day")).alias("d"),
+        (F.row_number().over(in_order()) * 2 - 1).alias("odd"),
+    ),
+    "aggregates of partitions": lambda t, _: t.select(
+        "id", F.sum("n").over(Window.partitionBy("name")).alias("s"), (F.avg("price").over(Window.partitionBy("ok")) - F.col("price")).alias("off"),
+        F.count("*").over(Window.partitionBy()).alias("c"), F.max("x").over(Window.partitionBy(F.col("id") % 2)).alias("m"),
+        F.min("id").over(in_order().rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)).alias("least"),
+    ),
+    "running aggregates": lambda t, _: t.select(
+        "id", F.sum("n").over(in_order()).alias("s"), F.count("*").over(Window.orderBy("day")).alias("c"),
+        F.max("n").over(in_order().rowsBetween(Window.unboundedPreceding, 0)).alias("m"),
+        F.avg("price").over(Window.partitionBy("ok").orderBy("day").rangeBetween(Window.currentRow, Window.unboundedFollowing)).alias("rest"),
+    ),
+    "positions of groups": lambda t, _: t.groupBy("name").agg(F.sum("n").alias("s")).withColumn("r", F.row_number().over(Window.orderBy(F.desc("s"), "name"))),
     "literals": lambda t, _: t.select(
         F.lit(1).alias("i"), F.lit(2**40).alias("l"), F.lit(1.5).alias("x"), F.lit("a").alias("s"), F.lit(True).alias("b"),
         F.lit(Decimal("12.345")).alias("d"), F.lit(DAY).alias("day"), F.lit(None).cast("int").alias("none"), "n",
@@ -222,6 +244,10 @@ def test_views_equal_the_answers_of_spark(
         (lambda t, _: t.agg(F.try_sum("n")), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.agg(F.avg(F.col("price").cast("decimal(38,21)"))), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.select(F.array("n")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.lag("n").over(in_order())), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.ntile(2).over(in_order())), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.sum("n").over(in_order().rowsBetween(-1, 0))), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.expr("count(*) FILTER (WHERE ok) OVER (PARTITION BY name)")), "DATAFRAME_EXPRESSION"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_plan_is_refused_with_its_code(

@@ -14,6 +14,7 @@ from substrait_agg.spark.dataframe.expressions import EXPRESSIONS, literal
 from substrait_agg.spark.dataframe.scope import PlanContext, Scope, field_reference, id_of, identity
 from substrait_agg.spark.dataframe.subqueries import condition
 from substrait_agg.spark.dataframe.types import ColumnOf, Relation, SparkType, Typed
+from substrait_agg.spark.dataframe.windows import window_function
 
 
 def plan_json(tree: SparkTree, types: Sequence[object], *, loses_precision: bool = True) -> str:
@@ -254,15 +255,18 @@ _DIRECTIONS = {
 
 def _sort(tree: SparkTree, context: PlanContext) -> Relation:
     below = _relation(tree.children[0], context)
-    scope = _scope(context, below.columns)
-    sorts = [
+    sorts = _sorts(_scope(context, below.columns), tree.expressions("order"))
+    return Relation({"sort": {"input": below.message, "sorts": sorts}}, below.columns)
+
+
+def _sorts(scope: Scope, orders: Sequence[SparkTree]) -> list[dict[str, Any]]:
+    return [
         {
             "expr": scope.typed(order.children[0]).message,
             "direction": _DIRECTIONS[_word(order, "direction"), _word(order, "nullOrdering")],
         }
-        for order in tree.expressions("order")
+        for order in orders
     ]
-    return Relation({"sort": {"input": below.message, "sorts": sorts}}, below.columns)
 
 
 def _word(tree: SparkTree, field: str) -> str:
@@ -299,6 +303,22 @@ def _union(tree: SparkTree, context: PlanContext) -> Relation:
     return Relation({"set": body}, columns)
 
 
+def _window(tree: SparkTree, context: PlanContext) -> Relation:
+    """Return the rows with the values of window functions over one partitioning and order."""
+    below = _relation(tree.children[0], context)
+    scope = _scope(context, below.columns)
+    partitions = [scope.typed(key).message for key in tree.expressions("partitionSpec")]
+    sorts = _sorts(scope, tree.expressions("orderSpec"))
+    aliases = tree.expressions("windowExpressions")
+    values = [window_function(scope, a.children[0], partitions, sorts) for a in aliases]
+    columns = tuple(
+        ColumnOf(id_of(alias), alias.fields["name"], value.type)
+        for alias, value in zip(aliases, values, strict=True)
+    )
+    body = {"input": below.message, "expressions": [value.message for value in values]}
+    return Relation({"project": body}, (*below.columns, *columns))
+
+
 _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Aggregate": _aggregate,
     "Deduplicate": _distinct,
@@ -312,5 +332,6 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Sort": _sort,
     "SubqueryAlias": _alias,
     "Union": _union,
+    "Window": _window,
 }
 """Class of a relation in Spark -> how it is translated."""
