@@ -137,7 +137,9 @@ def test_a_key_that_differs_only_in_case_is_refused(
         check(tmp_path, "json:{}", text.encode())
     if refused is not None and pair is not None:
         assert refused.value.code == "ROW_UNREADABLE"
-        assert f"has the key {pair[0]}, and other rows have {pair[1]}" in refused.value.message
+        assert (
+            f"has the key {pair[0]}, but the run reads the key {pair[1]}" in refused.value.message
+        )
 
 
 def test_a_column_in_the_name_of_a_folder_has_no_key(tmp_path: Path) -> None:

@@ -282,9 +282,9 @@ def _check_keys(
         if other is not None:
             raise place.refused(
                 line,
-                f"has the key {other[0]}, and other rows have {other[1]}: Spark would read null, because it compares "
+                f"has the key {other[0]}, but the run reads the key {other[1]}: Spark would read null, because it compares "
                 "keys with regard to case",
-                f"write the key as {other[1]} in all rows",
+                f"write the key as {other[1]} in all rows; if all rows have {other[0]}, run again",
             )
 
 
