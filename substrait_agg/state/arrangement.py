@@ -244,7 +244,7 @@ def _pairs(page: pa.RecordBatch, low: Indices, lengths: Indices) -> Iterator[Mat
 
 
 def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) -> Iterator[Matches]:
-    """Yield the pairs of probes and rows whose keys are equal, as one, if there are any."""
+    """Yield the pairs of probes and rows whose keys are equal, as one by probe, if there are any."""
     if not candidates:
         return
     probes, rows = candidates[0].probes, candidates[0].rows
@@ -252,10 +252,15 @@ def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) ->
         probes = np.concatenate([part.probes for part in candidates])
         rows = pa.concat_batches([part.rows for part in candidates])
     same = rows_equal(rows.columns[2 : 2 + len(keys)], take(keys, probes), len(probes))
-    if same.all():
+    pairs = same.nonzero()[0]
+    ordered = probes[pairs]
+    if (ordered[1:] < ordered[:-1]).any():  # several probes of a key whose rows are in two pages
+        pairs = pairs[ordered.argsort(kind="stable")]
+    elif len(pairs) == len(probes):
         yield Matches(probes, rows)
-    elif same.any():
-        yield Matches(probes[same], rows.filter(pa.array(same)))
+        return
+    if len(pairs):
+        yield Matches(probes[pairs], rows.take(pa.array(pairs)))
 
 
 def consolidate_rows(*parts: pa.Table) -> pa.Table:

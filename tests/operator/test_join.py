@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -187,6 +188,16 @@ def test_an_arrangement_has_each_row_once_after_a_merge(tmp_path: Path) -> None:
         run.batch([(0, (1, "a"), 1), (0, (2, "b"), 1), (0, (2, "b"), -1)])
     (file,) = run.state["rows0"]
     assert file.rows == 1
+
+
+@pytest.mark.parametrize("kind", ["semi", "anti"])
+def test_rows_match_all_rows_of_a_key_in_two_pages(kind: JoinKind, tmp_path: Path) -> None:
+    run = Run(tmp_path, replace(spec(kind, DIFFERENT), page_rows=2), 4)
+    right: list[Row] = [(1, value) for value in "abcd"]
+    run.batch([(1, row, 1) for row in right])
+    run.batch([(1, row, -1) for row in right[:2]])
+    run.batch([(0, (1, "x"), 1), (0, (1, "y"), 1)])
+    assert run.output == Counter({(1, "x"): 1, (1, "y"): 1} if kind == "semi" else {})
 
 
 def test_a_single_join_refuses_a_second_match(tmp_path: Path) -> None:
