@@ -92,7 +92,12 @@ def test_a_process_that_slept_harms_nothing(whole: Undisturbed, tmp_path: Path) 
 def test_processes_that_sleep_at_any_moment_harm_nothing(
     whole: Undisturbed, tmp_path: Path
 ) -> None:
-    """The same, many times."""
-    rng = random.Random()
-    for number in range(60):
-        one_round(whole, tmp_path / str(number), rng)
+    """The same, many times, from the seed ``SLEEP_SEED`` on (random, and told when it fails)."""
+    seed = int(os.environ.get("SLEEP_SEED", str(random.randrange(1 << 30))))
+    rng = random.Random(seed)
+    try:
+        for number in range(60):
+            one_round(whole, tmp_path / str(number), rng)
+    except AssertionError as error:
+        error.add_note(f"SLEEP_SEED={seed}, files in {tmp_path}")
+        raise

@@ -96,9 +96,8 @@ GROUPED = "select customer, sum(amount)::bigint as total, count(*) as n from sal
 )  # fmt: skip
 def test_rows(tmp_path: Path, count: int | None, offset: int, tail: str) -> None:
     plan = Builder().plan(fetched(BY_AMOUNT, count, offset), *COLUMNS)
-    feed = Feed(
-        "sales", COLUMNS, "op", churn(random.Random(4), lambda: _row(random.Random()), 6, 8)
-    )
+    rng = random.Random(4)
+    feed = Feed("sales", COLUMNS, "op", churn(rng, lambda: _row(rng), 6, 8))
     check(None, tmp_path, plan, [feed], duck(f"from sales order by {TIES} {tail}"))
 
 
