@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.spark.query.handle import Run
+from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.e2e.files import age, write_in_order
 from tests.e2e.plans import Builder, aggregate, column, read, union_all
 from tests.e2e.rows import Bag, bag, changes_by_version
@@ -151,6 +154,47 @@ def test_a_run_without_end_takes_what_comes(spark: SparkSession, tmp_path: Path)
     maintain(spark, sums("t"), source, checkpoint)
     assert sa.open_view(checkpoint).versions() == [0, 1, 2, 3]
     assert shown(checkpoint) == Counter([("a", 4, 3)])
+
+
+def test_a_thread_that_waits_gets_no_error_from_stop(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch in progress is interrupted, which is no failure of the run; the next run computes it."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    folder.mkdir()
+    source = {"t": f"json:{folder}"}
+    run = sa.run(sums("t"), source, checkpoint=checkpoint, spark=spark, until="100ms")
+    in_batch, stopped, errors = threading.Event(), threading.Event(), list[BaseException]()
+    stop_query = Run._halt
+
+    def interrupted(*_: object) -> None:
+        in_batch.set()
+        stopped.wait(60)
+        raise sa.RunFailed("BATCH_FAILED", "the job was cancelled")
+
+    def halt(run: Run) -> None:
+        stopped.set()
+        time.sleep(0.5)  # the batch fails before Spark has stopped the query
+        stop_query(run)
+
+    def wait() -> None:
+        try:
+            run.wait()
+        except BaseException as error:  # noqa: BLE001 - the test has none
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(MicroBatches, "run", interrupted)
+        patched.setattr(Run, "_halt", halt)
+        (folder / "a.json").write_text('{"k": "a", "x": 1}')
+        assert in_batch.wait(60)
+        run.stop()
+        waiting.join(60)
+    assert not errors
+    maintain(spark, sums("t"), source, checkpoint)
+    assert shown(checkpoint) == Counter([("a", 1, 1)])
 
 
 def test_the_view_is_a_dataframe_too(spark: SparkSession, tmp_path: Path) -> None:

@@ -236,6 +236,8 @@ class Run:
                 else:
                     self._work(frame, batch)
             except Exception as error:
+                if self._stopped:
+                    raise  # `stop` discards the batch in progress, and interrupts it
                 self._error = self._explained(frame.sparkSession, error)
                 if self._error is error:
                     raise
@@ -483,7 +485,8 @@ class Run:
             elif not self._endless:
                 self._emit_rest()
         except BaseException as error:  # noqa: BLE001 - it is raised again by the thread that waits
-            failure.append(error)
+            if self._error is not None or not self._stopped:
+                failure.append(error)
 
     def stop(self) -> None:
         """Stop the run and discard the batch in progress; the next run computes it again.
