@@ -25,12 +25,12 @@ from substrait_agg.spark.sources.format_options import with_csv_quotes
 from substrait_agg.spark.sources.specs import SourceSpec
 
 CHUNK_BYTES = 8 << 20
-_NEWLINE = ord("\n")
+_NEWLINE, _QUOTE = ord("\n"), ord('"')
+_IS_BLANK = np.isin(np.arange(256), list(b" \t\r\n"))
 _UTF8 = frozenset({"utf-8", "utf8"})
-_OPENS = np.isin(np.arange(256), list(b"{[")).astype(np.int8)
-_CLOSES = np.isin(np.arange(256), list(b"}]")).astype(np.int8)
-_NEXT_VALUE = (b"}{", b"}[", b"]{", b"][")
-_LINE_ENDS = (b"}\n", b"]\n", b"\n\n")
+_BEFORE_VALUES = re.compile(rb"(?:\xef\xbb\xbf)?\s*")
+_BETWEEN_VALUES = re.compile(rb"[ \t,]*\n\s*")
+_BEHIND_VALUES = re.compile(rb"[\s,]*")
 _decoder = json.JSONDecoder(strict=False)
 
 
@@ -211,21 +211,30 @@ def _check_values(place: _Place, content: bytes, *, whole: bool) -> None:
 
 
 def _may_have_more(content: bytes, *, whole: bool) -> bool:
-    """Return False if no line, or the file as a whole, has anything behind its first JSON value."""
-    compact = content.translate(None, b"\n \t," if whole else b" \t,")
-    values = compact + b"\n" if whole else compact
-    lines = values.count(b"\n")
-    if lines not in (
-        values.count(b"}\n"),
-        sum(map(values.count, _LINE_ENDS)) + values.startswith(b"\n"),
-    ):
+    """Return False if no line, or the file as a whole, has anything behind its first JSON value.
+
+    Brackets in texts count as brackets, so True may be wrong.
+    """
+    codes = np.frombuffer(content, np.uint8)
+    is_open = (codes == ord("{")) | (codes == ord("["))
+    brackets = np.flatnonzero(is_open | (codes == ord("}")) | (codes == ord("]")))
+    opens = is_open[brackets]
+    depth = np.cumsum(np.where(opens, 1, -1))
+    ends = np.flatnonzero(depth == 0)
+    if not len(ends) or ends[-1] != len(brackets) - 1 or depth.min() < 0:
+        return bool(content.strip())
+    followed = brackets[:-1][~opens[:-1] & opens[1:] & (depth[:-1] > 0)]
+    if (codes[followed + 1] != ord(",")).any() or (whole and len(ends) > 1):
         return True
-    if not any(pair in compact for pair in _NEXT_VALUE):
-        return False
-    codes = np.frombuffer(values, np.uint8)
-    depth = np.cumsum(_OPENS[codes] - _CLOSES[codes], dtype=np.int32)
-    ends = (_CLOSES[codes] == 1) & (depth == 0)
-    return bool(depth[-1] or (ends[:-1] & (codes[1:] != _NEWLINE)).any())
+    # What is outside of the values: before the first, between two, behind the last.
+    starts = np.concatenate(([0], brackets[ends] + 1))
+    stops = np.append(brackets[np.concatenate(([0], ends[:-1] + 1))], len(codes))
+    patterns = (_BEFORE_VALUES, *[_BETWEEN_VALUES] * (len(ends) - 1), _BEHIND_VALUES)
+    is_newline = (stops - starts == 1) & (codes[np.minimum(starts, len(codes) - 1)] == _NEWLINE)
+    return not all(
+        patterns[i].fullmatch(content, starts[i], stops[i])
+        for i in np.flatnonzero(~is_newline).tolist()
+    )
 
 
 def _has_more(text: str) -> bool:
@@ -271,9 +280,8 @@ def _check_keys(
     *,
     whole: bool,
 ) -> None:
-    lower = content.lower()
-    quoted = (b'"' + key + b'"' for key in keys[1])
-    if all(content.count(key) == lower.count(key.lower()) for key in quoted):
+    names = {key.lower() for key in keys[1]}
+    if not any(key.lower() in names for key in _written_keys(content) - keys[1]):
         return
     for line, text in enumerate([content] if whole else content.split(b"\n")):
         if keys[1].issuperset(keys[0].findall(text)):
@@ -286,6 +294,27 @@ def _check_keys(
                 "keys with regard to case",
                 f"write the key as {other[1]} in all rows; if all rows have {other[0]}, run again",
             )
+
+
+def _written_keys(content: bytes) -> frozenset[bytes]:
+    """Return the different texts in quotes that a colon follows."""
+    codes = np.frombuffer(content, np.uint8)
+    quotes = np.flatnonzero(codes == _QUOTE)
+    behind = quotes + 1
+    moving = np.arange(len(quotes))
+    while len(moving := moving[_IS_BLANK[codes[behind[moving]]]]):
+        behind[moving] += 1
+        moving = moving[behind[moving] < len(codes)]
+    behind[behind == len(codes)] -= 1
+    ends = np.flatnonzero(codes[behind] == ord(":"))
+    ends = ends[ends > 0]
+    starts, lengths = quotes[ends - 1] + 1, quotes[ends] - quotes[ends - 1] - 1
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    texts = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(codes[places])]
+    )
+    return frozenset(texts.unique().to_pylist())
 
 
 def _parsed(text: bytes) -> Any:
