@@ -1,3 +1,5 @@
 from __future__ import annotations
 
-import substrait_agg  # noqa: F401 - before numpy, which reads its settings when it is imported
+from substrait_agg.api.numpy_features import avoid_slow_sorts
+
+avoid_slow_sorts()  # as the command does, and before numpy is imported

@@ -20,7 +20,6 @@ from substrait_agg.api import (
     sql_views,
     validate,
 )
-from substrait_agg.api.numpy_features import avoid_slow_sorts
 from substrait_agg.errors import (
     CommitConflict,
     InputRefused,
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
     from substrait_agg.tools.state import State
 
 __version__ = "0.1.0"
-
-avoid_slow_sorts()  # before anything imports numpy
 
 __all__ = [
     "AdditiveMeasure",

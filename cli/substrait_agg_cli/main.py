@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import substrait_agg
+from substrait_agg.api.numpy_features import avoid_slow_sorts
 from substrait_agg_cli.functions import functions
 from substrait_agg_cli.plans import explain
 from substrait_agg_cli.problems import problems
@@ -36,6 +37,7 @@ def main() -> None:
 
     Exit status: 0 success; 1 the plan has errors, or the run failed; 2 wrong usage.
     """
+    avoid_slow_sorts()  # before anything imports numpy
 
 
 for command in (validate, explain, plan, convert, problems, functions, run, view, changes, state):
