@@ -331,7 +331,7 @@ def test_an_output_that_the_run_would_read_is_refused(
         ("batch-csv=data/ck/sub/out.csv", True),
         ("view-parquet=data/ck", True),
         ("changes-parquet=data/../data/ck/changes", True),
-        ("view-parquet=data", True),
+        ("view-parquet=data", False),
         ("spark=parquet:data/ck/out", True),
         ("spark=delta:data", True),
         ("link/x", True),

@@ -312,12 +312,15 @@ def _check_not_read(kind: str, location: Path, tables: Mapping[Path, str]) -> No
 
 
 def _check_apart(kind: str, location: Path, checkpoint: Location) -> None:
-    """Refuse an output in the folder of the checkpoint, and a folder of output that contains it."""
+    """Refuse an output in the folder of the checkpoint, and one of Spark in a folder that contains it.
+
+    Such a folder is a table, whose upkeep may delete other files, as VACUUM of Delta does.
+    """
     if not isinstance(checkpoint, Path):
         return
     output, folder = location.resolve(), checkpoint.resolve()
-    in_folder = kind in OUTPUTS and OUTPUTS[kind].location in ("required", "target")
-    if output.is_relative_to(folder) or (in_folder and folder.is_relative_to(output)):
+    is_table = kind in OUTPUTS and OUTPUTS[kind].location == "target"
+    if output.is_relative_to(folder) or (is_table and folder.is_relative_to(output)):
         raise UsageError(
             "OPTION_CONFLICT",
             f"the output {kind} and the checkpoint {checkpoint} would write to the same folder",
