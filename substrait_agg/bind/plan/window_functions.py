@@ -163,6 +163,10 @@ def _neighbour(
     node: model.WindowCall, schema: Schema | None, context: BindContext
 ) -> BoundWindow | None:
     """Bind the value of a row at a distance: value, distance, default. The frame has no meaning."""
+    written = node.call.arguments
+    if len(written) == 3 and isinstance(written[2], model.Literal) and written[2].value is None:
+        # The default is null anyway. The type of the literal may be one that no value can have.
+        node = replace(node, call=replace(node.call, arguments=written[:2]))
     arguments = _values(node, schema, context, least=1, most=3)
     if arguments is None:
         return None
