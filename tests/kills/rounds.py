@@ -200,6 +200,7 @@ class Stage:
                     break
             killed.finish()
             close(tally.orphans)
+            assert not list(killed.checkpoint.rglob("*.crc")), "a program was started per file"
         finally:
             for session in tally.orphans:
                 strike(session, "all")

@@ -138,9 +138,21 @@ def test_files_seen_without_a_batch_are_taken_back(tmp_path: Path) -> None:
     assert left == ["0/2", "0/3", "0/9.compact", "2/0"]
 
 
-@pytest.mark.parametrize("log", ["offsets/4", "offsets/5", "sources/0/3"])
-def test_a_batch_whose_logs_are_damaged_is_refused(tmp_path: Path, log: str) -> None:
-    """Its files would not be known, so deleted ones would not be noticed."""
+@pytest.mark.parametrize(
+    ("log", "written", "damaged"),
+    [
+        ("offsets/4", None, "torn"),
+        ("offsets/5", None, "torn"),
+        ("sources/0/3", None, "torn"),
+        ("offsets/5", '"logOffset": 3', '"logOffset": 1'),
+        ("offsets/5", '"logOffset": 3', '"logOffset": 7'),
+        ("sources/0/3", '"batchId": 3', '"batchId": 7'),
+    ],
+)
+def test_a_batch_whose_logs_are_damaged_is_refused(
+    tmp_path: Path, log: str, written: str | None, damaged: str
+) -> None:
+    """Its files would not be known, so some could be left out without an error."""
     for name in ("offsets", "sources/0"):
         (tmp_path / name).mkdir(parents=True)
     for batch, offset in ((4, 2), (5, 3)):
@@ -149,7 +161,8 @@ def test_a_batch_whose_logs_are_damaged_is_refused(tmp_path: Path, log: str) -> 
     entry = json.dumps({"path": "file:///in/a.parquet", "timestamp": 1, "batchId": 3})
     (tmp_path / "sources" / "0" / "3").write_text(f"v1\n{entry}")
     assert planned_files.planned_batch(tmp_path, 5).sources[0].files == ("file:///in/a.parquet",)
-    (tmp_path / log).write_text("torn")
+    content = (tmp_path / log).read_text()
+    (tmp_path / log).write_text(content.replace(written or content, damaged))
     with pytest.raises(sa.StateRefused) as refused:
         planned_files.planned_batch(tmp_path, 5)
     assert refused.value.code == "STATE_DAMAGED"

@@ -185,6 +185,9 @@ def _planned_sources(folder: Path, now: Offsets, before: Offsets | None) -> Iter
         first = -1 if before is None else before.log_entry(source)
         files = None
         if not empty and first is not None and last is not None:
+            if last < first:
+                message = f"its offset of source {source} is {last}, and that of the batch before is {first}"
+                raise ValueError(message)
             files = tuple(_files_between(folder / "sources" / str(source), first, last))
         yield PlannedSource(empty, files)
 
@@ -210,7 +213,12 @@ def _files_between(log: Path, start: int, end: int) -> Iterator[str]:
             message = f"{names[0]} is missing"
             raise ValueError(message)
         for entries in present:
-            yield from (e["path"] for e in read_entries(entries)[1] if e["batchId"] == number)
+            files = read_entries(entries)[1]
+            others = [e for e in files if e["batchId"] != number]
+            if others and entries.name != f"{number}{COMPACT}":
+                message = f"{entries} has a file of entry {others[0]['batchId']}"
+                raise ValueError(message)
+            yield from (e["path"] for e in files if e["batchId"] == number)
 
 
 def planned_at(folder: Path, batch: int) -> int | None:

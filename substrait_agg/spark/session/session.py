@@ -208,10 +208,22 @@ def get_session(
     settings[JAVA_OPTIONS] = f"{settings[JAVA_OPTIONS]} {archive}".strip()
     session = start_spark(settings, log)
     session.sparkContext.setLogLevel("ERROR")
+    _write_no_checksums(session)
     # PySpark logs every failed query as a page of JSON in addition to the exception.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     return session
+
+
+def _write_no_checksums(spark: SparkSession) -> None:
+    """Have Hadoop write local files without files of checksums beside them.
+
+    Without its native library, Hadoop starts a program (chmod) for each file that it writes. Versions
+    record the checksums of the logs that Spark writes. Hadoop still compares checksums that exist.
+    """
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop: Any = spark.sparkContext._jvm
+    hadoop.org.apache.hadoop.fs.FileSystem.getLocal(conf).setWriteChecksum(False)
 
 
 _CONNECT = "pyspark.sql.connect."
