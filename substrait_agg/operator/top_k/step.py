@@ -11,6 +11,7 @@ end, rows behind the end are not stored.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -90,19 +91,23 @@ class OrderedRowsOperator(StatefulOperator):
             rows = rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))
         return rows, batch.num_rows
 
-
-@dataclass(frozen=True, slots=True)
-class TopKOperator(OrderedRowsOperator):
-    """The operator that emits the rows in a range of ranks."""
-
-    spec: TopKSpec
-
     def apply(
         self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
     ) -> OperatorResult:
         """Apply a slice; see `ordered_rows_step`."""
         (rows,) = ports
         return ordered_rows_step(self.spec, rows, state, self._changes)
+
+    @abstractmethod
+    def _changes(self, groups: OrderedGroups) -> Sequence[RowChanges]:
+        """Return the changes of the emitted rows of the groups of a slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopKOperator(OrderedRowsOperator):
+    """The operator that emits the rows in a range of ranks."""
+
+    spec: TopKSpec
 
     def _changes(self, groups: OrderedGroups) -> Sequence[RowChanges]:
         changes_of = numbered_changes if self.spec.numbered else window_changes

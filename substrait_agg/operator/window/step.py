@@ -15,9 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.operator.common.emission import Emission
-from substrait_agg.operator.common.protocol import OperatorResult, StateReader
-from substrait_agg.operator.top_k.step import OrderedRowsOperator, ordered_rows_step
+from substrait_agg.operator.top_k.step import OrderedRowsOperator
 from substrait_agg.operator.top_k.window import (
     OrderedGroups,
     RowChanges,
@@ -47,13 +45,6 @@ class WindowOperator(OrderedRowsOperator):
     """The operator that adds values of window functions to rows."""
 
     spec: WindowSpec
-
-    def apply(
-        self, ports: Sequence[pa.Table], state: StateReader, emission: Emission
-    ) -> OperatorResult:
-        """Apply a slice; see `ordered_rows_step`."""
-        (rows,) = ports
-        return ordered_rows_step(self.spec, rows, state, self._changes)
 
     def _changes(self, groups: OrderedGroups) -> Sequence[RowChanges]:
         return value_changes(self.spec, groups)
