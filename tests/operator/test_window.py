@@ -198,7 +198,7 @@ def with_values(
     functions: Sequence[BoundWindowFunction],
     keys: int = 0,
 ) -> Counter[Row]:
-    """The rows with the values of functions: it computes all partitions."""
+    """The rows with the values of functions, computed from all rows."""
     shown: Counter[Row] = Counter()
     for group in {row[:keys] for row in rows}:
         mine = [row[keys:] for row in rows if row[:keys] == group]

@@ -136,15 +136,13 @@ def _is_exact(type_: Type) -> bool:
 def _added(expression: Expr, ordinal: int) -> int | None:
     """Return the integer that an expression adds to the column; None for other expressions.
 
-    Casts to exact types keep the value, or fail.
+    Casts to exact types keep the value, or fail. Those that give null instead are other expressions.
     """
     match expression:
         case Column(ordinal=column):
             return 0 if column == ordinal else None
         case Conversion(input=value, type=type_, null_on_failure=False) if _is_exact(type_):
-            return _added(
-                value, ordinal
-            )  # with null_on_failure, numbers that do not fit become null
+            return _added(value, ordinal)
         case Call(function="add" | "subtract", arguments=(left, right), type=type_):
             if expression.function == "add" and _number(left) is not None:
                 left, right = right, left
