@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ COLUMNS: dict[str, pa.Array] = {
     "extreme": pa.array([-(1 << 63), (1 << 63) - 1] * (ROWS // 2)),
     "unsigned": pa.array([0, (1 << 64) - 1] * (ROWS // 2), pa.uint64()),
     "time": pa.array([datetime(1500, 1, 1), datetime(2500, 1, 1)] * (ROWS // 2), pa.timestamp("us")),
+    "date": pa.array([date(1, 1, 1), date(9999, 12, 31)] * (ROWS // 2)),
     "a.b": pa.array(range(ROWS)),
     "a": pa.array([{"b": "text"}] * ROWS),
     "list": pa.array([[1, 2], None] * (ROWS // 2)),
@@ -44,6 +45,7 @@ def test_rows_of_every_type_are_as_written(tmp_path: Path, count: int) -> None:
     columns = _written(tmp_path / "file", rows)
     assert pq.ParquetFile(tmp_path / "file").read().equals(rows)
     assert "DELTA_BINARY_PACKED" in columns["extreme"].encodings
+    assert "DELTA_BINARY_PACKED" in columns["date"].encodings
     assert "PLAIN" in columns["a.b"].encodings
 
 

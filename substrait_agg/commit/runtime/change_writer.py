@@ -24,15 +24,15 @@ Keep = Callable[[str, pa.Table], None]
 
 
 SAMPLE_ROWS = 1 << 12
-_WORTH = 0.7
+_WORTH = 0.6
 """Share of its size to which a sample must shrink, so that a file is compressed."""
 
 
 def parquet_writer(sink: pa.NativeFile, rows: pa.Table) -> pq.ParquetWriter:
     """Return a writer for change files.
 
-    Integers are stored as differences, in as many bits as these need. This takes less time and
-    fewer bytes than compression. The other columns are compressed lightly if they shrink: flushing
+    Integers and dates are stored as differences, in as many bits as these need. This takes less
+    time and fewer bytes than compression. The other columns are compressed lightly if they shrink: flushing
     more bytes to disk takes longer.
 
     Args:
@@ -51,12 +51,16 @@ def parquet_writer(sink: pa.NativeFile, rows: pa.Table) -> pq.ParquetWriter:
     )
 
 
+_INTEGERS = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date32)
+"""Tests for the types that Parquet stores as integers."""
+
+
 def _is_packed(field: pa.Field, schema: pa.Schema) -> bool:
     """Return whether a column is stored as differences.
 
     Parquet encodings are set by path, so its name must be unique and not look like a path.
     """
-    if not (pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type)):
+    if not any(is_type(field.type) for is_type in _INTEGERS):
         return False
     return "." not in field.name and int(schema.get_field_index(field.name)) >= 0
 
