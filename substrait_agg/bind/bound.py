@@ -380,8 +380,8 @@ class BoundFetch:
 
 
 WindowKind = Literal[
-    "lag", "lead", "first_value", "last_value", "nth_value", "ntile", "percent_rank", "cume_dist",
-    "aggregate",
+    "rank", "dense_rank", "lag", "lead", "first_value", "last_value", "nth_value", "ntile",
+    "percent_rank", "cume_dist", "aggregate",
 ]  # fmt: skip
 """The window functions that are computed from the rows around a row."""
 
@@ -454,6 +454,8 @@ class BoundWindowValues:
         functions: the functions.
         types: the columns of the input, then the types of the functions.
         path: path in the plan.
+        last: the greatest value of the only function, a rank; rows with greater ones are left out.
+            None if there is no limit.
     """
 
     input: BoundRelation
@@ -462,6 +464,7 @@ class BoundWindowValues:
     functions: tuple[BoundWindowFunction, ...]
     types: tuple[Type, ...]
     path: str
+    last: int | None = None
 
     @property
     def expressions(self) -> tuple[Expr, ...]:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout, consolidate_sorted
-from substrait_agg.state.keys.keys import EncodedKeys, KeyForm, before
+from substrait_agg.state.keys.keys import Component, EncodedKeys, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, beginnings
 from substrait_agg.state.ordered_run import OrderedRun
 from substrait_agg.state.ranks import Positions, find_ranks, weight_before
@@ -211,9 +211,9 @@ class OrderedTree:
         return Segments(offsets, gathered.payload(alive), gathered.weights[alive])
 
     @property
-    def key_form(self) -> KeyForm:
-        """Return the form of the keys."""
-        return self._layout.form
+    def components(self) -> tuple[Component, ...]:
+        """Return the components of the keys."""
+        return self._layout.components
 
     def between(
         self,

@@ -333,12 +333,16 @@ def test_set_operations(operation: SetOperationKind, tmp_path: Path) -> None:
         assert faults(found), operator
 
 
-def test_window_functions(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, x, sum(x) OVER w AS s, lag(x) OVER w AS p FROM t WINDOW w AS (PARTITION BY k ORDER BY x)",
+        "SELECT k, x, rank() OVER w AS r, dense_rank() OVER w AS d FROM t WINDOW w AS (PARTITION BY k ORDER BY x)",
+        "SELECT k, x FROM t QUALIFY dense_rank() OVER (PARTITION BY k ORDER BY x) <= 2",
+    ],
+)
+def test_window_functions(query: str, tmp_path: Path) -> None:
     """Values that differ from those of the stored rows are found."""
-    query = """
-        SELECT k, x, sum(x) OVER (PARTITION BY k ORDER BY x) AS s, lag(x) OVER (PARTITION BY k ORDER BY x) AS p
-        FROM t
-    """
     schema = pa.schema([("k", pa.int64()), ("x", pa.int64())])
     flow = lower(sa.sql(query, {"t": schema}).bound(), weights={("t",): "weighted"})
     local, rng = LocalFlow(flow, tmp_path), random.Random(7)

@@ -250,7 +250,7 @@ def ranked() -> Setting:
 def windowed() -> Setting:
     """Running and moving values of groups by their totals."""
     query = """
-        SELECT k, g, s, sum(s) OVER w AS running, lag(m) OVER w AS before,
+        SELECT k, g, s, sum(s) OVER w AS running, lag(m) OVER w AS before, dense_rank() OVER w AS place,
             avg(m) OVER (PARTITION BY k ORDER BY s DESC ROWS 2 PRECEDING) AS moving
         FROM (SELECT k, g, sum(x) AS s, max(y) AS m FROM t GROUP BY k, g) q
         WINDOW w AS (PARTITION BY k ORDER BY s DESC)

@@ -72,8 +72,9 @@ def windowed(measure: str = "max", call: str = "lag(x, 2)", order: str = "x DESC
     return plan_document(lower(plan, {("t",): "changelog"}), EventOptions())
 
 
-def test_a_window_function_keeps_its_state_below_other_measures() -> None:
-    found, reasons = planned(windowed(), windowed("min"))
+@pytest.mark.parametrize("call", ["lag(x, 2)", "rank()"])
+def test_a_window_function_keeps_its_state_below_other_measures(call: str) -> None:
+    found, reasons = planned(windowed(call=call), windowed("min", call))
     assert found is not None, reasons
     window, _ = found.operators
     assert window is not None
@@ -85,6 +86,7 @@ def test_a_window_function_keeps_its_state_below_other_measures() -> None:
     [
         ({"call": "lag(x, 3)"}, "lag 2 ordered by x DESC"),
         ({"call": "sum(x)"}, "lag 2 ordered by x DESC"),
+        ({"call": "dense_rank()"}, "lag 2 ordered by x DESC"),
         ({"order": "x"}, "lag 2 ordered by x DESC"),
     ],
 )

@@ -30,7 +30,7 @@ from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.top_k import OrderedRows, TopK
-from substrait_agg.flow.passes.ordered_rows import top_k_node
+from substrait_agg.flow.passes.ordered_rows import ordered_rows_node
 from substrait_agg.functions.aggregates.accumulators import EarlyRetraction, WeightKind
 from substrait_agg.operator.common.emission import ALL
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
@@ -157,7 +157,9 @@ def node_of(
     fetch = BoundFetch(
         source, order, offset, count, output, "relations[0]", groups, numbered=numbered
     )
-    return top_k_node(0, (), (weight, early), fetch)
+    node = ordered_rows_node(0, (), (weight, early), fetch)
+    assert isinstance(node, TopK)
+    return node
 
 
 class World:

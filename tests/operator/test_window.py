@@ -28,7 +28,7 @@ from substrait_agg.bind.bound import (
 )
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.window import Window
-from substrait_agg.flow.passes.ordered_rows import window_node
+from substrait_agg.flow.passes.ordered_rows import ordered_rows_node
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.operator.window import step as step_module
@@ -82,7 +82,7 @@ def place(name: WindowKind, ordinal: int, number: int, frame: Frame) -> BoundWin
 
 def position(name: WindowKind, number: int = 0) -> BoundWindowFunction:
     """A function of the position alone."""
-    type_ = I64 if name == "ntile" else FP64
+    type_ = I64 if name in ("ntile", "rank", "dense_rank") else FP64
     return BoundWindowFunction(name, (), number, None, None, type_, name, "p")
 
 
@@ -108,6 +108,7 @@ FUNCTIONS = st.one_of(
     st.builds(place, st.just("nth_value"), COLUMNS, st.sampled_from([1, 2, 4, -1, -2]), FRAMES),
     st.builds(position, st.just("ntile"), st.integers(1, 5)),
     st.builds(position, st.sampled_from(["percent_rank", "cume_dist"])),
+    st.builds(position, st.sampled_from(["rank", "dense_rank"])),
     st.builds(measure, st.sampled_from(["sum", "avg", "count"]), st.sampled_from([NUMBERS, FLOATS]), FRAMES),
     st.builds(measure, st.sampled_from(["min", "max"]), COLUMNS, FRAMES),
     st.builds(measure, st.just("count"), st.just(None), FRAMES),
@@ -177,6 +178,10 @@ def value_at(
         length, longer = divmod(count, number)
         parts = [length + 1] * longer + [length] * (number - longer)
         return next(i + 1 for i in range(number) if at < sum(parts[: i + 1]))
+    if name == "rank":
+        return peers.index(peers[at]) + 1
+    if name == "dense_rank":
+        return len(set(peers[: at + 1]))
     if name == "percent_rank":
         return peers.index(peers[at]) / (count - 1) if count > 1 else 0.0
     if name == "cume_dist":
@@ -226,14 +231,19 @@ def node_of(
     *,
     keys: int = 0,
     weight: WeightKind = "weighted",
+    last: int | None = None,
 ) -> Window:
     """Window functions over the columns; the first `keys` columns are the partition."""
     order = tuple(MeasureSort(Column(TYPES[c], c), d, n) for c, d, n in sorts)
     partitions = tuple(Column(Type("string"), 100 + i) for i in range(keys))
     source = BoundRows(TYPES, (), "relations[0]")
     types = (*TYPES, *(function.type for function in functions))
-    relation = BoundWindowValues(source, order, partitions, tuple(functions), types, "relations[0]")
-    return window_node(0, (), (weight, "carry"), relation)
+    relation = BoundWindowValues(
+        source, order, partitions, tuple(functions), types, "relations[0]", last
+    )
+    node = ordered_rows_node(0, (), (weight, "carry"), relation)
+    assert isinstance(node, Window)
+    return node
 
 
 BATCHES = st.lists(
@@ -273,6 +283,40 @@ def test_every_version_is_that_of_a_computation_of_all_rows(
             rows = Counter({row: w for row, w in rows.items() if w})
             plain = Counter({back(row): w for row, w in rows.items()})
             assert world.log == with_values(plain, sorts, functions, keys=1)
+
+
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
+@given(
+    BATCHES,
+    SORTS,
+    st.sampled_from(["rank", "dense_rank"]),
+    st.integers(1, 6),
+    st.sampled_from([0, 2]),
+)
+def test_rows_up_to_a_rank(
+    batches: list[list[tuple[str | None, Row, int]]],
+    sorts: list[Sort],
+    name: WindowKind,
+    last: int,
+    spare: int,
+) -> None:
+    function = position(name)
+    with (
+        TemporaryDirectory() as folder,
+        merging_soon(4, 8),
+        patch.object(step_module, "SPARE_ROWS", spare),
+    ):
+        world = World(Path(folder), node_of(sorts, [function], keys=1, last=last), spread=2)
+        rows: Counter[Row] = Counter()
+        for batch in batches:
+            changes = world.batch([((key, *row), w) for key, row, w in batch], 1)
+            assert all(changes.values()), "a row is neither retracted nor inserted"
+            for key, row, weight in batch:
+                rows[(key, *one_form(row))] += weight
+            rows = Counter({row: w for row, w in rows.items() if w})
+            plain = Counter({back(row): w for row, w in rows.items()})
+            ranked = with_values(plain, sorts, [function], keys=1)
+            assert world.log == Counter({r: w for r, w in ranked.items() if r[-1] <= last})
 
 
 # --- cases ---------------------------------------------------------------------------------------
@@ -322,6 +366,19 @@ def test_a_partition_that_is_too_large_fails(tmp_path: Path) -> None:
     assert error.value.code == "WINDOW_TOO_LARGE"
 
 
+def trees_read(monkeypatch: pytest.MonkeyPatch) -> list[OrderedTree]:
+    """The trees that are opened from now on."""
+    read: list[OrderedTree] = []
+    begin = OrderedTree.__init__
+
+    def recorded(self: OrderedTree, *args: Any, **kwargs: Any) -> None:
+        read.append(self)
+        begin(self, *args, **kwargs)
+
+    monkeypatch.setattr(OrderedTree, "__init__", recorded)
+    return read
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -339,17 +396,36 @@ def test_a_limited_frame_reads_only_the_rows_around_a_change(
     world = World(tmp_path, node, page_rows=256, slice_rows=count)
     pick = np.random.default_rng(3)
     world.batch(numbers(*((int(n) * 2, None, 1) for n in pick.permutation(count))))
-    read: list[OrderedTree] = []
-    begin = OrderedTree.__init__
-
-    def recorded(self: OrderedTree, *args: Any, **kwargs: Any) -> None:
-        read.append(self)
-        begin(self, *args, **kwargs)
-
-    monkeypatch.setattr(OrderedTree, "__init__", recorded)
+    read = trees_read(monkeypatch)
     changes = world.batch(numbers((9_001, None, 1)))
     assert 2 <= sum(map(abs, changes.values())) <= 12
     assert sum(tree.rows_read for tree in read) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("names", "at", "last"),
+    [
+        (["rank"], 39_001, None),
+        (["rank"], 1, 5),
+        (["dense_rank"], 1, 5),
+    ],
+)
+def test_a_rank_reads_only_the_rows_that_it_changes(
+    names: list[WindowKind],
+    at: int,
+    last: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 20_000
+    node = node_of(BY_NUMBER, [position(name) for name in names], last=last)
+    world = World(tmp_path, node, page_rows=256, slice_rows=count)
+    pick = np.random.default_rng(3)
+    world.batch(numbers(*((int(n) * 2, None, 1) for n in pick.permutation(count))))
+    read = trees_read(monkeypatch)
+    changes = world.batch(numbers((at, None, 1)))
+    assert sum(map(abs, changes.values())) == (8 if last else 999)
+    assert sum(tree.rows_read for tree in read) < 3_000
 
 
 def test_a_distance_may_exceed_the_partition(tmp_path: Path) -> None:

@@ -50,6 +50,9 @@ QUERIES = [
     f"SELECT id, n FROM ({RANKED}) q WHERE n <= 2",
     f"SELECT id FROM ({RANKED}) q WHERE n = 1",
     f"SELECT id FROM ({DENSE}) q WHERE n = 2",
+    f"SELECT id, n FROM ({DENSE}) q WHERE n BETWEEN 2 AND 3",
+    f"SELECT id, n FROM ({RANKED}) q WHERE n > 3 AND n < 7 AND x > 0",
+    "SELECT id, rank() OVER (PARTITION BY k ORDER BY x) AS r, lead(x) OVER (PARTITION BY k ORDER BY x, id) AS l FROM t",
     "SELECT id, rank() OVER (ORDER BY k NULLS LAST) AS r, dense_rank() OVER (ORDER BY k) AS d FROM t",
     "SELECT id, rank() OVER (PARTITION BY k) AS r FROM t",
     # Aggregates of partitions.
@@ -280,7 +283,27 @@ def test_the_size_of_a_plan_grows_with_the_number_of_functions() -> None:
     calls += [f"rank() OVER (PARTITION BY k + {i} ORDER BY x) AS r{i}" for i in range(12)]
     plan = sa.sql(f"SELECT id, {', '.join(calls)} FROM t", {"t": SCHEMA})
     assert [p for p in sa.validate(plan).problems if p.level == "error"] == []
-    assert str(sa.explain(plan)).count(": join ") == 24
+    text = str(sa.explain(plan))
+    assert (text.count(": join "), text.count(": window functions ")) == (12, 12)
+
+
+@pytest.mark.parametrize(
+    ("condition", "last"),
+    [
+        ("n <= 3", 3),
+        ("n = 0", 1),
+        ("n + 1 < 5", 3),
+        ("n IN (1, 2, 3, 4)", 4),
+        ("n > 2", None),
+        ("n <= 2 OR x > 1", None),
+    ],
+)
+@pytest.mark.parametrize("query", [RANKED, DENSE])
+def test_rows_are_read_up_to_the_last_rank(query: str, condition: str, last: int | None) -> None:
+    text = str(sa.explain(sa.sql(f"SELECT id FROM ({query}) q WHERE {condition}", {"t": SCHEMA})))
+    assert text.count(": window functions ") == 1
+    assert ": join " not in text
+    assert (f"rank up to {last}" in text) if last else ("up to" not in text)
 
 
 def test_functions_of_one_partition_are_one_aggregate() -> None:

@@ -86,10 +86,7 @@ class _Rewriter:
                 return self._below(relation, conditions)
 
     def _takes_conditions(self, relation: BoundRelation) -> bool:
-        """Return whether there is a join or a numbered fetch below filters and projections.
-
-        An aggregate of a numbered fetch counts as well: a rank is such an aggregate.
-        """
+        """Return whether there is a join or a numbering of rows below filters and projections."""
         if id(relation) not in self._takers:
             source = relation
             while isinstance(source, BoundFilter | BoundProject):

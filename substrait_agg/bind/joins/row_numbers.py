@@ -8,9 +8,9 @@ from fractions import Fraction
 from math import ceil, floor
 
 from substrait_agg.bind.bound import (
-    BoundAggregate,
     BoundFetch,
     BoundRelation,
+    BoundWindowValues,
     Call,
     Column,
     Constant,
@@ -34,9 +34,13 @@ _TURNED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "equal": "equal"}
 
 
 def is_numbered(relation: BoundRelation) -> bool:
-    """Return whether a relation is a fetch that numbers its rows, or an aggregate of one."""
-    source = relation.input if isinstance(relation, BoundAggregate) else relation
-    return isinstance(source, BoundFetch) and source.numbered
+    """Return whether a relation numbers its rows, by position or by rank."""
+    match relation:
+        case BoundFetch(numbered=numbered):
+            return numbered
+        case BoundWindowValues(functions=(function,)):
+            return function.function in ("rank", "dense_rank")
+    return False
 
 
 def with_numbers_limited(relation: BoundRelation, conditions: Exprs) -> tuple[BoundRelation, Exprs]:
@@ -48,8 +52,8 @@ def with_numbers_limited(relation: BoundRelation, conditions: Exprs) -> tuple[Bo
     match relation:
         case BoundFetch(numbered=True):
             return _limited(relation, conditions)
-        case BoundAggregate(sets=()):
-            return _with_limited_input(relation, conditions), conditions
+        case BoundWindowValues() if is_numbered(relation):
+            return _with_last(relation, conditions), conditions
     return relation, conditions
 
 
@@ -65,23 +69,12 @@ def _limited(fetch: BoundFetch, conditions: Exprs) -> tuple[BoundFetch, Exprs]:
     return replace(fetch, offset=start, count=count), tuple(rest)
 
 
-def _with_limited_input(aggregate: BoundAggregate, conditions: Exprs) -> BoundAggregate:
-    """Leave out the numbers above a limit of the least number of a group.
-
-    A rank is the least number of the rows with equal sort keys.
-    """
-    source = aggregate.input
-    if not isinstance(source, BoundFetch) or not source.numbered or len(aggregate.measures) != 1:
-        return aggregate
-    (measure,) = aggregate.measures
-    number = Column(source.types[-1], len(source.types) - 1)
-    if measure.kind != "min" or measure.arguments != (number,) or measure.filter is not None:
-        return aggregate
-    stop = _stop(source)
+def _with_last(ranks: BoundWindowValues, conditions: Exprs) -> BoundWindowValues:
+    """Leave out the rows whose rank is greater than the conditions allow."""
+    last = ranks.last
     for condition in conditions:
-        stop = _least(stop, _numbers(condition, len(aggregate.keys))[0][1])
-    count = None if stop is None else max(stop - source.offset, 0)
-    return replace(aggregate, input=replace(source, count=count))
+        last = _least(last, _numbers(condition, len(ranks.types) - 1)[0][1])
+    return replace(ranks, last=None if last is None else max(last, 1))
 
 
 def _stop(fetch: BoundFetch) -> int | None:

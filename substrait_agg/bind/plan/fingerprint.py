@@ -55,7 +55,10 @@ Checkpoints are recognised by fingerprints. Tag and order therefore do not chang
 its fields are renamed. Attributes that describe only the source text (path, name) are left out.
 """
 
-_LATER: Mapping[type[Any], tuple[str, ...]] = {bound.BoundFetch: ("partitions", "numbered")}
+_LATER: Mapping[type[Any], tuple[str, ...]] = {
+    bound.BoundFetch: ("partitions", "numbered"),
+    bound.BoundWindowValues: ("last",),
+}
 """Attributes that classes got later. An empty one is left out, so that earlier fingerprints stay."""
 
 

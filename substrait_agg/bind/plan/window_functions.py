@@ -97,7 +97,7 @@ def _partition(node: model.Expression, schema: Schema | None, context: BindConte
 
 def _depends_on_order(window: BoundWindow) -> bool:
     """Return whether a function depends on the order of rows with equal sort keys."""
-    return bool(window.function) or window.computed is not None
+    return window.measure is None
 
 
 def _ranking(
@@ -112,7 +112,11 @@ def _ranking(
             "ARGUMENT_COUNT", f"{call.path}.arguments",
             function=name, needed="no arguments", takes="no arguments", count=len(call.arguments),
         )  # fmt: skip
-    return BoundWindow((), (), _number_type(node, context), node.path, name)
+    type_ = _number_type(node, context)
+    if call.function.name == "row_number":
+        return BoundWindow((), (), type_, node.path)
+    rank: WindowKind = "rank" if call.function.name == "rank" else "dense_rank"
+    return _computed(node, rank, (), 0, None, type_)
 
 
 def _is_declared(node: model.WindowCall, context: BindContext) -> bool:

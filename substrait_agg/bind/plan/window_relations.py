@@ -1,12 +1,12 @@
-"""Compute window functions by relations: the positions of rows, and aggregates of partitions.
+"""Compute window functions by relations: positions, values of other rows, aggregates of partitions.
 
-Positions are those of a fetch that numbers the rows of each partition. Other values belong to the
-keys of a row, so they are computed once per key and joined with the rows.
+Positions are those of a fetch that numbers the rows of each partition. An aggregate of a whole
+partition is computed once per partition and joined with the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.bind.bound import (
@@ -33,12 +33,13 @@ from substrait_agg.plan.types import Type
 class BoundWindow:
     """A window function of an expression, whose value is a column that a relation below adds.
 
+    It is the position of the row, if it is neither a measure nor computed from other rows.
+
     Attributes:
         partitions: rows with equal values of these expressions are one partition.
         sorts: the order of the rows of a partition.
         type: the type of the value.
         path: path in the plan.
-        function: ``row_number``, ``rank`` or ``dense_rank``; empty for other functions.
         measure: the measure of a partition, whose value all its rows have.
         computed: the function of the rows around a row.
     """
@@ -47,7 +48,6 @@ class BoundWindow:
     sorts: tuple[MeasureSort, ...]
     type: Type
     path: str
-    function: str = ""
     measure: BoundMeasure | None = None
     computed: BoundWindowFunction | None = None
 
@@ -55,13 +55,7 @@ class BoundWindow:
     def name(self) -> str:
         """Return the name of the function."""
         read = self.measure or self.computed
-        return self.function if read is None else read.name
-
-    @property
-    def keys(self) -> tuple[Expr, ...]:
-        """Return the expressions that decide the value: rows with equal values have the same."""
-        sorts = () if self.measure is not None else self.sorts
-        return tuple(dict.fromkeys((*self.partitions, *(s.expression for s in sorts))))
+        return "row_number" if read is None else read.name
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -134,30 +128,22 @@ def _with_windows(
         The relation, and the column of each function.
     """
     places: dict[int, int] = {}
-    # What these are computed over is stored, so they come first, when rows have few columns.
-    in_order = sorted(enumerate(windows), key=lambda item: item[1].function != "row_number")
     measured: dict[tuple[object, ...], list[int]] = {}
     for numbers in _in_one_order(windows):
         first = len(relation.types)
         relation = _with_computed([windows[number] for number in numbers], relation)
         places.update({number: first + i for i, number in enumerate(numbers)})
-    for number, window in in_order:
-        if window.computed is not None:
-            continue
-        if window.function == "row_number":
-            relation = _numbered(window, relation)
-        elif window.measure is not None:
+    for number, window in enumerate(windows):
+        if window.measure is not None:
             source, _ = _source(window, base, same_rows)
             measured.setdefault((id(source), window.partitions), []).append(number)
-            continue
-        else:
-            values = _POSITIONS[window.function](*_source(window, base, same_rows))
-            relation = _joined(relation, window.keys, values)
-        places[number] = len(relation.types) - 1
+        elif window.computed is None:
+            relation = _numbered(window, relation)
+            places[number] = len(relation.types) - 1
     for numbers in measured.values():
         first = len(relation.types)
         sources = [_source(windows[number], base, same_rows) for number in numbers]
-        relation = _joined(relation, windows[numbers[0]].keys, _measured(sources))
+        relation = _joined(relation, windows[numbers[0]].partitions, _measured(sources))
         places.update({number: first + i for i, number in enumerate(numbers)})
     same_rows[id(relation)] = (relation, base)
     return relation, [places[number] for number in range(len(windows))]
@@ -215,47 +201,17 @@ def _numbered(window: BoundWindow, source: BoundRelation) -> BoundFetch:
     )
 
 
-def _ranks(source: BoundRelation, window: BoundWindow) -> BoundAggregate:
-    """Return for each partition and sort keys the least position of their rows."""
-    position = Column(window.type, len(source.types))
-    least = BoundMeasure("min", (position,), None, window.type, "min", window.path)
-    return _aggregate(_numbered(window, source), window.keys, (least,), window.path)
-
-
-def _dense_ranks(source: BoundRelation, window: BoundWindow) -> BoundFetch:
-    """Return the position of sort keys among all sort keys of their partition."""
-    place: dict[Expr, Expr] = {key: Column(key.type, o) for o, key in enumerate(window.keys)}
-    over_keys = replace(
-        window,
-        partitions=tuple(place[partition] for partition in window.partitions),
-        sorts=tuple(replace(s, expression=place[s.expression]) for s in window.sorts),
-    )
-    return _numbered(over_keys, _aggregate(source, window.keys, (), window.path))
-
-
-_POSITIONS: Mapping[str, Callable[[BoundRelation, BoundWindow], BoundAggregate | BoundFetch]] = {
-    "rank": _ranks,
-    "dense_rank": _dense_ranks,
-}
-"""Function of the keys of a row -> the relation of the keys with its value."""
-
-
 def _measured(sources: Sequence[tuple[BoundRelation, BoundWindow]]) -> BoundAggregate:
     """Return the measures of functions with the same partitions, for each partition."""
     source, first = sources[0]
     measures = tuple(w.measure for _, w in sources if w.measure is not None)
-    return _aggregate(source, first.keys, measures, first.path)
-
-
-def _aggregate(
-    source: BoundRelation, keys: tuple[Expr, ...], measures: tuple[BoundMeasure, ...], path: str
-) -> BoundAggregate:
+    keys = first.partitions
     types = (*(key.type for key in keys), *(measure.type for measure in measures))
-    return BoundAggregate(source, keys, measures, types, path)
+    return BoundAggregate(source, keys, measures, types, first.path)
 
 
 def _joined(
-    relation: BoundRelation, keys: tuple[Expr, ...], values: BoundAggregate | BoundFetch
+    relation: BoundRelation, keys: tuple[Expr, ...], values: BoundAggregate
 ) -> BoundRelation:
     """Return the rows with the values of their keys; `values` has the keys, then the values."""
     pairs = tuple(

@@ -48,11 +48,14 @@ class Window(OrderedRows):
         frames: the aggregate of which each frame is a group; None without aggregate functions. It
             has no input: its arguments are those of this node at `frame_arguments`.
         frame_arguments: per argument of `frames`, the ordinal among the arguments of this node.
+        last: the greatest value of the only function, a rank; rows with greater ones are left out.
+            None if there is no limit.
     """
 
     functions: tuple[WindowColumn, ...]
     frames: Aggregate | None = None
     frame_arguments: tuple[int, ...] = ()
+    last: int | None = None
 
     @property
     def added_columns(self) -> tuple[str, ...]:
@@ -66,6 +69,8 @@ class Window(OrderedRows):
     def describe(self) -> NodeDescription:
         """See `Node`."""
         functions = ", ".join(map(str, self.functions))
+        if self.last is not None:
+            functions = f"{functions} up to {self.last}"
         emits = "replace the rows whose values change"
         return NodeDescription(
             "window functions",
@@ -85,4 +90,5 @@ class Window(OrderedRows):
         )
         measures = () if self.frames is None else self.frames.measures
         rows = ("Window", self.sorts, self.directions, self.row, self.arguments)
-        return (False, (), (*rows, functions, measures), None)
+        last = () if self.last is None else (self.last,)
+        return (False, (), (*rows, functions, measures, *last), None)

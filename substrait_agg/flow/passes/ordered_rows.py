@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from substrait_agg.bind.bound import (
     BoundFetch,
@@ -68,49 +69,49 @@ def ordered_columns(relation: BoundFetch | BoundWindowValues, node: Node) -> Pro
     return ProjectStep(tuple(output))
 
 
-def top_k_node(
+def ordered_rows_node(
     number: int,
     inputs: tuple[Branch, ...],
     properties: tuple[WeightKind, EarlyRetraction],
-    relation: BoundFetch,
-) -> TopK:
-    """Return the operator of a fetch.
+    relation: BoundFetch | BoundWindowValues,
+) -> TopK | Window:
+    """Return the operator of a fetch or of window functions.
 
     Args:
         number: its id.
         inputs: branches with exactly the columns of the input.
         properties: the weights of these branches, and the early-retraction policy.
-        relation: the fetch.
+        relation: the fetch, or the rows with values.
     """
     ordered = _OrderedColumns.of(relation.input, relation.sorts)
     # Rows without columns are all equal: the tree has one entry, the constant true.
-    arguments = tuple((value, None) for value in ordered.values) or ((None, None),)
+    arguments: list[Argument] = [(value, None) for value in ordered.values] or [(None, None)]
+    own: dict[str, Any]
+    if isinstance(relation, BoundFetch):
+        node: type[TopK] | type[Window] = TopK
+        own = {name: getattr(relation, name) for name in ("offset", "count", "numbered")}
+    else:
+        node, own = Window, _window_fields(relation, arguments)
     weight, early = properties
-    return TopK(
+    return node(
         id=number,
-        inputs=(Port(inputs, relation.partitions, arguments),),
+        inputs=(Port(inputs, relation.partitions, tuple(arguments)),),
         types=(*(key.type for key in relation.partitions), *relation.types),
         weight=weight,
         path=relation.path,
         early=early,
-        directions=ordered.directions or ((False, False),),
+        directions=(
+            *ordered.directions,
+            *[(False, False)] * (len(arguments) - len(ordered.directions)),
+        ),
         sorts=ordered.sorts,
         row=ordered.row,
-        offset=relation.offset,
-        count=relation.count,
-        numbered=relation.numbered,
+        **own,
     )
 
 
-def window_node(
-    number: int,
-    inputs: tuple[Branch, ...],
-    properties: tuple[WeightKind, EarlyRetraction],
-    relation: BoundWindowValues,
-) -> Window:
-    """Return the operator of window functions; arguments as `top_k_node`."""
-    ordered = _OrderedColumns.of(relation.input, relation.sorts)
-    arguments: list[Argument] = [(value, None) for value in ordered.values] or [(None, None)]
+def _window_fields(relation: BoundWindowValues, arguments: list[Argument]) -> dict[str, Any]:
+    """Return the fields that only a window node has; append the arguments that it needs."""
     measures = [f for f in relation.functions if f.measure is not None]
     functions = tuple(
         WindowColumn(
@@ -124,23 +125,12 @@ def window_node(
         for function in relation.functions
     )
     frames = _frames(relation) if measures else None
-    places = () if frames is None else tuple(_place(a, arguments) for a in frames.arguments)
-    directions = ordered.directions or ((False, False),)
-    weight, early = properties
-    return Window(
-        id=number,
-        inputs=(Port(inputs, relation.partitions, tuple(arguments)),),
-        types=(*(key.type for key in relation.partitions), *relation.types),
-        weight=weight,
-        path=relation.path,
-        early=early,
-        directions=(*directions, *[(False, False)] * (len(arguments) - len(directions))),
-        sorts=ordered.sorts,
-        row=ordered.row,
-        functions=functions,
-        frames=frames,
-        frame_arguments=places,
-    )
+    return {
+        "functions": functions,
+        "frames": frames,
+        "frame_arguments": tuple(_place(a, arguments) for a in frames.arguments) if frames else (),
+        "last": relation.last,
+    }
 
 
 def _place(argument: Argument, arguments: list[Argument]) -> int:

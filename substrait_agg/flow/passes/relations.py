@@ -60,7 +60,7 @@ from substrait_agg.flow.passes.joins import (
     passed_columns,
     stored_side,
 )
-from substrait_agg.flow.passes.ordered_rows import ordered_columns, top_k_node, window_node
+from substrait_agg.flow.passes.ordered_rows import ordered_columns, ordered_rows_node
 from substrait_agg.flow.passes.request import FlowRequest, Weights
 from substrait_agg.flow.passes.sessions import (
     is_session,
@@ -142,36 +142,30 @@ class _Lowering:
             match relation:
                 case BoundAggregate():
                     rewritten = self.aggregate(relation)
-                case BoundFetch():
-                    rewritten = self.fetch(relation)
+                case BoundFetch() | BoundWindowValues():
+                    rewritten = self.ordered_rows(relation)
                 case BoundJoin():
                     rewritten = self.join(relation)
-                case BoundWindowValues():
-                    rewritten = self.windows(relation)
                 case BoundSetOperation():
                     rewritten = self.set_operation(relation)
             self.operators_by_id[id(relation)] = rewritten
         return self.operators_by_id[id(relation)]
 
-    def fetch(self, relation: BoundFetch) -> Node:
-        """Add the operator of a fetch, after those that it reads."""
-        if relation.numbered and not self.reads_number(relation):
-            relation = replace(relation, types=relation.types[:-1], numbered=False)
+    def ordered_rows(self, relation: BoundFetch | BoundWindowValues) -> Node:
+        """Add the operator of a fetch or of window functions, after those that it reads."""
+        if isinstance(relation, BoundFetch) and not self.reads_number(relation):
+            types = relation.types[: len(relation.input.types)]
+            relation = replace(relation, types=types, numbered=False)
         inputs = self.inputs(relation.input, tuple(range(len(relation.input.types))))
-        node = top_k_node(len(self.operators), inputs, self.input_properties(inputs), relation)
-        self.operators.append(node)
-        return node
-
-    def windows(self, relation: BoundWindowValues) -> Node:
-        """Add the operator of window functions over ordered rows, after those that it reads."""
-        inputs = self.inputs(relation.input, tuple(range(len(relation.input.types))))
-        node = window_node(len(self.operators), inputs, self.input_properties(inputs), relation)
+        properties = self.input_properties(inputs)
+        node = ordered_rows_node(len(self.operators), inputs, properties, relation)
         self.operators.append(node)
         return node
 
     def reads_number(self, relation: BoundFetch) -> bool:
         """Return whether the positions of rows are read, and are not the same for all rows."""
-        return relation.count != 1 and len(relation.types) - 1 in self.used[id(relation)]
+        read = len(relation.types) - 1 in self.used[id(relation)]
+        return relation.numbered and relation.count != 1 and read
 
     def aggregate(self, relation: BoundAggregate) -> Node:
         """Add the operator of an aggregate, after those that it reads."""

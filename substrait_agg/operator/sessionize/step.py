@@ -195,10 +195,7 @@ def _of_timeless(
 
 def _of_sessions(spec: SessionSpec, applied: AppliedBatch, rows: Indices) -> pa.Table:
     delta, gap = applied.deltas[0], spec.gap
-    time = spec.trees[0].layout.components[0]
-    tree = TimeTree(
-        delta.tree, time.type, time.nullable, applied.groups.hashes, applied.collision_ids
-    )  # fmt: skip
+    tree = TimeTree(delta.tree, applied.groups.hashes, applied.collision_ids)
     times = micros(take(delta.entries.payload[:1], rows)[0])
     spans = whole_sessions(tree, Spans(delta.groups[rows], times, times), gap)
     gathered = tree.read(spans)
@@ -431,15 +428,11 @@ class TimeTree:
 
     Attributes:
         tree: the tree.
-        time: Arrow type of the time.
-        nullable: whether times can be null; nulls come last.
         hashes: of the groups.
         collision_ids: collision ids of the groups.
     """
 
     tree: OrderedTree
-    time: pa.DataType
-    nullable: bool
     hashes: Hashes
     collision_ids: npt.NDArray[np.uint16]
 
@@ -451,8 +444,8 @@ class TimeTree:
         return self.tree.between(self.hashes, self.collision_ids, spans.groups, low, high)
 
     def _keys(self, times: Int64s) -> EncodedKeys:
-        column = pa.array(times).cast(self.time)
-        return prefix_keys(column, nullable=self.nullable, form=self.tree.key_form)
+        components = self.tree.components
+        return prefix_keys([pa.array(times).cast(components[0].type)], components)
 
 
 def micros(column: pa.Array) -> Int64s:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
-from substrait_agg.state.keys.keys import encode
+from substrait_agg.state.keys.keys import encode, prefix_keys
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, take
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.ranks import Positions, compare_entries
@@ -258,8 +258,8 @@ def numbered_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges
     low, high = first_changed(groups), groups.end()
     if ranks.start or ranks.stop is not None:
         olds, news = (_range_limits(groups, tree, ranks) for tree in (groups.old, groups.new))
-        low = _ordered(low, lesser(olds[0], news[0]))[1]
-        high = _ordered(olds[1], news[1])[1].behind()
+        low = greater(low, lesser(olds[0], news[0]))
+        high = greater(olds[1], news[1]).behind()
     entries_and_change = groups.between(low, high)
     if entries_and_change is None:
         return []
@@ -277,11 +277,22 @@ def numbered_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges
     return [part for part in parts if len(part.weights)]
 
 
-def first_changed(groups: OrderedGroups) -> Positions:
-    """Return the position before the first changed entry of each group; the end if there is none."""
+def first_changed(groups: OrderedGroups, sorts: int = 0) -> Positions:
+    """Return the position before the first changed entry of each group; the end if there is none.
+
+    Args:
+        groups: the groups, with at least one changed entry.
+        sorts: if above zero, the position before the entries whose first `sorts` components are
+            those of the changed entry.
+    """
     ordinals = np.arange(len(groups.hashes))
     first = np.minimum(np.searchsorted(groups.groups, ordinals), len(groups.groups) - 1)
-    return Positions.at(groups.changed.keys.take(first), groups.groups[first] == ordinals)
+    if sorts:
+        values = take(groups.changed.payload[:sorts], first)
+        keys = prefix_keys(values, groups.layout.components)
+    else:
+        keys = groups.changed.keys.take(first)
+    return Positions.at(keys, groups.groups[first] == ordinals)
 
 
 def last_changed(groups: OrderedGroups) -> Positions:
@@ -295,6 +306,11 @@ def last_changed(groups: OrderedGroups) -> Positions:
 def lesser(left: Positions, right: Positions) -> Positions:
     """Return the lesser entry of each pair."""
     return _ordered(left, right)[0]
+
+
+def greater(left: Positions, right: Positions) -> Positions:
+    """Return the greater entry of each pair."""
+    return _ordered(left, right)[1]
 
 
 def each_rank(

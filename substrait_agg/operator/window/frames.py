@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from substrait_agg.bind.bound import Frame
 from substrait_agg.state.keys.keys import Component, encode, sort_order
-from substrait_agg.state.keys.rows import Indices, Mask
+from substrait_agg.state.keys.rows import Indices
 
 Int64s = npt.NDArray[np.int64]
 
@@ -20,46 +20,59 @@ Int64s = npt.NDArray[np.int64]
 class PartitionRows:
     """Rows of partitions, in the order of partitions and within each in its order.
 
+    Values are computed for some of the rows.
+
     Attributes:
-        payload: columns of the rows: the sort keys, then the others.
-        first: per row, the first row of its partition.
-        stop: per row, the end (exclusive) of its partition.
-        first_peer: per row, the first row of the partition with the same sort keys.
-        stop_peer: per row, the end (exclusive) of the rows with the same sort keys.
+        payload: columns of all rows: the sort keys, then the others.
+        positions: the rows whose values are computed, ascending.
+        first: per such row, the first row of its partition.
+        stop: per such row, the end (exclusive) of its partition.
+        first_peer: per such row, the first row of the partition with the same sort keys.
+        stop_peer: per such row, the end (exclusive) of the rows with the same sort keys.
+        peers_before: per such row, the number of sort keys of the partition before its own.
+        before: per such row, the number of rows of the partition that come before `first`.
     """
 
     payload: tuple[pa.Array, ...]
+    positions: Indices
     first: Indices
     stop: Indices
     first_peer: Indices
     stop_peer: Indices
+    peers_before: Indices
+    before: Indices
 
     @staticmethod
     def of(
-        owners: Indices, payload: Sequence[pa.Array], sort_keys: Sequence[Component]
+        payload: Sequence[pa.Array],
+        owners: Indices,
+        peers: Indices,
+        before: Indices,
+        some: Indices | None = None,
     ) -> PartitionRows:
         """Return the rows of partitions.
 
         Args:
-            owners: the partition of each row, ascending.
             payload: columns of the rows.
-            sort_keys: the sort keys, which are the first columns.
+            owners: the partition of each row, ascending.
+            peers: per row, the number of its sort keys, as of `peer_numbers`.
+            before: per partition, the number of its rows that come before these.
+            some: the rows whose values are computed; None for all.
         """
-        begins = np.ones(len(owners), np.bool_)
-        begins[1:] = owners[1:] != owners[:-1]
-        new_peers = begins
-        if sort_keys:
-            # Rows are in order, so the first one of each value is the first of its peers.
-            _, new_peers = sort_order([owners], encode(payload[: len(sort_keys)], sort_keys))
-        return PartitionRows(tuple(payload), *_ends(begins), *_ends(new_peers))
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-    @property
-    def positions(self) -> Indices:
-        """Return the position of each row, over all partitions."""
-        return np.arange(len(self.first))
+        some = np.arange(len(owners)) if some is None else some
+        (first, stop), (first_peer, stop_peer) = _ends(owners), _ends(peers)
+        partition = first[some]
+        ordinals = np.cumsum(np.diff(peers, prepend=-1) != 0)  # of sort keys that rows have
+        return PartitionRows(
+            tuple(payload),
+            some,
+            partition,
+            stop[some],
+            first_peer[some],
+            stop_peer[some],
+            ordinals[some] - ordinals[partition],
+            before[owners[some]],
+        )
 
     def frames(self, frame: Frame) -> tuple[Indices, Indices]:
         """Return the frame of each row: its first row, and its end (exclusive), not before it."""
@@ -75,10 +88,28 @@ class PartitionRows:
         return low, np.maximum(low, high)
 
 
-def _ends(begins: Mask) -> tuple[Indices, Indices]:
+def peer_numbers(
+    owners: Indices, payload: Sequence[pa.Array], sort_keys: Sequence[Component]
+) -> Indices:
+    """Number the sort keys of ordered rows, over all partitions.
+
+    Args:
+        owners: the partition of each row, ascending.
+        payload: columns of the rows.
+        sort_keys: the sort keys, which are the first columns; without any, all rows of a partition
+            have the same number.
+    """
+    if not sort_keys:
+        return owners
+    # Rows are in order, so the first one of each value is the first of its peers.
+    _, first = sort_order([owners], encode(payload[: len(sort_keys)], sort_keys))
+    return np.cumsum(first)
+
+
+def _ends(sections: Indices) -> tuple[Indices, Indices]:
     """Return the start and the end (exclusive) of the section of each row."""
-    starts = np.flatnonzero(begins)
-    lengths = np.diff(starts, append=len(begins))
+    starts = np.flatnonzero(np.diff(sections, prepend=-1))
+    lengths = np.diff(starts, append=len(sections))
     return np.repeat(starts, lengths), np.repeat(starts + lengths, lengths)
 
 

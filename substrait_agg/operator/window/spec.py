@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +16,24 @@ from substrait_agg.state.keys.keys import Component
 
 _LOOKS_BACK: dict[WindowKind, int] = {"lag": 1, "lead": -1}
 """The direction in which a function reads a row at a distance: 1 is back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The rows on which the value of a row depends, besides those with its sort keys.
+
+    Attributes:
+        back: number of rows before it; None if on all.
+        ahead: number of rows after it; None if on all.
+        peers: whether on the rows with its sort keys, however many these are.
+        to_end: whether a row changes the values of all rows after it, though these depend on no
+            more than `back` rows.
+    """
+
+    back: int | None = None
+    ahead: int | None = None
+    peers: bool = True
+    to_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +55,23 @@ class FunctionSpec:
     type: pa.DataType
 
     @property
-    def reach(self) -> tuple[int, int] | None:
-        """Return how many rows before and after a row its value depends on; None if on any."""
+    def reach(self) -> Reach:
+        """Return the rows on which the value of a row depends."""
         if self.function in _LOOKS_BACK:
-            back = _LOOKS_BACK[self.function] * self.number
-            return max(back, 0), max(-back, 0)
+            distance = _LOOKS_BACK[self.function] * self.number
+            return Reach(max(distance, 0), max(-distance, 0), peers=False)
+        if self.function == "rank":  # the rows before the peers only count
+            return Reach(0, 0, to_end=True)
+        if self.function == "dense_rank":
+            return Reach(None, 0)
         frame = self.frame
-        if frame is None or not frame.rows or frame.lower is None or frame.upper is None:
-            return None
-        return max(-frame.lower, 0), max(frame.upper, 0)
+        if frame is None:
+            return Reach()
+        return Reach(
+            None if frame.lower is None else max(-frame.lower, 0),
+            None if frame.upper is None else max(frame.upper, 0),
+            peers=not frame.rows,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +83,15 @@ class WindowSpec(OrderedRowsSpec):
         sorts: number of sort keys, the first components of the tree.
         frames: the aggregate of which each frame is a group; None without aggregate functions.
         frame_arguments: per argument of `frames`, the component of the tree.
+        last: the greatest value of the only function; rows with greater ones are left out. None if
+            there is no limit.
     """
 
     functions: tuple[FunctionSpec, ...]
     sorts: int
     frames: OperatorSpec | None
     frame_arguments: tuple[int, ...]
+    last: int | None
 
     @property
     def sort_keys(self) -> tuple[Component, ...]:
@@ -69,12 +99,22 @@ class WindowSpec(OrderedRowsSpec):
         return self.trees[LIVE].layout.components[: self.sorts]
 
     @property
-    def reach(self) -> tuple[int, int] | None:
-        """Return how many rows before and after a row its values depend on; None if on any."""
-        limited = [f.reach for f in self.functions if f.reach is not None]
-        if len(limited) < len(self.functions):
-            return None
-        return max(back for back, _ in limited), max(ahead for _, ahead in limited)
+    def reach(self) -> Reach:
+        """Return the rows on which the values of a row depend."""
+        every = [function.reach for function in self.functions]
+        return Reach(
+            _greatest(reach.back for reach in every),
+            _greatest(reach.ahead for reach in every),
+            any(reach.peers for reach in every),
+            any(reach.to_end for reach in every),
+        )
+
+
+def _greatest(numbers: Iterable[int | None]) -> int | None:
+    """Return the greatest number; None is greater than all."""
+    every = tuple(numbers)
+    limited = [number for number in every if number is not None]
+    return max(limited, default=0) if len(limited) == len(every) else None
 
 
 def window_spec(node: Window) -> WindowSpec:
@@ -89,6 +129,7 @@ def window_spec(node: Window) -> WindowSpec:
         sorts=node.sorts,
         frames=None if node.frames is None else group_spec(node.frames),
         frame_arguments=node.frame_arguments,
+        last=node.last,
     )
 
 

@@ -1,8 +1,9 @@
 """The window operator: changes of rows whose values differ after a batch.
 
-The values of the rows around the changed ones are computed before and after the batch. Where values
-depend on a limited number of rows, only so many rows around the changed ones are read. Values at
-the ends of what is read may be wrong, but are equal before and after the batch.
+Values are computed before and after the batch, for the rows from the first one on whose value may
+have changed. Where values depend on a limited number of rows, only so many rows around the changed
+ones are read. Values at the ends of what is read may be wrong, but are equal before and after the
+batch.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ import pyarrow as pa
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.top_k.step import OrderedRowsOperator
 from substrait_agg.operator.top_k.window import (
+    SPARE_ROWS,
     OrderedGroups,
     RowChanges,
     first_changed,
+    greater,
     last_changed,
     lesser,
 )
-from substrait_agg.operator.window.frames import PartitionRows
-from substrait_agg.operator.window.spec import WindowSpec
-from substrait_agg.operator.window.values import function_values
-from substrait_agg.state.keys.keys import Component, encode, sort_order
-from substrait_agg.state.keys.rows import Indices, take
+from substrait_agg.operator.window.frames import PartitionRows, peer_numbers
+from substrait_agg.operator.window.spec import Reach, WindowSpec
+from substrait_agg.operator.window.values import function_values, within_limit
+from substrait_agg.state.keys.keys import Component, encode, prefix_keys, sort_order
+from substrait_agg.state.keys.rows import Indices, Mask, take
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.ranks import Positions
-from substrait_agg.state.row_ranges import GatheredEntries
 
 Int64s = npt.NDArray[np.int64]
 
@@ -58,19 +60,22 @@ def value_changes(spec: WindowSpec, groups: OrderedGroups) -> list[RowChanges]:
     """
     if not len(groups.changed):
         return []
-    low, high, sizes = _range_to_read(spec, groups)
-    if int(sizes.max()) > MOST_ROWS:
-        raise _too_large()
-    part = np.cumsum(sizes.astype(np.float64)) // ROWS_AT_ONCE
-    cuts = np.flatnonzero(np.diff(part)) + 1
     changes = []
-    for some in np.split(np.arange(len(sizes)), cuts):
-        within = replace(
-            groups, hashes=groups.hashes[some], collision_ids=groups.collision_ids[some]
-        )
-        entries_and_change = within.between(low.take(some), high.take(some))
-        if entries_and_change is not None:
-            changes.append(_differences(spec, some, *entries_and_change))
+    rest = np.flatnonzero(~first_changed(groups).end)
+    rows = None if spec.last is None else spec.last + SPARE_ROWS
+    while len(rest):
+        ranges = _ranges_to_read(spec, groups, rows)
+        sizes = ranges.sizes[rest]
+        if int(sizes.max()) > MOST_ROWS:
+            raise _too_large()
+        part = np.cumsum(sizes.astype(np.float64)) // ROWS_AT_ONCE
+        again = []
+        for some in np.split(rest, np.flatnonzero(np.diff(part)) + 1):
+            change, limited = _differences(spec, groups, some, ranges)
+            changes.append(change)
+            again.append(limited)
+        rest = np.concatenate(again)
+        rows = None if rows is None else rows * 4
     return [change for change in changes if len(change.weights)]
 
 
@@ -81,21 +86,53 @@ def _too_large() -> RunFailed:
     )
 
 
-def _range_to_read(spec: WindowSpec, groups: OrderedGroups) -> tuple[Positions, Positions, Int64s]:
-    """Return the positions between which values may change, and how many rows are between them."""
-    if spec.reach is None:
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """The rows of groups that are read: all whose values may change, and those that these depend on.
+
+    Attributes:
+        low: position before the first row.
+        high: position after the last row.
+        before: number of rows before `low`.
+        sizes: number of rows between, before or after the batch, at most.
+    """
+
+    low: Positions
+    high: Positions
+    before: Int64s
+    sizes: Int64s
+
+
+def _ranges_to_read(spec: WindowSpec, groups: OrderedGroups, rows: int | None) -> _Ranges:
+    """Return the ranges to read, of at most `rows` rows if that is not None."""
+    reach, end = spec.reach, groups.end()
+    sizes = _rows_before(groups, end)
+    if reach.back is None or reach.ahead is None or (reach.peers and not spec.sorts):
         starts = (groups.at_ranks(tree, [0])[0] for tree in (groups.old, groups.new))
-        return lesser(*starts), groups.end(), _rows_before(groups, groups.end())
-    around = sum(spec.reach)
-    first, last = first_changed(groups), last_changed(groups)
-    before = groups.old.weights_before(groups.hashes, groups.collision_ids, first)
-    start = np.maximum(before - around, 0)
-    low = lesser(first, _at(groups, groups.new, start))
-    behind = groups.new.weights_before(groups.hashes, groups.collision_ids, last)
-    last_row = behind + around - 1
-    high = last if not around else _at(groups, groups.new, last_row).behind()
-    sizes = _rows_before(groups, last) - before + 2 * around
-    return low, high, np.minimum(sizes, _rows_before(groups, groups.end()))
+        ranges = _Ranges(lesser(*starts), end, np.zeros(len(sizes), np.int64), sizes)
+    else:
+        around = reach.back + reach.ahead
+        sorts = spec.sorts if reach.peers else 0
+        low = first_changed(groups, sorts)
+        at = groups.hashes, groups.collision_ids
+        before = groups.old.weights_before(*at, low)
+        if around:
+            first_row = np.maximum(before - around, 0)
+            low = lesser(low, _at(groups, groups.new, first_row, sorts))
+            before = groups.old.weights_before(*at, low)
+        high = end
+        if not (reach.peers or reach.to_end):
+            high = last_changed(groups)
+            sizes = np.minimum(sizes, _rows_before(groups, high) + around)
+            if around:
+                last_row = groups.new.weights_before(*at, high) + around - 1
+                high = _at(groups, groups.new, last_row).behind()
+        ranges = _Ranges(low, high, before, sizes - before)
+    if rows is None:
+        return ranges
+    stops = (_at(groups, tree, ranges.before + rows) for tree in (groups.old, groups.new))
+    high = lesser(ranges.high, greater(*stops))
+    return replace(ranges, high=high, sizes=np.minimum(ranges.sizes, rows))
 
 
 def _rows_before(groups: OrderedGroups, position: Positions) -> Int64s:
@@ -104,46 +141,116 @@ def _rows_before(groups: OrderedGroups, position: Positions) -> Int64s:
     return np.maximum(groups.old.weights_before(*at), groups.new.weights_before(*at))
 
 
-def _at(groups: OrderedGroups, tree: OrderedTree, ranks: Int64s) -> Positions:
-    """Return the position before the entry with a rank of each group; the end if there is none."""
+def _at(groups: OrderedGroups, tree: OrderedTree, ranks: Int64s, sorts: int = 0) -> Positions:
+    """Return the position before the entry with a rank of each group; the end if there is none.
+
+    If `sorts` is above zero, it is the position before the entries with the same sort keys.
+    """
     each = np.arange(len(groups.hashes))
     exists, payload = tree.at_ranks(groups.hashes, groups.collision_ids, each, ranks)
-    return Positions.at(encode(payload, groups.layout.components), exists)
+    return Positions.at(prefix_keys(payload[: sorts or None], groups.layout.components), exists)
 
 
 def _differences(
-    spec: WindowSpec, groups: Indices, entries: GatheredEntries, change: Int64s
-) -> RowChanges:
-    """Return the rows with their values that are there more or less often than before."""
+    spec: WindowSpec, groups: OrderedGroups, some: Indices, ranges: _Ranges
+) -> tuple[RowChanges, Indices]:
+    """Return the rows with their values that are there more or less often than before.
+
+    Args:
+        spec: the operator.
+        groups: all groups.
+        some: ordinals of the groups whose rows are compared.
+        ranges: the rows to read of all groups.
+
+    Returns:
+        The changes, and the groups without any because more rows must be read.
+    """
+    within = replace(groups, hashes=groups.hashes[some], collision_ids=groups.collision_ids[some])
+    entries_and_change = within.between(ranges.low.take(some), ranges.high.take(some))
+    if entries_and_change is None:
+        return RowChanges(some[:0], (), np.zeros(0, np.int64)), some[:0]
+    entries, change = entries_and_change
     now = entries.weights
-    if (
-        float(np.abs(now).astype(np.float64).sum())
-        + float(np.abs(now - change).astype(np.float64).sum())
-        > 2 * MOST_ROWS + 2 * ROWS_AT_ONCE
+    before = now - change
+    if float(now.astype(np.float64).sum() + before.astype(np.float64).sum()) > 2 * (
+        MOST_ROWS + ROWS_AT_ONCE
     ):
         raise _too_large()
     payload = entries.payload(np.arange(len(now)))
-    every = np.arange(len(now))
-    old_rows, new_rows = np.repeat(every, now - change), np.repeat(every, now)
-    old, new = (
-        function_values(
-            spec, PartitionRows.of(entries.owners[rows], take(payload, rows), spec.sort_keys)
+    peers = peer_numbers(entries.owners, payload, spec.sort_keys)
+    affected = _affected(spec.reach, entries.owners, peers, np.minimum(now, before), change)
+    of_entry, values = [], []
+    complete = np.zeros(len(some), np.int64)
+    for weights in (before, now):
+        rows = np.repeat(np.arange(len(weights)), weights)
+        computed = np.flatnonzero(affected[rows])
+        owners = entries.owners[rows]
+        ordered = PartitionRows.of(
+            take(payload, rows), owners, peers[rows], ranges.before[some], computed
         )
-        for rows in (old_rows, new_rows)
+        values.append(function_values(spec, ordered))
+        of_entry.append(rows[computed])
+        greater_rank = ~within_limit(spec, values[-1])
+        complete[np.unique(owners[computed[greater_rank]])] += 1
+    is_complete = ranges.high.end[some] | (complete == 2) | (spec.last is None)
+    shown = [
+        within_limit(spec, of_rows) & is_complete[entries.owners[at]]
+        for of_rows, at in zip(values, of_entry, strict=True)
+    ]
+    at, added, sums = _not_in_both(
+        [rows[mask] for rows, mask in zip(of_entry, shown, strict=True)],
+        [[v.filter(pa.array(mask)) for v in vs] for vs, mask in zip(values, shown, strict=True)],
     )
-    values = [pa.concat_arrays(pair) for pair in zip(old, new, strict=True)]
-    of_entry = np.concatenate([old_rows, new_rows])
-    signs = np.repeat([-1, 1], [len(old_rows), len(new_rows)])
-    keys = encode(values, [Component(v.type, nullable=True) for v in values])
-    order, first = sort_order([of_entry], keys)
+    changes = RowChanges(some[entries.owners[at]], tuple(take(payload, at)), sums, tuple(added))
+    return changes, some[~is_complete]
+
+
+def _affected(reach: Reach, owners: Indices, peers: Indices, both: Int64s, change: Int64s) -> Mask:
+    """Return a mask of the entries whose rows may have other values than before the batch.
+
+    Args:
+        reach: the rows on which a value depends.
+        owners: the group of each entry.
+        peers: the number of the sort keys of each entry.
+        both: the number of rows of each entry that are there before and after the batch.
+        change: the change of the weight of each entry.
+    """
+    count = len(owners)
+    if reach.ahead is None:
+        return np.ones(count, np.bool_)
+    changed = np.flatnonzero(change)
+    groups, at = np.unique(owners[changed], return_index=True)
+    start = changed[at]
+    if reach.peers:
+        start = np.searchsorted(peers, peers[start])
+    if reach.ahead:
+        until = np.cumsum(both)
+        start = np.searchsorted(until, until[start] - both[start] - reach.ahead, "right")
+        start = np.maximum(start, np.searchsorted(owners, groups))
+    first = np.full(int(owners.max(initial=0)) + 1, count)
+    first[groups] = start
+    return np.arange(count) >= first[owners]
+
+
+def _not_in_both(
+    rows: Sequence[Indices], values: Sequence[Sequence[pa.Array]]
+) -> tuple[Indices, list[pa.Array], Int64s]:
+    """Return the rows that are there another number of times before and after the batch.
+
+    Args:
+        rows: the entry of each row, before and after.
+        values: their values, before and after.
+
+    Returns:
+        The entry of each, its values, and the difference.
+    """
+    both = [pa.concat_arrays(pair) for pair in zip(*values, strict=True)]
+    entries = np.concatenate(rows)
+    signs = np.repeat([-1, 1], [len(part) for part in rows])
+    keys = encode(both, [Component(v.type, nullable=True) for v in both])
+    order, first = sort_order([entries], keys)
     starts = np.flatnonzero(first)
     sums = np.add.reduceat(signs[order], starts) if len(starts) else signs
     some = np.flatnonzero(sums)
     at = order[starts[some]]
-    rows = of_entry[at]
-    return RowChanges(
-        groups[entries.owners[rows]],
-        tuple(take(payload, rows)),
-        sums[some],
-        tuple(take(values, at)),
-    )
+    return entries[at], take(both, at), sums[some]

@@ -7,7 +7,7 @@ same value as a group with the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,22 @@ def function_values(spec: WindowSpec, rows: PartitionRows) -> list[pa.Array]:
     ]
 
 
+def within_limit(spec: WindowSpec, values: Sequence[pa.Array]) -> Mask:
+    """Return a mask of the rows that are not left out because of their rank."""
+    if spec.last is None:
+        return np.ones(len(values[0]), np.bool_)
+    return np.asarray(values[0].to_numpy(zero_copy_only=False) <= spec.last)
+
+
 # --- functions of a row --------------------------------------------------------------------------
+
+
+def _rank(_function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    return pa.array(rows.before + rows.first_peer - rows.first + 1)
+
+
+def _dense_rank(_function: FunctionSpec, rows: PartitionRows) -> pa.Array:
+    return pa.array(rows.peers_before + 1)
 
 
 def _taken(values: pa.Array, at: Indices, exists: Mask) -> pa.Array:
@@ -64,7 +79,7 @@ def _at_distance(function: FunctionSpec, rows: PartitionRows, distance: int) -> 
     if not default:
         return _taken(value, at, inside)
     both = pa.concat_arrays([value, default[0].cast(value.type)])
-    return both.take(pa.array(np.where(inside, at, len(rows) + rows.positions)))
+    return both.take(pa.array(np.where(inside, at, len(value) + rows.positions)))
 
 
 def _lag(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
@@ -123,6 +138,8 @@ def _no_function(function: FunctionSpec, _rows: PartitionRows) -> pa.Array:
 
 _VALUES: Mapping[WindowKind, Callable[[FunctionSpec, PartitionRows], pa.Array]] = complete(
     {
+        "rank": _rank,
+        "dense_rank": _dense_rank,
         "lag": _lag,
         "lead": _lead,
         "first_value": _first_value,
@@ -190,7 +207,8 @@ def _state(
 ) -> GroupState:
     """Return the accumulators of frames."""
     count = len(low)
-    ones = Weights(np.ones(count, np.int64), ones=True)
+    rows = max(map(len, arguments.values()), default=0)
+    ones = Weights(np.ones(rows, np.int64), ones=True)
     fixed: dict[int, exact.Digits] = {}
     floats: dict[int, FloatDigits] = {}
     for i, accumulator in enumerate(spec.accumulators):
@@ -222,9 +240,10 @@ def _extremes(
     tree: TreeSpec, arguments: Mapping[int, pa.Array], low: Indices, high: Indices, *, last: bool
 ) -> GroupExtremes:
     """Return the least or greatest entry of each frame in the order of a tree."""
-    count = len(low)
     columns = {f"x{a}": column for a, column in arguments.items()}
-    table = pa.table({**columns, WEIGHT: np.ones(count, np.int64)})
+    table = pa.table(columns)
+    count = table.num_rows
+    table = table.append_column(WEIGHT, pa.array(np.ones(count, np.int64)))
     values = typed(tree, [arguments[a] for a in tree.arguments])
     some = np.flatnonzero(contributes(tree, table))
     keys = encode([v.take(pa.array(some)) for v in values], tree.layout.components)

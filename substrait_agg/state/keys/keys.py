@@ -128,15 +128,32 @@ def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Enco
         TypeError: values of a type have no order.
         ValueError: a null in a component that is not nullable.
     """
-    length = len(columns[0])
-    if not key_form(components).rest:
+    if len(columns) != len(components):
+        raise ValueError("there is not one column per component")
+    return prefix_keys(columns, components)
+
+
+def prefix_keys(columns: Sequence[pa.Array], components: Sequence[Component]) -> EncodedKeys:
+    """Encode the first components of rows as keys.
+
+    A returned key comes before all keys whose first components are not below the values, and after
+    all others.
+
+    Args:
+        columns: one per component, or only the first ones (at least one).
+        components: components of the keys to compare with.
+    """
+    length, form = len(columns[0]), key_form(components)
+    if not form.rest:
         parts: list[Part] = []
-        for column, component in zip(columns, components, strict=True):
+        for column, component in zip(columns, components, strict=False):
             parts += _parts(column, component)
-        return EncodedKeys(pack(parts, length))
+        words = pack(parts, length)
+        nothing = np.zeros(length, np.uint64)
+        return EncodedKeys((*words, *[nothing] * (form.words - len(words))))
     pieces: list[pa.Array] = []
     pending: list[Part] = []
-    for i, (column, component) in enumerate(zip(columns, components, strict=True)):
+    for i, (column, component) in enumerate(zip(columns, components, strict=False)):
         if width(component.type) is not None:
             pending += _parts(column, component)
             continue
@@ -148,26 +165,6 @@ def encode(columns: Sequence[pa.Array], components: Sequence[Component]) -> Enco
         pieces.append(parts_as_bytes(pending, length))
     rest = joined(*pieces)
     return EncodedKeys((first_words(rest),), rest)
-
-
-def prefix_keys(column: pa.Array, *, nullable: bool, form: KeyForm) -> EncodedKeys:
-    """Return keys that separate keys by the value of their first component.
-
-    A returned key comes before all keys whose first component is not below the value, and after all
-    others.
-
-    Args:
-        column: the values, of a type with a fixed width and without nulls.
-        nullable: whether the first component of the keys is nullable; its nulls come last.
-        form: form of the keys to compare with.
-    """
-    parts = _parts(column, Component(column.type, nullable=nullable))
-    if form.rest:
-        rest = parts_as_bytes(parts, len(column))
-        return EncodedKeys((first_words(rest),), rest)
-    words = pack(parts, len(column))
-    nothing = np.zeros(len(column), np.uint64)
-    return EncodedKeys((*words, *[nothing] * (form.words - len(words))))
 
 
 def _parts(column: pa.Array, component: Component) -> list[Part]:

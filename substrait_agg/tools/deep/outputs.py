@@ -29,12 +29,12 @@ from substrait_agg.operator.common.names import (
 )
 from substrait_agg.operator.common.protocol import StatefulOperator
 from substrait_agg.operator.join.spec import JoinSpec, join_spec
-from substrait_agg.operator.top_k.spec import LIVE, OrderedRowsSpec, TopKSpec, top_k_spec
+from substrait_agg.operator.top_k.spec import LIVE, OrderedRowsSpec, TopKSpec
 from substrait_agg.operator.top_k.window import each_rank
 from substrait_agg.operator.upsert.spec import THERE
-from substrait_agg.operator.window.frames import PartitionRows
-from substrait_agg.operator.window.spec import WindowSpec, window_spec
-from substrait_agg.operator.window.values import function_values
+from substrait_agg.operator.window.frames import PartitionRows, peer_numbers
+from substrait_agg.operator.window.spec import WindowSpec
+from substrait_agg.operator.window.values import function_values, within_limit
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.keys import encode, sort_order
@@ -164,24 +164,18 @@ def _of_upserts(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[p
         yield output_table(columns, np.ones(live.num_rows, np.int64))
 
 
-def _of_top_k(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
-    if not isinstance(node, TopK):
+def _of_ordered_rows(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
+    spec = trees.operator.spec
+    if not isinstance(spec, TopKSpec | WindowSpec):
         raise TypeError(node)
-    spec = top_k_spec(node)
     keys = _group_keys(trees, len(spec.keys))
     for rows in trees.ordered(entries_tree(LIVE)).scan():
         if rows.num_rows:
-            yield _in_range(spec, _in_order(spec, rows), keys)
-
-
-def _of_window(node: Node, trees: StoredTrees, _inputs: PortRows) -> Iterator[pa.Table]:
-    if not isinstance(node, Window):
-        raise TypeError(node)
-    spec = window_spec(node)
-    keys = _group_keys(trees, len(spec.keys))
-    for rows in trees.ordered(entries_tree(LIVE)).scan():
-        if rows.num_rows:
-            yield _with_values(spec, _in_order(spec, rows), keys)
+            ordered = _in_order(spec, rows)
+            if isinstance(spec, TopKSpec):
+                yield _in_range(spec, ordered, keys)
+            else:
+                yield _with_values(spec, ordered, keys)
 
 
 def _group_keys(trees: StoredTrees, keys: int) -> pa.Table:
@@ -241,10 +235,14 @@ def _in_range(spec: TopKSpec, rows: _OrderedEntries, keys: pa.Table) -> pa.Table
 def _with_values(spec: WindowSpec, rows: _OrderedEntries, keys: pa.Table) -> pa.Table:
     """Return the rows with the values of window functions."""
     each = np.repeat(np.arange(len(rows.weights)), rows.weights)
-    partitions = (np.cumsum(rows.first) - 1)[each]
-    ordered = PartitionRows.of(partitions, take(rows.payload, each), spec.sort_keys)
+    partitions = np.cumsum(rows.first) - 1
+    peers = peer_numbers(partitions, rows.payload, spec.sort_keys)
+    before = np.zeros(len(rows.weights), np.int64)
+    ordered = PartitionRows.of(take(rows.payload, each), partitions[each], peers[each], before)
     values = function_values(spec, ordered)
-    return output_table(_row_columns(spec, rows, each, keys, values), np.ones(len(each), np.int64))
+    shown = np.flatnonzero(within_limit(spec, values))
+    columns = _row_columns(spec, rows, each[shown], keys, take(values, shown))
+    return output_table(columns, np.ones(len(shown), np.int64))
 
 
 def _row_columns(
@@ -320,8 +318,8 @@ _OUTPUTS: Mapping[type[Node], Callable[[Node, StoredTrees, PortRows], Iterator[p
     Distinct: _of_groups,
     SetOperation: _of_groups,
     Upsert: _of_upserts,
-    TopK: _of_top_k,
-    Window: _of_window,
+    TopK: _of_ordered_rows,
+    Window: _of_ordered_rows,
     Join: _of_join,
 }
 """How the output of each operator is computed."""
