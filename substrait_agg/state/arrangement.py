@@ -9,7 +9,7 @@ VLDB 2020).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,6 +91,24 @@ class Matches:
     def weights(self) -> Weights:
         """Return the weight of the row of each pair."""
         return np.asarray(self.rows.column(1).to_numpy())
+
+    @staticmethod
+    def gathered(parts: Iterable[Matches]) -> Iterator[Matches]:
+        """Yield the pairs of parts that are each ordered by probe as few parts that are, too.
+
+        A part of a few pairs costs as much to evaluate as one of a thousand. Larger parts than
+        `MATCHES_AT_ONCE` pairs remain as they are.
+        """
+        waiting: list[Matches] = []
+        pairs = 0
+        for part in parts:
+            waiting.append(part)
+            pairs += len(part.probes)
+            if pairs >= MATCHES_AT_ONCE:
+                yield _by_probe(waiting)
+                waiting, pairs = [], 0
+        if waiting:
+            yield _by_probe(waiting)
 
 
 class Arrangement:
@@ -261,6 +279,18 @@ def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) ->
         return
     if len(pairs):
         yield Matches(probes[pairs], rows.take(pa.array(pairs)))
+
+
+def _by_probe(parts: Sequence[Matches]) -> Matches:
+    """Return the pairs of all parts (at least one), ordered by probe."""
+    if len(parts) == 1:
+        return parts[0]
+    probes = np.concatenate([part.probes for part in parts])
+    rows = pa.concat_batches([part.rows for part in parts])
+    if (probes[1:] >= probes[:-1]).all():
+        return Matches(probes, rows)
+    order = probes.argsort(kind="stable")
+    return Matches(probes[order], rows.take(pa.array(order)))
 
 
 def consolidate_rows(*parts: pa.Table) -> pa.Table:

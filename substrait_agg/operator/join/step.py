@@ -266,7 +266,7 @@ class _Step:
             for matches in self._before(port, hashes, keys):
                 yield from self._moved(port, matches.rows, has_match[matches.probes])
             return
-        for matches in self._before(port, hashes, keys):
+        for matches in Matches.gathered(self._before(port, hashes, keys)):
             before, added = self._matches_of(port, matches.rows)
             was, now = before > 0, add_weights([before, added]) > 0
             flips = np.flatnonzero(was != now)
@@ -311,10 +311,10 @@ class _Step:
         self, port: int, rows: pa.RecordBatch, parts: Iterator[Matches]
     ) -> Iterator[Matches]:
         """Yield the matches for which the residual condition is true."""
-        for matches in parts:
-            if self._residual is None:
-                yield matches
-                continue
+        if self._residual is None:
+            yield from parts
+            return
+        for matches in Matches.gathered(parts):
             sides = [_take(rows, matches.probes), matches.rows]
             holds = self._residual.holds(sides[port], sides[1 - port])
             yield Matches(matches.probes[holds], matches.rows.filter(pa.array(holds)))
