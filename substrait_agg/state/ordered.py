@@ -282,6 +282,13 @@ class OrderedTree:
             total += weight_before(window, _place(window, positions))
         return total
 
+    def total_weights(self, hashes: Hashes, chains: CollisionIds) -> Weights:
+        """Return per group the sum of the weights of all its entries; see `weights_before`."""
+        total = np.zeros(len(hashes), np.int64)
+        for window in self._windows(hashes, chains):
+            total += weight_before(window, window.high)
+        return total
+
     def extra_weights_before(
         self, hashes: Hashes, chains: CollisionIds, positions: Positions
     ) -> Weights:

@@ -281,18 +281,38 @@ def _bounds_in_page(
     if len(keys) == 1:
         return np.array([_bound_of_one(stored, int(low[0]), int(high[0]), keys, right=right)])
     whole = len(stored.words) == 1 and stored.rest is None
-    if (low == low[0]).all() and (high == high[0]).all():
-        # With a single range, search the first word for all keys at once.
-        start, word = int(low[0]), stored.words[0][low[0] : high[0]]
-        if whole:
-            return start + np.searchsorted(word, keys.words[0], "right" if right else "left")
-        low = start + np.searchsorted(word, keys.words[0], "left")
-        high = start + np.searchsorted(word, keys.words[0], "right")
-    elif whole and _MANY * len(keys) >= len(stored):
+    if _is_one_range(low, high):
+        return _bounds_in_range(stored.wide(), low, high, keys.wide(), right=right)
+    if whole and _MANY * len(keys) >= len(stored):
         bounds = _bounds_of_many(entries, low, high, keys.words[0], right=right)
         if bounds is not None:
             return bounds
     return bisect(low, high, lambda at, i: before(stored, at, keys, i, or_equal=right))
+
+
+def _is_one_range(low: Indices, high: Indices) -> bool:
+    return bool((low == low[0]).all() and (high == high[0]).all())
+
+
+def _bounds_in_range(
+    stored: EncodedKeys, low: Indices, high: Indices, keys: EncodedKeys, *, right: bool
+) -> Indices:
+    """Return the bounds of keys in one range.
+
+    A word is searched for all keys at once, as long as the words before do not tell keys apart.
+    """
+    words, sought = stored.words, keys.words
+    while words and _is_one_range(low, high):
+        start, word = int(low[0]), words[0][low[0] : high[0]]
+        if len(words) == 1 and stored.rest is None:
+            return start + np.searchsorted(word, sought[0], "right" if right else "left")
+        low = start + np.searchsorted(word, sought[0], "left")
+        high = start + np.searchsorted(word, sought[0], "right")
+        words, sought = words[1:], sought[1:]
+    # The words that have been compared are equal in the remaining ranges.
+    left = EncodedKeys(words or stored.words[-1:], stored.rest)
+    others = EncodedKeys(sought or keys.words[-1:], keys.rest)
+    return bisect(low, high, lambda at, i: before(left, at, others, i, or_equal=right))
 
 
 def _bounds_of_many(

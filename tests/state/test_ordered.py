@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from itertools import chain as chained
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import RunFailed
 from substrait_agg.state import ordered, ordered_run, ranks
 from substrait_agg.state.entries import Entries, TreeLayout, consolidate
-from substrait_agg.state.keys.keys import Component, encode
+from substrait_agg.state.keys.keys import Component, before, encode
 from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.run import RunFile, RunWriter
 from tests.sampling import examples
@@ -390,3 +391,34 @@ def test_many_keys_of_a_page_have_the_bounds_of_bisection(
     assert np.array_equal(found, expected)
     one_number = ordered_run._bounds_of_many(page, low, high, keys.words[0], right=right)
     assert (one_number is None) == (largest == 2**62)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("prefix", ["", "12345678", "x" * 31, "y" * 40])
+@pytest.mark.parametrize("descending", [False, True])
+def test_keys_of_one_group_have_the_bounds_of_bisection(
+    descending: bool, prefix: str, right: bool
+) -> None:
+    """Texts differ in or behind the words that are compared first, or one begins another."""
+    rng = np.random.default_rng(len(prefix))
+    components = (
+        Component(pa.decimal128(38, 2), nullable=True),
+        Component(pa.string(), descending=descending),
+    )
+
+    def columns(rows: int) -> list[pa.Array]:
+        tails = ["".join(rng.choice(list("\0ab"), rng.integers(0, 12))) for _ in range(rows)]
+        numbers = [Decimal(int(n)) for n in rng.integers(-1, 2, rows)]
+        return [pa.array(numbers, components[0].type), pa.array([prefix + t for t in tails])]
+
+    layout, zeros = TreeLayout(components), np.zeros(300, np.int64)
+    page = consolidate(
+        layout, zeros.astype(np.uint64), zeros.astype(np.uint16), columns(300), zeros + 1
+    )
+    keys = encode(columns(80), components)
+    low, high = np.full(80, 3), np.full(80, len(page) - 5)
+    bounds = ordered_run._bounds_in_page(page, low, high, keys, right=right)
+    expected = ordered_run.bisect(
+        low, high, lambda at, i: before(page.keys, at, keys, i, or_equal=right)
+    )
+    assert np.array_equal(bounds, expected)

@@ -213,7 +213,7 @@ def _delta(
 
 def _check_totals(ordered: OrderedGroups) -> None:
     """Check that the ranks of all rows of a group fit 63 bits."""
-    totals = ordered.old.weights_before(ordered.hashes, ordered.collision_ids, ordered.end())
+    totals = ordered.old.total_weights(ordered.hashes, ordered.collision_ids)
     after = totals.astype(np.float64)
     np.add.at(after, ordered.groups, ordered.changed.weights.astype(np.float64))
     many = int(np.count_nonzero(after >= GREATEST_TOTAL))

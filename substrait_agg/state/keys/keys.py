@@ -24,7 +24,7 @@ column itself: `Component.nulls_first` places them before or after all values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,9 @@ from substrait_agg.state.keys.variable_keys import (
     parts_as_bytes,
     variable_bytes,
 )
+
+WIDE_WORDS = 4
+"""Words of `EncodedKeys.wide` keys: 32 bytes tell most keys of numbers and short texts apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,19 @@ class EncodedKeys:
 
     words: tuple[Words, ...]
     rest: pa.Array | None = None
+    _wide: list[EncodedKeys] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def wide(self) -> EncodedKeys:
+        """Return the keys with `WIDE_WORDS` words of the rest, which compare faster than its bytes.
+
+        They are computed once.
+        """
+        if self.rest is None:
+            return self
+        if not self._wide:
+            further = (first_words(self.rest, 8 * i) for i in range(1, WIDE_WORDS))
+            self._wide.append(EncodedKeys((self.words[0], *further), self.rest))
+        return self._wide[0]
 
     def __len__(self) -> int:
         return len(self.words[0])

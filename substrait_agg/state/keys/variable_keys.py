@@ -54,16 +54,22 @@ def parts_as_bytes(parts: list[Part], length: int) -> pa.Array:
     return _binary(np.arange(length + 1, dtype=np.int64) * size, data.reshape(-1))
 
 
-def first_words(values: pa.Array) -> Words:
-    """Return the first 8 bytes of each value as a word, big-endian, padded with zeros."""
+def first_words(values: pa.Array, skipped: int = 0) -> Words:
+    """Return the first 8 bytes of each value behind `skipped` ones as a word, big-endian.
+
+    Missing bytes are zeros.
+    """
     offsets, data = _buffers(values)
-    padded = np.concatenate([data, np.zeros(8, np.uint8)])
-    # View every place in the data as the start of a word.
+    if len(data) < 8:
+        data = np.concatenate([data, np.zeros(8 - len(data), np.uint8)])
+    # View every place in the data as the start of a word. Words at its end begin too early.
     places = np.lib.stride_tricks.as_strided(
-        padded[:8].view(">u8"), shape=(len(padded) - 7,), strides=(1,)
+        data[:8].view(">u8"), shape=(len(data) - 7,), strides=(1,)
     )
-    words = places[offsets[:-1]].astype(np.uint64)
-    missing = 8 - np.minimum(np.diff(offsets), 8)
+    at = offsets[:-1] + skipped
+    early = np.maximum(at - (len(data) - 8), 0)
+    words = places[at - early].astype(np.uint64) << (np.minimum(early, 7) * 8).astype(np.uint64)
+    missing = 8 - np.clip(np.diff(offsets) - skipped, 0, 8)
     masks = np.array([(1 << 64) - (1 << (8 * m)) for m in range(9)], np.uint64)
     return np.asarray(words & masks[missing])
 
