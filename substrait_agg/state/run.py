@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.errors import StateRefused
+from substrait_agg.functions.numbers.stored_digits import fitted, with_digits_of
 from substrait_agg.state.keys.rows import Hashes
 from substrait_agg.state.packing import ZSTD, pack, unpack
 from substrait_agg.state.storage import Storage, store_failed
@@ -63,6 +64,10 @@ class RunWriter:
     A page has `page_rows` rows, or fewer long rows, so that it takes about `PAGE_BYTES`. A run of
     up to `COMPRESSED_ROWS` rows is compressed. No file is created before the first row; `close`
     returns None for a run without rows.
+
+    Tables may lack digits of the schema (`functions.numbers.stored_digits`). If no page is written
+    before the last table comes, the file has only the digits of the tables. So the pages of such a
+    table are written when the next one comes.
     """
 
     def __init__(
@@ -85,9 +90,14 @@ class RunWriter:
         """Append rows with the columns of the run's schema."""
         if not table.num_rows:
             return
+        self._write_pages()
         self._waiting.append(table)
         self._waiting_rows += table.num_rows
         self._waiting_bytes += table.nbytes
+        if table.schema.equals(self._schema):
+            self._write_pages()
+
+    def _write_pages(self) -> None:
         while self._waiting_rows >= (rows := self._rows_of_page()):
             self._write_page(rows)
 
@@ -96,7 +106,7 @@ class RunWriter:
         return max(1, min(self._page_rows, within))
 
     def _write_page(self, rows: int) -> None:
-        table = pa.concat_tables(self._waiting)
+        table = self._together()
         page, rest = table.slice(0, rows), table.slice(rows)
         self._waiting = [rest] if rest.num_rows else []
         self._waiting_rows, self._waiting_bytes = rest.num_rows, rest.nbytes
@@ -108,12 +118,20 @@ class RunWriter:
             self._writer.write_batch(batch)
         self._rows += page.num_rows
 
+    def _together(self) -> pa.Table:
+        return pa.concat_tables([fitted(table, self._schema) for table in self._waiting])
+
     def close(self) -> RunFile | None:
         """Finish the file and compute its checksum; None without rows."""
+        if self._writer is None:
+            tables = [table.schema for table in self._waiting]
+            self._schema = with_digits_of(self._schema, tables)
         if self._is_small():
             self._write_compressed()
         elif self._waiting_rows:
-            self._write_page(self._waiting_rows)
+            self._write_pages()
+            if self._waiting_rows:
+                self._write_page(self._waiting_rows)
         if not self._rows:
             return None
         if self._writer is not None:
@@ -132,7 +150,7 @@ class RunWriter:
         return few and self._writer is None
 
     def _write_compressed(self) -> None:
-        table = pa.concat_tables(self._waiting)
+        table = self._together()
         # Copies, because columns may be parts of larger ones, which they would keep in memory.
         columns = [column.combine_chunks() for column in table.columns]
         self._small = pa.RecordBatch.from_arrays(columns, schema=table.schema)

@@ -15,6 +15,7 @@ from threading import Lock
 import numpy as np
 import pyarrow as pa
 
+from substrait_agg.functions.numbers.stored_digits import fitted, with_digits_of
 from substrait_agg.state.keys.rows import (
     Hashes,
     Indices,
@@ -76,6 +77,7 @@ class KeyedTree:
         keys: number of key columns.
 
     Attributes:
+        schema: columns of the rows: `schema`, with the digits that the runs have.
         run_probes: keys that lookups searched in runs so far; a key counts once per run.
         page_reads: pages that they searched.
     """
@@ -85,9 +87,9 @@ class KeyedTree:
     ) -> None:
         self.run_probes = self.page_reads = 0
         self._storage = storage
-        self._schema = schema
         self._keys = keys
         self._runs = [open_run(storage, file) for file in files]
+        self.schema = with_digits_of(schema, [run.schema for run in self._runs])
 
     def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> LookupResult:
         """Return the newest row of each key that is in the tree.
@@ -111,7 +113,7 @@ class KeyedTree:
                 rows.append(batch)
             missing = missing[~seen]
         none = np.zeros(0, np.int64)
-        table = pa.Table.from_batches(rows, self._schema).combine_chunks()
+        table = pa.Table.from_batches(rows, self.schema).combine_chunks()
         return LookupResult(
             np.concatenate([none, *positions]), table, np.concatenate([none, *collisions])
         )
@@ -127,7 +129,7 @@ class KeyedTree:
             hashes: ascending, without duplicates.
             columns: names of the columns to return.
         """
-        schema = pa.schema([self._schema.field(name) for name in columns])
+        schema = pa.schema([self.schema.field(name) for name in columns])
         parts = [part for run in self._runs for part in _rows_of(run, hashes, columns)]
         return pa.Table.from_batches(parts, schema)
 
@@ -153,7 +155,7 @@ class KeyedTree:
             if len(matched) or len(others):
                 rows = take(run.pages[page].columns, at)
                 batch = pa.RecordBatch.from_arrays(rows, schema=run.schema)
-                yield matched + first, batch, others + first
+                yield matched + first, fitted(batch, self.schema), others + first
 
     def _lookup_page(
         self,
@@ -198,13 +200,13 @@ class KeyedTree:
             dead: whether to include dead keys.
             columns: names of the columns to return after the keys; None means all.
         """
-        schema = self._schema
+        schema = self.schema
         if columns is not None:
             schema = pa.schema(
                 [*list(schema)[: KEYS_FROM + self._keys], *map(schema.field, columns)]
             )
         for start, stop in scan_ranges(self._runs, low, high):
-            parts = [rows for _, rows in self._rows_between(start, stop)]
+            parts = [fitted(rows, self.schema) for _, rows in self._rows_between(start, stop)]
             parts = [part.select(schema.names) for part in parts]
             rows = newest(pa.concat_tables([schema.empty_table(), *parts]), self._keys)
             yield rows if dead else rows.filter(pa.array(~dead_rows(rows)))
@@ -267,7 +269,7 @@ class KeyedTree:
         if not len(repeated):
             return none
         places = [_places_of(stored, repeated) for stored in hashes]
-        names = self._schema.names[KEYS_FROM : KEYS_FROM + self._keys]
+        names = self.schema.names[KEYS_FROM : KEYS_FROM + self._keys]
         rows = pa.Table.from_batches(
             [
                 page.select(["hash", *names]).take(pa.array(at))

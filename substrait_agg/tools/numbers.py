@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pyarrow as pa
 
 from substrait_agg.explanation.tree import NumberColumns
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS
 from substrait_agg.functions.numbers.exact import Digits
-from substrait_agg.operator.numeric.delta import split_registers, unpack_fixed, unpack_floats
+from substrait_agg.functions.numbers.stored_digits import unpack_digits
+from substrait_agg.operator.numeric.delta import split_registers, unpack_floats
 
 LONGEST = 60
 """Greatest number of decimal places of an exact binary fraction.
@@ -22,13 +22,13 @@ _SPECIALS = ("NaN", "Infinity", "-Infinity")
 
 
 def weights(rows: pa.Table) -> list[int]:
-    """Return the total weight of each group, from rows of a group tree with ``fixed``."""
-    return _integers(_fixed(rows)[:COUNT_DIGITS])
+    """Return the total weight of each group, from rows of a group tree with digits."""
+    return _integers(unpack_digits(rows, COUNT_DIGITS))
 
 
 def numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]]:
     """Return per accumulator its exact value in every group."""
-    fixed = _fixed(rows)
+    fixed = unpack_digits(rows, COUNT_DIGITS + sum(shape.digits for shape in shapes))
     start, columns = COUNT_DIGITS, []
     for ordinal, shape in enumerate(shapes):
         if shape.digits:
@@ -38,13 +38,6 @@ def numbers(rows: pa.Table, shapes: tuple[NumberColumns, ...]) -> list[list[str]
         else:
             columns.append(_floats(rows, ordinal))
     return columns
-
-
-def _fixed(rows: pa.Table) -> Digits:
-    column = rows.column("fixed").combine_chunks()
-    if not len(column):
-        return np.zeros((column.type.byte_width // 4, 0), np.int64)
-    return unpack_fixed(column)
 
 
 def _integers(digits: Digits) -> list[int]:

@@ -20,6 +20,7 @@ from substrait_agg.changes.formats.encode import unique_names
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.errors import UsageError
 from substrait_agg.explanation.tree import OperatorColumns
+from substrait_agg.functions.numbers.stored_digits import digits_at
 from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
 from substrait_agg.state.entries import TreeLayout
@@ -90,7 +91,8 @@ class Showing:
 
     def _tree(self, name: str) -> tuple[KeyedTree, pa.Schema]:
         runs = self._state[name]
-        return tree_of(self._storage, runs), open_run(self._storage, runs[0]).schema
+        tree = tree_of(self._storage, runs)
+        return tree, tree.schema
 
     def _rows(self, name: str, key: Any, *, any_key: bool) -> pa.Table:
         """Return live rows as stored."""
@@ -130,7 +132,7 @@ class Showing:
 
     def _groups(self, rows: pa.Table) -> list[tuple[str, Any]]:
         columns = self._keys(rows)
-        if "fixed" in rows.column_names:
+        if digits_at(rows.schema) is not None:
             columns.append(("weight", pa.array(numbers.weights(rows), pa.int64())))
             shapes = numbers_of(self._shape)
             for shape, texts in zip(shapes, numbers.numbers(rows, shapes), strict=True):

@@ -33,8 +33,10 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.flow.graph.set_operation import SET_OUTPUTS
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.functions.numbers.stored_digits import FIXED, digits_at
 from substrait_agg.operator.common.names import WEIGHT, entries_tree
 from substrait_agg.plan.model import SetOperationKind
+from substrait_agg.required import required
 from substrait_agg.state.run import RunFile, RunWriter, open_pages
 from substrait_agg.tools.checks.findings import Finding, FindingCollector
 from substrait_agg.tools.deep.check import check_deep
@@ -147,16 +149,17 @@ def _damaged(
     if key is not None and key not in keys:
         return file
     at = keys.index(key) if key is not None else 0
-    values = rows.column(column).combine_chunks()
+    place = rows.column_names.index(column) if column != FIXED else required(digits_at(rows.schema))
+    values = rows.column(place).combine_chunks()
     changed = values.to_pylist()
-    if column == "fixed":
+    if column == FIXED:
         digits = np.frombuffer(changed[at], np.int32).copy()
-        digit = min(2, len(digits) - 2)  # of the first number after the weight
+        after_weight = 2 if rows.column_names[place] == FIXED else 1
+        digit = min(after_weight, len(digits) - 1)
         digits[digit] = change(int(digits[digit]))
         changed[at] = digits.tobytes()
     else:
         changed[at] = change(changed[at])
-    place = rows.column_names.index(column)
     rows = rows.set_column(place, rows.schema.field(place), pa.array(changed, values.type))
     writer = RunWriter(files, file.name.replace(".", "x.", 1), rows.schema, len(rows))
     writer.write(rows)

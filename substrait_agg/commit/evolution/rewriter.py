@@ -18,6 +18,7 @@ from substrait_agg.commit.evolution.row_sources import ALWAYS_TRUE, RowSource
 from substrait_agg.files.lazy_property import lazy_property
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, TREE_COUNTERS
 from substrait_agg.functions.numbers import exact
+from substrait_agg.functions.numbers.stored_digits import unpack_digits
 from substrait_agg.operator.aggregate.extremes import extremes_delta
 from substrait_agg.operator.aggregate.groups import (
     BatchGroups,
@@ -47,7 +48,6 @@ from substrait_agg.operator.numeric.delta import (
     FloatDigits,
     fixed_digits,
     float_digits,
-    unpack_fixed,
     unpack_floats,
 )
 from substrait_agg.required import required
@@ -103,7 +103,8 @@ def entries_read(migration: Migration, spec: OperatorSpec, rows: pa.Table) -> In
     read = {source.tree for source in (*migration.number_rows, *migration.tree_rows) if source}
     kept_trees = (migration.trees[t] for t in _summed_trees(migration, spec))
     read |= {tree for tree in kept_trees if tree is not None}
-    fixed, total = unpack_fixed(whole(rows, "fixed")), np.zeros(rows.num_rows, np.int64)
+    fixed = unpack_digits(rows, _offset(migration.digits, len(migration.digits)))
+    total = np.zeros(rows.num_rows, np.int64)
     for tree in read:
         at = _offset(migration.digits, required(migration.entries[tree]))
         total += fixed[at] + (fixed[at + 1] << 32)
@@ -176,7 +177,8 @@ class GroupRewriter:
 
     def _copied_accumulators(self) -> GroupState:
         """Return the kept accumulators, with zero for the others."""
-        stored = unpack_fixed(whole(self._rows, "fixed"))
+        digits = self._migration.digits
+        stored = unpack_digits(self._rows, _offset(digits, len(digits)))
         fixed = exact.zeros(self._spec.layout.digits, self._count)
         fixed[:COUNT_DIGITS] = stored[:COUNT_DIGITS]
         floats = {}

@@ -225,7 +225,9 @@ class _MigrationTask:
         if tree not in self._writers:
             name = run_name(tree, plan.operator, plan.version)
             pages = {} if plan.spec is None else {"page_rows": plan.spec.page_rows}
-            self._writers[tree] = RunWriter(self._state, name, rows.schema, **pages)
+            groups = plan.spec if tree == GROUP else None
+            schema = rows.schema if groups is None else groups.layout.schema
+            self._writers[tree] = RunWriter(self._state, name, schema, **pages)
         self._writers[tree].write(rows)
 
     def _closed(self, writer: RunWriter) -> tuple[RunFile, ...]:

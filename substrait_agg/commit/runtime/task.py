@@ -162,7 +162,8 @@ class _Task:
         self._counters = TaskCounters()
         self._received = 0
         self._large_weights = False
-        self._writers = {name: self._writer(name) for name in self._schema}
+        schemas = self._schema.items()
+        self._writers = {name: self._writer(name, layout.schema) for name, layout in schemas}
         self._keyed = cache(self._open_keyed)
         self._ordered = cache(self._open_ordered)
         surrogates = Surrogates(plan.version, plan.low, plan.high, again=plan.watermark_pass)
@@ -170,10 +171,10 @@ class _Task:
             self._keyed, self._ordered_with, self._open_arranged, surrogates, plan.version
         )
 
-    def _writer(self, tree: str) -> RunWriter:
+    def _writer(self, tree: str, schema: pa.Schema) -> RunWriter:
         plan = self._plan
         name = run_name(tree, plan.node, plan.version)
-        return RunWriter(self._files, name, self._schema[tree].schema, plan.operator.spec.page_rows)
+        return RunWriter(self._files, name, schema, plan.operator.spec.page_rows)
 
     def _open_keyed(self, name: str) -> KeyedTree:
         layout = self._schema[name]
@@ -361,9 +362,11 @@ class _Task:
         return after
 
     def _merge(self, name: str, span: MergeSpan) -> RunFile | None:
-        writer, layout = self._writer(name), self._schema[name]
+        layout = self._schema[name]
+        writer = self._writer(name, layout.schema)
         if isinstance(layout, KeyedLayout):
             tree = KeyedTree(self._files, span.files, layout.schema, layout.keys)
+            writer = self._writer(name, tree.schema)
             tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
         elif isinstance(layout, ArrangementLayout):
             Arrangement(self._files, span.files, layout).merge(writer, span.low, span.high)

@@ -11,10 +11,10 @@ import pyarrow as pa
 from substrait_agg.commit.documents.plan_document import EarlyRetractionSchema
 from substrait_agg.commit.documents.snapshot import OperatorState
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
+from substrait_agg.functions.numbers.stored_digits import unpack_digits
 from substrait_agg.operator.aggregate.groups import group_ordinals
 from substrait_agg.operator.common.names import GROUP, WEIGHT, entries_tree
 from substrait_agg.operator.measures.finalize import GroupState
-from substrait_agg.operator.numeric.delta import unpack_fixed
 from substrait_agg.required import required
 from substrait_agg.state.entries import TreeLayout
 from substrait_agg.state.keys.keys import Component
@@ -62,7 +62,7 @@ def _groups_below_zero(
     for rows in tree_of(storage, state[GROUP]).scan():
         if not rows.num_rows:
             continue
-        digits = unpack_fixed(rows.column("fixed").combine_chunks())
+        digits = unpack_digits(rows, COUNT_DIGITS * (first + guarded.ports))
         for count in range(first, first + guarded.ports):
             weights = GroupState(digits[COUNT_DIGITS * count :], {}).weight()
             below = np.flatnonzero(weights < 0)

@@ -10,16 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.functions.numbers import exact
+from substrait_agg.functions.numbers.stored_digits import digits_at, pack_digits, unpack_digits
 from substrait_agg.operator.aggregate.groups import BatchGroups, CollisionIds
 from substrait_agg.operator.aggregate.trees import GroupExtremes
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.operator.measures.finalize import GroupState
-from substrait_agg.operator.numeric.delta import (
-    FloatDigits,
-    pack_floats,
-    unpack_fixed,
-    unpack_floats,
-)
+from substrait_agg.operator.numeric.delta import FloatDigits, pack_floats, unpack_floats
+from substrait_agg.required import required
 from substrait_agg.state.keys.rows import Indices, Mask, take_or_null, whole
 from substrait_agg.state.tree import LookupResult
 
@@ -59,7 +56,7 @@ def restore(spec: OperatorSpec, count: int, lookup: LookupResult) -> StoredGroup
     where = np.full(count, -1, np.int64)
     where[at] = np.arange(len(at))
     if len(at):
-        fixed = unpack_fixed(rows.column("fixed").combine_chunks(), where)
+        fixed = unpack_digits(rows, layout.digits, where)
         shown[at] = rows.column("shown").to_numpy()
     else:
         fixed = np.zeros((layout.digits, count), np.int64)
@@ -123,14 +120,12 @@ def stored_rows(
         floats.extend(pack_floats(value))
     for digits in numbers:
         dead[hidden] &= ~digits[:, hidden].any(axis=0)
-    width = spec.layout.digits
-    packed = np.empty((groups.count, width), np.int32)
-    packed[...] = state.fixed.T
-    fixed = pa.Array.from_buffers(pa.binary(4 * width), groups.count, [None, pa.py_buffer(packed)])
+    field, fixed = pack_digits(state.fixed)
+    schema = spec.layout.schema
     columns = [
         pa.array(groups.hashes), pa.array(dead), *groups.keys, fixed, *floats, pa.array(shown), *values,
         *([pa.array(collision_ids)] if spec.trees else []), *(p for end in ends for p in end.payload),
         # Reset the time of dead groups: it must not depend on whether a merge dropped the row.
         *([] if time is None else [pa.array(np.where(dead, NEVER, time))]),
     ]  # fmt: skip
-    return pa.Table.from_arrays(columns, schema=spec.layout.schema)
+    return pa.Table.from_arrays(columns, schema=schema.set(required(digits_at(schema)), field))

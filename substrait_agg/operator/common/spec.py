@@ -37,6 +37,7 @@ from substrait_agg.functions.aggregates.accumulators import (
 from substrait_agg.functions.aggregates.kinds import MeasureKind
 from substrait_agg.functions.aggregates.registry import implementation_of
 from substrait_agg.functions.aggregates.user import AdditiveMeasure
+from substrait_agg.functions.numbers.stored_digits import FIXED
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.plan.types import BOOL, Type
 from substrait_agg.required import required
@@ -59,7 +60,8 @@ class Layout:
 
     - ``hash`` (uint64), ``dead`` (bool), and the key columns ``k*``.
     - ``fixed`` (fixed size binary): the digits of the total weight and of all accumulators of fixed
-      size, 4 bytes each.
+      size, 4 bytes each. A run may have only the digits that are not 0 in all of its rows
+      (`functions.numbers.stored_digits`).
     - Per float accumulator i, ``p{i}`` (int16), the position of its lowest digit, and ``f{i}``
       (list of int32), its digits.
     - ``shown`` (int64): the weight with which the row was last emitted.
@@ -113,7 +115,7 @@ class Layout:
             pa.field("hash", pa.uint64()),
             pa.field("dead", pa.bool_()),
             *columns[:keys],
-            pa.field("fixed", pa.binary(4 * digits)),
+            pa.field(FIXED, pa.binary(4 * digits)),
             *floats,
             pa.field("shown", pa.int64()),
             *columns[keys:],

@@ -44,7 +44,6 @@ PART_POWER = 18
 HALVES = "h"
 """Behind the prefix of a number whose coefficients are at distances of 16 bits: ``a0h_0``, ..."""
 _HALF_BITS = 16
-_ROWS_IN_CACHE = 1 << 10  # rows that are transposed at once
 ROOM = 1 << 61
 """Magnitude below which sums can be uncarried digits without leaving int64."""
 
@@ -269,27 +268,6 @@ def pack_floats(value: FloatDigits) -> tuple[pa.Array, pa.Array]:
     digits = stored.T[inside].astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(digits))
     return pa.array(position.astype(np.int16)), lists
-
-
-def unpack_fixed(values: pa.Array, rows: npt.NDArray[np.int64] | None = None) -> exact.Digits:
-    """Return the digits of the total weight and fixed accumulators, stored with 4 bytes each.
-
-    Args:
-        values: stored values; at least one if there are `rows`.
-        rows: the value of each number, -1 for a number that is 0; None for all values in order.
-    """
-    digits = values.type.byte_width // 4
-    raw = np.frombuffer(values.buffers()[1], np.int32, count=digits * (len(values) + values.offset))
-    stored = raw.reshape(-1, digits)[values.offset :]
-    if rows is None:
-        return stored.T.astype(np.int64)
-    unpacked = np.empty((digits, len(rows)), np.int64)
-    for start in range(0, len(rows), _ROWS_IN_CACHE):
-        part = rows[start : start + _ROWS_IN_CACHE]
-        numbers = stored[part]
-        numbers[part < 0] = 0
-        unpacked[:, start : start + len(part)] = numbers.T
-    return unpacked
 
 
 def unpack_floats(positions: pa.Array, lists: pa.ListArray) -> FloatDigits:

@@ -16,6 +16,7 @@ from substrait_agg.flow.graph.aggregate import Distinct
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.functions.aggregates.accumulators import MET
+from substrait_agg.functions.numbers.stored_digits import FIXED, fitted
 from substrait_agg.operator.aggregate.operator import GroupOperator
 from substrait_agg.operator.common.completeness import KeyBound, complete
 from substrait_agg.operator.common.emission import ALL
@@ -246,8 +247,9 @@ def _some_rows(node: Node, trees: StoredTrees, parts: Sequence[pa.Table]) -> Ite
 
 
 def _stored_groups(spec: OperatorSpec, trees: StoredTrees) -> pa.Table:
-    parts = [spec.layout.schema.empty_table(), *trees.keyed(GROUP).scan()]
-    return pa.concat_tables(parts).combine_chunks()
+    schema = spec.layout.schema
+    parts = [fitted(part, schema) for part in trees.keyed(GROUP).scan()]
+    return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
 
 def _compared(spec: OperatorSpec, groups: pa.Table, *, waits: bool) -> pa.Table:
@@ -256,11 +258,12 @@ def _compared(spec: OperatorSpec, groups: pa.Table, *, waits: bool) -> pa.Table:
     Groups that wait show older values; of one without rows, only its old row is left. Surrogate
     keys depend on what was there before.
     """
+    groups = fitted(groups, spec.layout.schema)
     names = [f"k{i}" for i in range(len(spec.keys))]
     if not any(a.kind == MET for a in spec.accumulators):
-        names.append("fixed")
+        names.append(FIXED)
     if waits:
-        fixed = groups.column("fixed")
+        fixed = groups.column(FIXED)
         nothing = pa.scalar(bytes(fixed.type.byte_width), fixed.type)
         groups = groups.filter(pc.not_equal(fixed, nothing))
     else:

@@ -31,8 +31,8 @@ from substrait_agg.commit.log.sweep import (
 from substrait_agg.commit.view.view import View
 from substrait_agg.explanation.tree import NumberColumns, OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS, DIGIT_BITS, MET
+from substrait_agg.functions.numbers.stored_digits import unpack_digits
 from substrait_agg.operator.common.names import GROUP, PENDING, VERSION, WEIGHT, entries_tree
-from substrait_agg.operator.numeric.delta import unpack_fixed
 from substrait_agg.required import required
 from substrait_agg.state.entries import Entries, TreeLayout
 from substrait_agg.state.keys.keys import EncodedKeys, before
@@ -383,8 +383,8 @@ def _check_entries(
     (tree, column), (start, number) = place, counter
     counted = [_label([], [], [])]
     for part in tree_of(storage, state[GROUP]).scan() if state[GROUP] else ():
-        digits = unpack_fixed(part.column("fixed").combine_chunks())[start : start + 2]
-        totals = digits[0] + (digits[1] << DIGIT_BITS)
+        low, high = unpack_digits(part, start + COUNT_DIGITS)[start:]
+        totals = low + (high << DIGIT_BITS)
         some = totals != 0
         hashes, collision_ids = (part.column(n).to_numpy()[some] for n in ("hash", "chain"))
         counted.append(_label(hashes, collision_ids, totals[some]))
