@@ -391,7 +391,8 @@ class Frame:
     """The rows of a partition that a window function reads for a row.
 
     Attributes:
-        rows: whether bounds count rows; else rows with the same sort keys belong together.
+        rows: whether bounds count rows; else rows with the same sort keys belong together, and
+            bounds are distances between values of the only sort key, in its least units.
         lower: distance of the first row from the row, below zero if it precedes the row; 0 for the
             row itself, or the first one with its sort keys; None for the first row of the
             partition.

@@ -230,11 +230,13 @@ class WindowBound:
     Attributes:
         kind: what it is; ``missing`` if the plan does not write it.
         distance: of ``preceding`` and ``following``, the distance from the row; None if it is not a
-            constant.
+            constant integer.
+        written: the constant that the plan writes as an expression; None for others.
     """
 
     kind: OneOf["missing", "unbounded", "current_row", "preceding", "following"]
     distance: int | None = 0
+    written: Literal | None = None
 
 
 @dataclass(frozen=True, slots=True)

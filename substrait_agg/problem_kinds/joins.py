@@ -139,9 +139,10 @@ JOINS: tuple[ProblemKind, ...] = kinds(
     (
         "WINDOW_FRAME_NOT_SUPPORTED", "error", "error",
         "{name} is computed over the frame {frame}, {reason}",
-        "write a frame of ROWS, with constant distances, or one of RANGE from or to the current row",
-        ("A frame selects the rows around a row that a function reads (specification, Window Functions). Frames by a "
-         "distance between values are a limit of this program. A consumer that ignores the frame returns the value of "
+        ("write a frame of ROWS, or one of RANGE with a constant distance between integers, decimals of at most 18 digits, "
+         "dates or timestamps (an interval without months), and one sort key"),
+        ("A frame selects the rows around a row that a function reads (specification, Window Functions). Frames by "
+         "distances between other values are a limit of this program. A consumer that ignores the frame returns the value of "
          "another frame."),
     ),
     (

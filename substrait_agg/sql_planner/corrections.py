@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -278,12 +279,43 @@ def corrected(
     for join in messages(plan, "substrait.JoinRel"):
         if not join.HasField("expression"):
             join.expression.literal.boolean = True  # a cross product
+    _check_frames(plan, optimized, query)
     rewrite_not_in(plan, optimized, query)
     count_copies(plan, query)
     correct_expressions(plan, struct_fields(names.schemas))
     _name_result(plan, names, outputs)
     _number_functions(plan)
     return bytes(plan.SerializeToString(deterministic=True))
+
+
+_BOUND = r"(?:UNBOUNDED (?:PRECEDING|FOLLOWING)|CURRENT ROW|(.+?) (?:PRECEDING|FOLLOWING))"
+_RANGE = re.compile(f"RANGE BETWEEN {_BOUND} AND {_BOUND}")
+
+
+def _check_frames(plan: Any, optimized: Any, query: QueryText) -> None:
+    """Refuse distances between values that DataFusion writes as unbounded: all but those of integers."""
+    lines = [line.strip() for line in optimized.display_indent().splitlines()]
+    distances = [
+        bound
+        for line in lines
+        if line.startswith("WindowAggr: ")
+        for frame in _RANGE.finditer(line)
+        for bound in frame.groups()
+        if bound is not None
+    ]
+    calls = messages(plan, "substrait.Expression.WindowFunction")
+    bounds = [
+        bound.WhichOneof("kind")
+        for call in calls
+        if call.bounds_type == call.BOUNDS_TYPE_RANGE
+        for bound in (call.lower_bound, call.upper_bound)
+    ]
+    if len(distances) == sum(bound in ("preceding", "following") for bound in bounds):
+        return
+    place = next((t for t in query.tokens if t.is_word("range")), query.tokens[0])
+    message = "RANGE by a distance that is no integer cannot be planned: it would be lost"
+    help = "order by an integer, such as a number of seconds or cents, or write a Substrait plan"
+    raise query.refused_token("SQL_NOT_PLANNED", place, message, help)
 
 
 def _name_source(read: Any, names: TableNames) -> None:

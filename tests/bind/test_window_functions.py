@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -132,6 +133,7 @@ def test_an_aggregate_of_a_partition_is_a_measure() -> None:
     assert errors(plan(running, "sum:i64")) == ["WINDOW_FRAME_NOT_SUPPORTED"]
 
 
+SECOND = {"selection": {"directReference": {"structField": {"field": 1}}, "rootReference": {}}}
 LITERALS = {n: {"literal": {"i64": str(n)}} for n in (-1, 0, 1, 2)}
 ROWS, RANGE = ({"boundsType": f"BOUNDS_TYPE_{word}"} for word in ("ROWS", "RANGE"))
 
@@ -186,7 +188,15 @@ CONSTANT = {"following": {"offsetExpr": LITERALS[1]}}
         ("sum:i64", bounds(ONE_BACK, CONSTANT), []),
         ("sum:i64", bounds(None, CURRENT, **RANGE), []),
         ("sum:i64", bounds(CURRENT, None, **RANGE), []),
-        ("sum:i64", bounds(ONE_BACK, CURRENT, **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds(ONE_BACK, CURRENT, **RANGE), []),
+        ("sum:i64", bounds(CONSTANT, {"following": {"offsetExpr": {"literal": {"i8": 3}}}}, **RANGE), []),
+        ("sum:i64", bounds({"preceding": {"offsetExpr": {"literal": {"fp64": 1.5}}}}, CURRENT, **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds({"preceding": {"offsetExpr": COLUMN}}, CURRENT, **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds({"preceding": {"offsetExpr": LITERALS[-1]}}, CURRENT, **RANGE), ["VALUE_INVALID"]),
+        ("sum:i64", bounds({"preceding": {"offsetExpr": {"literal": {"null": {"i64": NULLABLE}}}}}, CURRENT, **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds({"preceding": {"offsetExpr": {"literal": {"date": 3}}}}, CURRENT), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds(ONE_BACK, CURRENT, sorts=[], **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds(ONE_BACK, CURRENT, sorts=[SORTS[0], {**SORTS[0], "expr": SECOND}], **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
         ("sum:i64", bounds(ONE_BACK, CURRENT, boundsType=None), ["WINDOW_FRAME_NOT_SUPPORTED"]),
         ("sum:i64", bounds(CURRENT, ONE_BACK), ["WINDOW_FRAME_NOT_SUPPORTED"]),
         ("sum:i64", bounds({"preceding": {"offsetExpr": COLUMN}}, CURRENT), ["WINDOW_FRAME_NOT_SUPPORTED"]),
@@ -196,8 +206,70 @@ CONSTANT = {"following": {"offsetExpr": LITERALS[1]}}
     ],
 )  # fmt: skip
 def test_frames_are_checked(function: str, frame: dict[str, Any], codes: list[str]) -> None:
-    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}}
-    assert errors(plan(projected(**fields, **frame), function)) == codes
+    fields = {"arguments": [{"value": COLUMN}], "outputType": {"i64": NULLABLE}, "sorts": SORTS}
+    fields |= frame
+    assert errors(plan(projected(**fields), function)) == codes
+
+
+KEYS: dict[str, dict[str, Any]] = {
+    "decimal": {"decimal": {"precision": 9, "scale": 2, **NULLABLE}},
+    "digits": {"decimal": {"precision": 38, "scale": 2, **NULLABLE}},
+    "date": {"date": NULLABLE},
+    "timestamp": {"precisionTimestamp": {"precision": 6, **NULLABLE}},
+    "zoned": {"precisionTimestampTz": {"precision": 9, **NULLABLE}},
+    "float": {"fp64": NULLABLE},
+    "text": {"string": NULLABLE},
+}
+
+
+def decimal_literal(number: int, scale: int) -> dict[str, Any]:
+    """Give a decimal constant."""
+    value = base64.b64encode(number.to_bytes(16, "little")).decode()
+    return {"literal": {"decimal": {"value": value, "precision": 9, "scale": scale}}}
+
+
+def interval(**parts: Any) -> dict[str, Any]:
+    """Give an interval of days and less."""
+    return {"literal": {"intervalDayToSecond": {"precision": 3, **parts}}}
+
+
+@pytest.mark.parametrize(
+    ("key", "distance", "shown"),
+    [
+        ("decimal", decimal_literal(25, 1), "range 250 preceding to 250 following"),
+        ("decimal", decimal_literal(2555, 3), "range 255 preceding to 255 following"),
+        ("decimal", {"literal": {"i64": "2"}}, "range 200 preceding to 200 following"),
+        ("date", interval(days=2, seconds=86400), "range 3 preceding to 3 following"),
+        ("date", interval(days=1, subseconds="1"), "range 1 preceding to 1 following"),
+        ("timestamp", interval(seconds=1, subseconds="5"), "range 1005000 preceding to 1005000 following"),
+        ("zoned", interval(subseconds="5"), "range 5000 preceding to 5000 following"),
+        ("date", {"literal": {"i64": "2"}}, None),
+        ("timestamp", {"literal": {"intervalYearToMonth": {"months": 1}}}, None),
+        ("digits", {"literal": {"i64": "2"}}, None),
+        ("float", {"literal": {"fp64": 1.0}}, None),
+        ("text", {"literal": {"string": "a"}}, None),
+        ("decimal", {"literal": {"i64": str(2**63 - 1)}}, None),
+    ],
+)  # fmt: skip
+def test_distances_have_the_units_of_their_sort_key(
+    key: str, distance: dict[str, Any], shown: str | None
+) -> None:
+    frame = bounds(
+        {"preceding": {"offsetExpr": distance}}, {"following": {"offsetExpr": distance}}, **RANGE
+    )
+    text = plan(
+        projected(arguments=[], outputType={"i64": REQUIRED}, **frame),
+        "count:",
+        "aggregate_generic",
+    )
+    document = json.loads(text)
+    read = document["relations"][0]["root"]["input"]["project"]["input"]["read"]
+    read["baseSchema"]["struct"]["types"] = [KEYS[key]] * 2
+    content = json.dumps(document)
+    if shown is None:
+        assert errors(content) == ["WINDOW_FRAME_NOT_SUPPORTED"]
+    else:
+        assert shown in str(sa.explain(content.encode()))
 
 
 def test_distinct_values_over_a_frame_are_refused() -> None:

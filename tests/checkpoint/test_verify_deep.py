@@ -341,6 +341,7 @@ def test_set_operations(operation: SetOperationKind, tmp_path: Path) -> None:
     [
         "SELECT k, x, sum(x) OVER w AS s, lag(x) OVER w AS p FROM t WINDOW w AS (PARTITION BY k ORDER BY x)",
         "SELECT k, x, rank() OVER w AS r, dense_rank() OVER w AS d FROM t WINDOW w AS (PARTITION BY k ORDER BY x)",
+        "SELECT k, x, sum(x) OVER (PARTITION BY k ORDER BY x RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s FROM t",
         "SELECT k, x FROM t QUALIFY dense_rank() OVER (PARTITION BY k ORDER BY x) <= 2",
     ],
 )

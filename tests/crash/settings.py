@@ -251,7 +251,8 @@ def windowed() -> Setting:
     """Running and moving values of groups by their totals."""
     query = """
         SELECT k, g, s, sum(s) OVER w AS running, lag(m) OVER w AS before, dense_rank() OVER w AS place,
-            avg(m) OVER (PARTITION BY k ORDER BY s DESC ROWS 2 PRECEDING) AS moving
+            avg(m) OVER (PARTITION BY k ORDER BY s DESC ROWS 2 PRECEDING) AS moving,
+            count(*) OVER (PARTITION BY k ORDER BY s DESC RANGE 3 PRECEDING) AS near
         FROM (SELECT k, g, sum(x) AS s, max(y) AS m FROM t GROUP BY k, g) q
         WINDOW w AS (PARTITION BY k ORDER BY s DESC)
     """

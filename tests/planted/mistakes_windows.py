@@ -33,11 +33,18 @@ def _without_kind(place: Place) -> None:
     place.message.lower_bound.SetInParent()
 
 
+def _by_a_float(place: Place) -> None:
+    """Have the frame begin at a distance between values that is a float."""
+    place.message.bounds_type = RANGE
+    place.message.lower_bound.preceding.ClearField("offset")
+    place.message.lower_bound.preceding.offset_expr.literal.fp64 = 1.5
+
+
 DATAFUSION = ("DataFusion",)
 
 WINDOWS = (
-    Mistake("a frame by a distance between values", "WINDOW_FRAME_NOT_SUPPORTED", SUM,
-            setting(bounds_type=RANGE), producers=DATAFUSION),
+    Mistake("a frame by a distance of another type than the sort key", "WINDOW_FRAME_NOT_SUPPORTED", SUM,
+            _by_a_float, producers=DATAFUSION),
     Mistake("a frame of an unknown kind", "VALUE_INVALID", SUM, setting(bounds_type=OUTSIDE), ".bounds_type",
             producers=DATAFUSION),
     Mistake("a frame of neither rows nor values", "WINDOW_FRAME_NOT_SUPPORTED", SUM, clearing("bounds_type"),

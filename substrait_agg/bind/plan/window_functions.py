@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from math import ceil, floor
+from typing import Any
 
 from substrait_agg.bind.aggregates.order import bind_order
 from substrait_agg.bind.aggregates.rules import PARTIAL, bind_measure
@@ -15,6 +19,7 @@ from substrait_agg.bind.bound import (
     Conversion,
     Expr,
     Frame,
+    MeasureSort,
     WindowKind,
     value_arguments,
 )
@@ -42,6 +47,9 @@ from substrait_agg.plan.types import FP64, INTEGER_BITS, Type
 
 MOST_DISTANCE = 1 << 40
 """Greatest distance between rows. A greater one is the whole partition."""
+MOST_DIGITS = 18
+"""Most digits of decimals with distances between them, which fit 64 bits."""
+TIMESTAMPS = ("precision_timestamp", "precision_timestamp_tz")
 
 _FRAMED: tuple[MeasureKind, ...] = (
     *kinds_of("number"), *kinds_of("condition"), *kinds_of("moment"),
@@ -75,7 +83,8 @@ def _bound(
             context.report(
                 "ORDER_KEY_NOT_SUPPORTED", place, name=_name(node), type=sort.expression.type
             )
-    window = _BINDERS.get(node.call.function.name, _measure)(node, schema, context)
+    binder = _BINDERS.get(node.call.function.name, partial(_measure, sorts=order.keys))
+    window = binder(node, schema, context)
     if window is None or not order.known or is_unknown(*partitions):
         return None
     if _depends_on_order(window) and not order.keys:
@@ -318,7 +327,10 @@ def _computed(
 
 
 def _measure(
-    node: model.WindowCall, schema: Schema | None, context: BindContext
+    node: model.WindowCall,
+    schema: Schema | None,
+    context: BindContext,
+    sorts: Sequence[MeasureSort],
 ) -> BoundWindow | None:
     """Bind an aggregate function over the rows of a frame."""
     entry = find(node.call.function.name)
@@ -331,7 +343,7 @@ def _measure(
         if measure is None:
             return None
         return BoundWindow((), (), measure.type, node.path, measure=measure)
-    frame = _frame(node, context)
+    frame = _frame(node, sorts, context)
     if measure is None or frame is None:
         return None
     if measure.kind in _PLACES:
@@ -373,17 +385,15 @@ def _report_function(node: model.WindowCall, context: BindContext) -> None:
     )  # fmt: skip
 
 
-def _frame(node: model.WindowCall, context: BindContext) -> Frame | None:
+def _frame(
+    node: model.WindowCall, sorts: Sequence[MeasureSort], context: BindContext
+) -> Frame | None:
     """Return the frame of a function; report one that is not supported."""
     bounds = (node.lower, node.upper)
-    distant = any(bound.kind in ("preceding", "following") for bound in bounds)
-    reason = ""
+    distances = [_distance(node, bound, sorts, lower=bound is node.lower) for bound in bounds]
+    reason = next((distance for distance in distances if isinstance(distance, str)), "")
     if node.bounds_type == "unspecified":
         reason = "of which the plan does not say whether it is of rows or of values"
-    elif distant and node.bounds_type == "range":
-        reason = "by a distance between values"
-    elif any(bound.distance is None for bound in bounds):
-        reason = "by a distance that is not constant"
     elif node.lower.kind != "missing" and node.upper.kind != "missing" and _is_reversed(*bounds):
         reason = "which ends before it begins"
     if reason:
@@ -392,7 +402,8 @@ def _frame(node: model.WindowCall, context: BindContext) -> Frame | None:
             name=_name(node), frame=node.frame, reason=reason,
         )  # fmt: skip
         return None
-    return Frame(node.bounds_type == "rows", _distance(node.lower), _distance(node.upper))
+    low, high = (distance for distance in distances if not isinstance(distance, str))
+    return Frame(node.bounds_type == "rows", low, high)
 
 
 def _is_reversed(lower: model.WindowBound, upper: model.WindowBound) -> bool:
@@ -402,12 +413,65 @@ def _is_reversed(lower: model.WindowBound, upper: model.WindowBound) -> bool:
     return order.index(lower.kind) > order.index(upper.kind)
 
 
-def _distance(bound: model.WindowBound) -> int | None:
-    """Return the distance of a bound from the row, below zero before it; None without a bound."""
+def _distance(
+    node: model.WindowCall,
+    bound: model.WindowBound,
+    sorts: Sequence[MeasureSort],
+    *,
+    lower: bool,
+) -> int | str | None:
+    """Return the distance of a bound from the row, below zero before it; None without a bound.
+
+    A text is the reason why the bound is not supported.
+    """
     if bound.kind in ("missing", "unbounded"):
         return None
-    distance = min(bound.distance or 0, MOST_DISTANCE)
-    return -distance if bound.kind == "preceding" else distance
+    if bound.kind == "current_row":
+        return 0
+    before = bound.kind == "preceding"
+    if node.bounds_type == "range":
+        if len(sorts) != 1:
+            return "by a distance between values of other than one sort key"
+        exact = _units(bound, sorts[0].expression.type)
+        if isinstance(exact, str):
+            return exact
+        # Between whole units: at most 2.5 away is at most 2 away, at least 2.5 away is at least 3.
+        distance = floor(exact) if before == lower else ceil(exact)
+        if distance >= 1 << 63:
+            return "by a distance of more than 63 bits"
+    elif bound.distance is None:
+        return "by a distance that is not a constant number of rows"
+    else:
+        distance = min(bound.distance, MOST_DISTANCE)
+    return -distance if before else distance
+
+
+def _units(bound: model.WindowBound, key: Type) -> Fraction | str:
+    """Return a distance between values of a sort key in its least units, or why it is none."""
+    literal = bound.written
+    if literal is None and bound.distance is None:
+        return "by a distance that is not constant"
+    kind = "i64" if literal is None else literal.type.kind
+    value: Any = bound.distance if literal is None else literal.value
+    integer = kind in INTEGER_BITS
+    if key.kind in INTEGER_BITS and key.kind != "u64" and integer:
+        return Fraction(value)
+    if key.kind == "decimal" and key.params[0] <= MOST_DIGITS and (integer or kind == "decimal"):
+        scale = 0 if integer or literal is None else literal.type.params[1]
+        return Fraction(value) * Fraction(10) ** (key.params[1] - scale)
+    if literal is not None and kind in ("interval_day", "interval_compound"):
+        *months, days, ticks = literal.value
+        units = {"date": Fraction(1, 86_400)} | dict.fromkeys(TIMESTAMPS, _ticks(key))
+        if key.kind in units and not any(months):
+            seconds = Fraction(days * 86_400) + Fraction(ticks, 10 ** literal.type.params[0])
+            return seconds * units[key.kind]
+    written = "number" if literal is None else literal.type
+    return f"by a distance of type {written} between values of type {key}"
+
+
+def _ticks(key: Type) -> Fraction:
+    """Return how many units a second has in values of a timestamp."""
+    return Fraction(10**6 if not key.params or key.params[0] <= 6 else 10**9)
 
 
 def _whole_partition(node: model.WindowCall) -> bool:

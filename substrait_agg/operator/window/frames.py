@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from substrait_agg.bind.bound import Frame
 from substrait_agg.state.keys.keys import Component, encode, sort_order
-from substrait_agg.state.keys.rows import Indices
+from substrait_agg.state.keys.rows import Indices, Mask, as_mask
 
 Int64s = npt.NDArray[np.int64]
 
@@ -31,6 +31,7 @@ class PartitionRows:
         stop_peer: per such row, the end (exclusive) of the rows with the same sort keys.
         peers_before: per such row, the number of sort keys of the partition before its own.
         before: per such row, the number of rows of the partition that come before `first`.
+        sort_keys: the sort keys, which are the first columns.
     """
 
     payload: tuple[pa.Array, ...]
@@ -41,6 +42,7 @@ class PartitionRows:
     stop_peer: Indices
     peers_before: Indices
     before: Indices
+    sort_keys: tuple[Component, ...]
 
     @staticmethod
     def of(
@@ -48,6 +50,7 @@ class PartitionRows:
         owners: Indices,
         peers: Indices,
         before: Indices,
+        sort_keys: tuple[Component, ...],
         some: Indices | None = None,
     ) -> PartitionRows:
         """Return the rows of partitions.
@@ -57,6 +60,7 @@ class PartitionRows:
             owners: the partition of each row, ascending.
             peers: per row, the number of its sort keys, as of `peer_numbers`.
             before: per partition, the number of its rows that come before these.
+            sort_keys: the sort keys, which are the first columns.
             some: the rows whose values are computed; None for all.
         """
         some = np.arange(len(owners)) if some is None else some
@@ -72,6 +76,7 @@ class PartitionRows:
             stop_peer[some],
             ordinals[some] - ordinals[partition],
             before[owners[some]],
+            sort_keys,
         )
 
     def frames(self, frame: Frame) -> tuple[Indices, Indices]:
@@ -83,9 +88,87 @@ class PartitionRows:
             if frame.upper is not None:
                 high = np.clip(self.positions + frame.upper + 1, self.first, self.stop)
         else:
-            low = low if frame.lower is None else self.first_peer
-            high = high if frame.upper is None else self.stop_peer
+            if frame.lower is not None:
+                low = self._at_distance(frame.lower, stop=False) if frame.lower else self.first_peer
+            if frame.upper is not None:
+                high = self._at_distance(frame.upper, stop=True) if frame.upper else self.stop_peer
         return low, np.maximum(low, high)
+
+    def _at_distance(self, distance: int, *, stop: bool) -> Indices:
+        """Return per row the first row whose sort key is at least the own one plus a distance.
+
+        With `stop`, the row after the last one whose sort key is at most that.
+        """
+        keys = _SortKeys.of(self)
+        target, outside = keys.moved(distance)
+        place = keys.place(target, right=np.where(outside, distance > 0, stop))
+        return np.where(keys.exists, place, self.stop_peer if stop else self.first_peer)
+
+
+_LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class _SortKeys:
+    """The values of the only sort key of rows, in least units, turned so that they ascend.
+
+    Attributes:
+        numbers: the number of each row of the partitions; 0 for null.
+        own: the number of each row whose values are computed.
+        exists: mask of these rows whose sort key is not null.
+        low: per such row, the first row of its partition without null.
+        high: per such row, the end (exclusive) of the rows of its partition without null.
+    """
+
+    numbers: Int64s
+    own: Int64s
+    exists: Mask
+    low: Indices
+    high: Indices
+
+    @staticmethod
+    def of(rows: PartitionRows) -> _SortKeys:
+        """Return the sort keys of rows."""
+        (key,), values = rows.sort_keys, rows.payload[0]
+        numbers = _as_integers(values)
+        numbers = ~numbers if key.descending else numbers  # -n would not fit for the least n
+        is_null = as_mask(values.is_null())
+        nulls = np.concatenate([[0], np.cumsum(is_null)])
+        count = nulls[rows.stop] - nulls[rows.first]
+        return _SortKeys(
+            numbers,
+            numbers[rows.positions],
+            ~is_null[rows.positions],
+            rows.first + (count if key.nulls_first else 0),
+            rows.stop - (0 if key.nulls_first else count),
+        )
+
+    def moved(self, distance: int) -> tuple[Int64s, Mask]:
+        """Return the own numbers plus a distance, and a mask of those limited to 64 bits."""
+        limit = _GREATEST if distance > 0 else _LEAST
+        outside = self.own > limit - distance if distance > 0 else self.own < limit - distance
+        return np.where(outside, limit, self.own + np.where(outside, 0, distance)), outside
+
+    def place(self, target: Int64s, right: Mask) -> Indices:
+        """Return per row the first place whose number is not below `target`, or is above it."""
+        low, high = self.low, np.maximum(self.low, self.high)
+        while (active := low < high).any():
+            middle = (low + high) // 2
+            number = self.numbers[np.minimum(middle, len(self.numbers) - 1)]
+            below = active & ((number < target) | (right & (number == target)))
+            low, high = np.where(below, middle + 1, low), np.where(active & ~below, middle, high)
+        return low
+
+
+def _as_integers(values: pa.Array) -> Int64s:
+    """Return integers, dates, timestamps and decimals of at most 18 digits in their least units."""
+    if pa.types.is_decimal(values.type):
+        whole = values.cast(pa.decimal128(38, values.type.scale)).fill_null(0)
+        words = np.frombuffer(whole.buffers()[1], np.int64)[2 * whole.offset :]
+        return words[: 2 * len(whole) : 2]
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.int32())
+    return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
 
 
 def peer_numbers(

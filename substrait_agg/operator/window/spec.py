@@ -67,11 +67,12 @@ class FunctionSpec:
         frame = self.frame
         if frame is None:
             return Reach()
-        return Reach(
-            None if frame.lower is None else max(-frame.lower, 0),
-            None if frame.upper is None else max(frame.upper, 0),
-            peers=not frame.rows,
-        )
+        back = None if frame.lower is None else max(-frame.lower, 0)
+        ahead = None if frame.upper is None else max(frame.upper, 0)
+        if frame.rows:
+            return Reach(back, ahead, peers=False)
+        # Any number of rows may be within a distance between values.
+        return Reach(0 if back == 0 else None, 0 if ahead == 0 else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

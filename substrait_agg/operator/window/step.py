@@ -186,7 +186,12 @@ def _differences(
         computed = np.flatnonzero(affected[rows])
         owners = entries.owners[rows]
         ordered = PartitionRows.of(
-            take(payload, rows), owners, peers[rows], ranges.before[some], computed
+            take(payload, rows),
+            owners,
+            peers[rows],
+            ranges.before[some],
+            spec.sort_keys,
+            computed,
         )
         values.append(function_values(spec, ordered))
         of_entry.append(rows[computed])

@@ -34,7 +34,7 @@ from substrait_agg.plan.model import (
     WindowBound,
     WindowCall,
 )
-from substrait_agg.plan.types import BOOL, Type
+from substrait_agg.plan.types import BOOL, INTEGER_BITS, Type
 
 Argument = Expression | EnumArgument | TypeArgument
 
@@ -275,30 +275,40 @@ def _bound(body: MessageNode, name: str, context: DecodeContext) -> WindowBound:
             bound.message("current_row")
             return WindowBound("current_row")
         case "preceding":
-            return WindowBound("preceding", _distance(bound.message("preceding"), context))
+            return WindowBound("preceding", *_distance(bound.message("preceding"), context))
         case "following":
-            return WindowBound("following", _distance(bound.message("following"), context))
+            return WindowBound("following", *_distance(bound.message("following"), context))
     context.missing(bound, "kind")
     return WindowBound("missing")
 
 
-def _distance(bound: MessageNode | None, context: DecodeContext) -> int | None:
-    """Return the distance of a bound; None if it is not a constant number of rows."""
+def _distance(
+    bound: MessageNode | None, context: DecodeContext
+) -> tuple[int | None, Literal | None]:
+    """Return the distance of a bound as an integer and as a literal; None if it is no such constant."""
     if bound is None:
-        return None
+        return None, None
     offset = bound.number("offset")
+    literal: Literal | None = None
     distance: int | None = offset
     path = bound.at("offset")
     if bound.has("offset_expr"):
         written, path = expression(bound, "offset_expr", context), bound.at("offset_expr")
-        constant = isinstance(written, Literal) and isinstance(written.value, int)
-        distance = written.value if isinstance(written, Literal) and constant else None
+        literal = written if isinstance(written, Literal) and written.value is not None else None
+        is_integer = literal is not None and literal.type.kind in INTEGER_BITS
+        distance = literal.value if literal is not None and is_integer else None
         if offset and offset != distance:
             context.report("FIELD_CONFLICT", path, field="offset_expr", other=f"offset = {offset}")
-    if distance is not None and distance < 0:
+    if _is_below_zero(distance if literal is None else literal.value):
         reason = "is below zero: a bound on the other side of the row is of the other kind"
         context.report("VALUE_INVALID", path, field="offset", reason=reason)
-    return distance
+    return distance, literal
+
+
+def _is_below_zero(distance: object) -> bool:
+    """Return whether a number, or a part of an interval, is below zero."""
+    parts = distance if isinstance(distance, tuple) else (distance,)
+    return any(isinstance(part, int) and part < 0 for part in parts)
 
 
 def word(node: MessageNode, name: str, words: dict[int, str], context: DecodeContext) -> str:

@@ -238,7 +238,9 @@ def _with_values(spec: WindowSpec, rows: _OrderedEntries, keys: pa.Table) -> pa.
     partitions = np.cumsum(rows.first) - 1
     peers = peer_numbers(partitions, rows.payload, spec.sort_keys)
     before = np.zeros(len(rows.weights), np.int64)
-    ordered = PartitionRows.of(take(rows.payload, each), partitions[each], peers[each], before)
+    ordered = PartitionRows.of(
+        take(rows.payload, each), partitions[each], peers[each], before, spec.sort_keys
+    )
     values = function_values(spec, ordered)
     shown = np.flatnonzero(within_limit(spec, values))
     columns = _row_columns(spec, rows, each[shown], keys, take(values, shown))
