@@ -303,9 +303,7 @@ def _newest(plan: substrait_agg.Plan) -> Any:
 
 
 def _meaning(plan: substrait_agg.Plan) -> object:
-    from substrait_agg.bind.plan.fingerprint import fingerprint
-
     bound = plan.check().bound
     if bound is None:
         return sorted(p.code for p in plan.check().problems if p.level == "error")
-    return fingerprint(bound.root, bound.names, bound.sorts)
+    return bound.fingerprint

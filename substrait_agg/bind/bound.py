@@ -499,10 +499,15 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class BoundPlan:
-    """A plan that can run, with its column names (unique or not) and the order of the view."""
+    """A plan that can run, with its column names (unique or not) and the order of the view.
+
+    `fields` has per column the names of the struct fields inside it, depth first; it is empty if no
+    column has any.
+    """
 
     root: BoundRelation
     names: tuple[str, ...]
     sorts: tuple[SortKey, ...]
     producer: str
     fingerprint: str
+    fields: tuple[tuple[str, ...], ...] = ()

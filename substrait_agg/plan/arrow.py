@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 
 import pyarrow as pa
 
@@ -106,7 +107,8 @@ def to_arrow(type_: Type) -> pa.DataType:
     """Return the Arrow type of a column of type `type_`.
 
     Timestamps of up to 6 digits are stored in microseconds, times in nanoseconds as Spark provides
-    them. Fields of a struct are named ``f0``, ``f1``, ... because Substrait types do not name them.
+    them. Fields of a struct are named ``f0``, ``f1``, ... because Substrait types do not name them;
+    `with_field_names` gives them the names of a plan.
 
     >>> to_arrow(Type("decimal", params=(15, 2)))
     Decimal128Type(decimal128(15, 2))
@@ -129,10 +131,51 @@ def field(name: str, type_: Type) -> pa.Field:
     return pa.field(name, to_arrow(type_), type_.nullable, metadata)
 
 
-def arrow_schema(names: Sequence[str], types: Sequence[Type]) -> pa.Schema:
+def arrow_schema(
+    names: Sequence[str], types: Sequence[Type], fields: Sequence[Sequence[str]] = ()
+) -> pa.Schema:
     """Return a schema of columns with their nullability; names need not be unique.
+
+    Args:
+        names: names of the columns.
+        types: their types.
+        fields: per column the names of the struct fields inside it, depth first; empty to name them
+            by their positions.
 
     Raises:
         UsageError: ``TYPE_NOT_SUPPORTED`` as in `to_arrow`.
     """
-    return pa.schema([field(n, t) for n, t in zip(names, types, strict=True)])
+    columns = [field(n, t) for n, t in zip(names, types, strict=True)]
+    inside = zip(columns, fields, strict=True) if fields else ()
+    return pa.schema([c.with_type(with_field_names(c.type, n)) for c, n in inside] or columns)
+
+
+def with_field_names(type_: pa.DataType, names: Iterable[str]) -> pa.DataType:
+    """Return a type with other names of the struct fields inside it, given depth first.
+
+    >>> with_field_names(to_arrow(Type("struct", children=(Type("i8"),))), ["a"])
+    StructType(struct<a: int8>)
+    """
+    iterator = iter(names)
+    return _renamed(type_, lambda _: iterator)
+
+
+def by_position(type_: pa.DataType) -> pa.DataType:
+    """Return a type with the names ``f0``, ``f1``, ... in every struct, as `to_arrow` gives them."""
+    return _renamed(type_, lambda _: (f"f{i}" for i in count()))
+
+
+def _renamed(type_: pa.DataType, names: Callable[[pa.DataType], Iterator[str]]) -> pa.DataType:
+    """Return a type whose structs have the names that `names` returns for each of them."""
+
+    def inside(part: pa.Field) -> pa.Field:
+        return part.with_type(_renamed(part.type, names))
+
+    if pa.types.is_struct(type_):
+        own = names(type_)
+        return pa.struct([inside(part.with_name(next(own))) for part in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(inside(type_.value_field))
+    if pa.types.is_map(type_):
+        return pa.map_(inside(type_.key_field), inside(type_.item_field))
+    return type_

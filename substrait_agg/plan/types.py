@@ -95,6 +95,28 @@ def names_width(type_: Type) -> int:
     return total
 
 
+def struct_fields(type_: Type) -> list[list[int]]:
+    """Return, per struct inside a column, where its fields are in the names of the column.
+
+    >>> struct_fields(Type("struct", children=(Type("struct", children=(I8, I8)), I8)))
+    [[1, 4], [2, 3]]
+    """
+    structs: list[list[int]] = []
+    pending = [(type_, 0)]
+    while pending:
+        item, place = pending.pop()
+        fields = []
+        for child in item.children:
+            if item.kind == "struct":
+                place += 1
+                fields.append(place)
+            pending.append((child, place))
+            place += names_width(child) - 1
+        if fields:
+            structs.append(fields)
+    return structs
+
+
 def names_by_column(names: Sequence[str], types: Sequence[Type]) -> tuple[tuple[str, ...], ...]:
     """Return the names of each column from a depth-first list: its own, then those of fields in it."""
     ends = tuple(accumulate(map(names_width, types)))

@@ -208,17 +208,19 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "NAME_REPEATED", "warning", "warning",
-        "columns {first} and {ordinal} have the same name {name}; they differ in their position only",
-        "give every column its own name",
-        ("The specification identifies columns by position and does not forbid equal names. Files, tables and data "
-         "frames are read by name: one of the columns hides the other, or the write fails."),
+        "fields {first} and {ordinal} have the same name {name}; they differ in their position only",
+        "give every field its own name",
+        ("The specification identifies fields by position and does not forbid equal names. Files, tables and data "
+         "frames are read by name: one of the fields hides the other, or the write fails. In a view, all fields of "
+         "such a struct are named by their positions: f0, f1, and so on."),
     ),
     (
         "NAME_EMPTY", "info", "warning",
-        "column {ordinal} has an empty name",
+        "field {ordinal} has an empty name",
         "give it a name",
-        ("The specification identifies columns by position and does not forbid empty names. A column without a name "
-         "cannot be selected by name, and some file formats do not allow it."),
+        ("The specification identifies fields by position and does not forbid empty names. A field without a name "
+         "cannot be selected by name, and some file formats do not allow it. In a view, all fields of a struct with "
+         "such a field are named by their positions: f0, f1, and so on."),
     ),
     (
         "OUTPUT_EMPTY", "error", "error",

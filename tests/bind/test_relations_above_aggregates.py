@@ -183,6 +183,25 @@ EXPRESSIONS: list[tuple[str, Json, str, str]] = [
 ]  # fmt: skip
 """Mistake, expression in a project, code, place below the expression."""
 
+PAIR = schema(
+    {
+        "p": {
+            "struct": {
+                "types": [I64, {"struct": {"types": [I64, I64], "nullability": REQUIRED}}],
+                "nullability": REQUIRED,
+            }
+        }
+    },
+    ["p", "a", "b", "c", "d"],
+)
+"""A struct of a number and of a struct of two numbers."""
+FIELDS = [
+    ("equal names of fields", ("p", "a", "a", "c", "d"), "NAME_REPEATED", 2),
+    ("equal names of inner fields", ("p", "a", "b", "c", "c"), "NAME_REPEATED", 4),
+    ("a field without a name", ("p", "a", "b", "", "d"), "NAME_EMPTY", 3),
+]
+"""Mistake, depth-first names of the columns of `PAIR`, code, position of the name."""
+
 MISTAKES: list[Any] = [
     *(pytest.param(plan(r), code, TOP + at, id=name) for name, r, code, at in ABOVE),
     *(pytest.param(plan(summed(r)), code, IN + at, id=name) for name, r, code, at in BELOW),
@@ -196,6 +215,12 @@ MISTAKES: list[Any] = [
     ),
     pytest.param(plan(summed(), "k", ""), "NAME_EMPTY", "relations[0].root.names[1]", id="no name"),
     pytest.param(plan(summed(), "k"), "NAMES_COUNT", "relations[0].root.names", id="names"),
+    *(
+        pytest.param(
+            plan(read(base_schema=PAIR), *names), code, f"relations[0].root.names[{at}]", id=name
+        )
+        for name, names, code, at in FIELDS
+    ),
 ]
 
 
@@ -256,6 +281,17 @@ def test_the_name_of_a_column_is_looked_for_among_columns_only() -> None:
     inner = {"struct": {"types": [I64], "nullability": REQUIRED}}
     columns = schema({"a": I64, "b": TEXT, "p": inner}, ["a", "b", "p", "a"])
     assert problems(plan(summed(read(base_schema=columns)))) == []
+
+
+def test_fields_with_equal_or_empty_names_are_shown_by_position() -> None:
+    """All fields of that struct; the other struct has its names. In a JSON object one would hide the other."""
+    for *_, names, _, _ in FIELDS:
+        outer, inner = list(names[1:3]), list(names[3:])
+        shown = [n if len({*n, ""}) > len(n) else ["f0", "f1"] for n in (outer, inner)]
+        collected = Problems("lenient")
+        bound = bind(decode(json.dumps(plan(read(base_schema=PAIR), *names)), collected), collected)
+        assert bound is not None
+        assert bound.fields == ((*shown[0], *shown[1]),)
 
 
 def test_names_of_a_root_behind_other_relations_are_placed() -> None:

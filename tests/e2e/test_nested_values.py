@@ -32,7 +32,7 @@ def listed(*values: Json) -> Json:
     return {"nested": {"list": {"values": list(values)}}}
 
 
-def plan() -> str:
+def plan(*fields: str) -> str:
     """SELECT list(b, b + 1), struct(a, b), map('k', b), count(*), sum(cardinality(filter(list(b, 1), x -> x > 0)))."""
     made = Builder()
     a, b = column(0), column(1)
@@ -63,7 +63,7 @@ def plan() -> str:
         made.measure("sum", (size, "i64"), output="i64"),
     ]
     relation = aggregate(read("t", COLUMNS), keys, measures)
-    return made.plan(relation, "l", "s", "f0", "f1", "m", "n", "positive")
+    return made.plan(relation, "l", "s", *fields, "m", "n", "positive")
 
 
 ROWS = [("p", 1), ("p", 1), ("q", -2), (None, None)]
@@ -77,7 +77,7 @@ def wanted() -> list[dict[str, Any]]:
     return [
         {
             "l": [b, None if b is None else b + 1],
-            "s": {"f0": a, "f1": b},
+            "s": {"name": a, "number": b},
             "m": [("k", b)],
             "n": count,
             "positive": count * (1 + (b is not None and b > 0)),
@@ -97,7 +97,7 @@ def test_nested_values_are_keys_columns_and_arguments(spark: SparkSession, tmp_p
     pq.write_table(table, tmp_path / "in" / "0.parquet")
     lines, view = tmp_path / "out.jsonl", tmp_path / "view"
     run = sa.run(
-        plan(),
+        plan("name", "number"),
         {"t": f"parquet:{tmp_path / 'in'}"},
         checkpoint=tmp_path / "ckpt",
         spark=spark,
@@ -116,8 +116,29 @@ def test_nested_values_are_keys_columns_and_arguments(spark: SparkSession, tmp_p
     )
     told = [json.loads(line)["row"] for line in lines.read_text().splitlines()]
     assert sorted(row["l"] for row in told if row["l"][0] is not None) == [[-2, -1], [1, 2]]
-    assert {"f0": "q", "f1": -2} in [row["s"] for row in told]
+    assert {"name": "q", "number": -2} in [row["s"] for row in told]
     assert len(told) == len(wanted())
+    loaded = spark.read.format("substrait_agg").load(str(tmp_path / "ckpt"))
+    loaded_numbers = [row["number"] for row in loaded.select("s.number").collect()]
+    assert sorted(number for number in loaded_numbers if number is not None) == [-2, 1]
+
+
+def test_fields_without_names_keep_their_positions(spark: SparkSession, tmp_path: Path) -> None:
+    """A plan that names its fields later continues, and gives them their names when it evolves."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"a": ["p"], "b": [1]}), tmp_path / "in" / "0.parquet")
+
+    def names_after(text: str, **options: Any) -> list[str]:
+        source, folder = {"t": f"parquet:{tmp_path / 'in'}"}, tmp_path / "ckpt"
+        sa.run(text, source, checkpoint=folder, spark=spark, partitions=2, **options).wait()
+        (row,) = sa.open_view(folder).to_arrow().to_pylist()
+        return list(row["s"])
+
+    assert names_after(plan()) == ["f0", "f1"]
+    assert names_after(plan("name", "number")) == ["f0", "f1"]
+    assert names_after(plan("name", "number"), evolve=True) == ["name", "number"]
+    with pytest.raises(sa.SubstraitAggError, match="PLAN_DIFFERS"):
+        names_after(plan("name", "count"))
 
 
 def test_a_map_with_one_key_twice_fails_the_batch(spark: SparkSession, tmp_path: Path) -> None:

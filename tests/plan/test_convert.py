@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.bind.plan.fingerprint import fingerprint
 from substrait_agg.plan.messages.convert import as_message, bytes_of, json_of
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +17,7 @@ PLANS = sorted(p for folder in FOLDERS for p in folder.rglob("*") if p.suffix in
 
 def meaning(plan: sa.Plan) -> str:
     bound = plan.bound()
-    return fingerprint(bound.root, bound.names, bound.sorts)
+    return bound.fingerprint
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -54,13 +54,13 @@ def _report_bare(function: FunctionName, what: str, path: str, context: BindCont
     context.report("FUNCTION_NAME_BARE", place, name=function.declared, what=what)
 
 
-def check_column_names(
+def check_field_names(
     names: tuple[str, ...], path: str, context: BindContext, places: tuple[int, ...] | None = None
 ) -> None:
-    """Report column names that are empty or repeated.
+    """Report names of columns, or of the fields of a struct, that are empty or repeated.
 
     Args:
-        names: names of the top-level columns.
+        names: names of all columns, or of all fields of a struct.
         path: path of the list of names in the plan message.
         context: collects the problems.
         places: position of each name in that list; None if they are consecutive.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -18,12 +19,12 @@ from substrait_agg.bind.context import (
     is_keyable,
 )
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.bind.expressions.function_names import check_column_names
+from substrait_agg.bind.expressions.function_names import check_field_names
 from substrait_agg.bind.expressions.windows import report_misplaced
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.joins.single_rows import joins_without_key
 from substrait_agg.bind.plan.fetch import Ordered, OrderKey, RelationOrder, projected
-from substrait_agg.bind.plan.fingerprint import fingerprint
+from substrait_agg.bind.plan.fingerprint import Names, fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
 from substrait_agg.bind.plan.relations import bind_input, bind_relation
 from substrait_agg.bind.plan.window_functions import bind_window
@@ -38,7 +39,7 @@ from substrait_agg.bind.readings import (
 )
 from substrait_agg.bind.rewrite import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan, ReadRel, Relation
-from substrait_agg.plan.types import names_width
+from substrait_agg.plan.types import Type, names_by_column, names_width, struct_fields
 from substrait_agg.problems import Problems
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {
@@ -171,13 +172,13 @@ def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
     if not root.types:
         context.report("OUTPUT_EMPTY", root.path)
         return None
-    names = _names(plan.names, root.types, _names_path(plan), context)
+    names, fields = _names(plan.names, root.types, _names_path(plan), context)
     if selected_columns(root) is None:
         _check_rows(root.types, root.path, context)
     if context.problems.errors or context.incomplete:
         return None
-    identity = fingerprint(root, names, sorts)
-    return BoundPlan(root, names, sorts, plan.producer, identity)
+    identity = fingerprint(root, (names, fields), sorts)
+    return BoundPlan(root, names, sorts, plan.producer, identity, fields)
 
 
 def _bind_whole(relation: Relation, context: BindContext) -> Ordered:
@@ -244,25 +245,43 @@ def _names_path(plan: DecodedPlan) -> str:
     return plan.place if plan.names is None else f"{plan.place}.root.names"
 
 
-def _names(
-    names: tuple[str, ...] | None, types: Schema, path: str, context: BindContext
-) -> tuple[str, ...]:
-    """Return the top-level column names from the depth-first list of the root."""
+def _names(names: tuple[str, ...] | None, types: Schema, path: str, context: BindContext) -> Names:
+    """Return the column names and the names of struct fields from the depth-first list of the root."""
     if names is None:
         defaults = tuple(f"c{i}" for i in range(len(types)))
         context.report("ROOT_NAMES_MISSING", path, names=", ".join(defaults))
-        return defaults
+        return defaults, ()
     widths = [names_width(t) for t in types]
     if len(names) > sum(widths) and any(t.kind == "unknown" for t in types):
-        return names  # columns of unknown type may have named fields
+        return names, ()  # columns of unknown type may have named fields
     if len(names) != sum(widths):
         code = "NAMES_TOP_LEVEL" if len(names) == len(types) else "NAMES_COUNT"
         context.report(code, path, count=len(names), needed=sum(widths))
-        return names
+        return names, ()
     places = tuple(accumulate(widths[:-1], initial=0)) if widths else ()
     top = tuple(names[place] for place in places)
-    check_column_names(top, path, context, places)
-    return top
+    check_field_names(top, path, context, places)
+    columns_of_names = zip(types, names_by_column(names, types), places, strict=True)
+    fields = tuple(_fields(t, own, f, path, context) for t, own, f in columns_of_names)
+    return top, fields if any(fields) else ()
+
+
+def _fields(
+    type_: Type, names: Sequence[str], first: int, path: str, context: BindContext
+) -> tuple[str, ...]:
+    """Return the names of the struct fields inside a column, whose own name is the first.
+
+    The fields of a struct are named by their positions if one has no name or that of another: rows
+    are shown as JSON objects, in which one would hide the other.
+    """
+    shown = list(names)
+    for places in struct_fields(type_):
+        own = tuple(names[place] for place in places)
+        check_field_names(own, path, context, tuple(first + place for place in places))
+        if "" in own or len(set(own)) < len(own):
+            for ordinal, place in enumerate(places):
+                shown[place] = f"f{ordinal}"
+    return tuple(shown[1:])
 
 
 def _check_rows(types: Schema, path: str, context: BindContext) -> None:

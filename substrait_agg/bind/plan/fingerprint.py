@@ -13,6 +13,9 @@ from substrait_agg.plan.types import Type
 
 FORMAT = "bound-1"
 
+Names = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
+"""The names of the columns, and per column those of the struct fields inside it, or nothing."""
+
 _PARTS: Mapping[type[Any], tuple[str, ...]] = {
     bound.Constant: ("Constant", "type", "value"),
     bound.Column: ("Column", "type", "ordinal"),
@@ -75,9 +78,11 @@ def identity(value: Any) -> tuple[object, ...]:
     )
 
 
-def fingerprint(root: BoundRelation, names: tuple[str, ...], sorts: tuple[SortKey, ...]) -> str:
-    """Return the SHA-256, in hex, of a canonical form of plan, column names and order."""
-    return digest([FORMAT, canonical(root), list(names), canonical(sorts)])
+def fingerprint(root: BoundRelation, names: Names, sorts: tuple[SortKey, ...]) -> str:
+    """Return the SHA-256, in hex, of a canonical form of plan, names and order."""
+    columns, fields = names
+    named = [*columns, list(fields)] if fields else list(columns)
+    return digest([FORMAT, canonical(root), named, canonical(sorts)])
 
 
 def digest(content: Any) -> str:

@@ -33,7 +33,7 @@ from substrait_agg.bind.context import (
 )
 from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
 from substrait_agg.bind.expressions.conversions import can_cast, convert, is_null
-from substrait_agg.bind.expressions.function_names import check_column_names, check_declared
+from substrait_agg.bind.expressions.function_names import check_declared, check_field_names
 from substrait_agg.bind.plan.fetch import (
     Ordered,
     RelationOrder,
@@ -151,7 +151,7 @@ def _read(node: model.ReadRel, context: BindContext) -> Ordered:
         return Ordered(Opaque(node.path))  # the read has no schema
     if node.rows is None and not node.files and not all(node.table or ("",)):
         context.report("TABLE_NAME_MISSING", f"{node.path}.named_table.names")
-    check_column_names(node.names, f"{node.path}.base_schema.names", context)
+    check_field_names(node.names, f"{node.path}.base_schema.names", context)
     ordered = Ordered(_source(node, context))
     _check_best_effort(node, ordered.relation, context)
     if node.filter is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -80,6 +80,24 @@ def decode_schema(text: str) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
     except (ValueError, pa.ArrowInvalid, OSError) as error:
         raise damaged("plan.json", str(error)) from error
+
+
+def with_field_names(
+    columns: Iterable[pa.Array | pa.ChunkedArray], schema: pa.Schema
+) -> list[pa.Array | pa.ChunkedArray]:
+    """Return columns with the types of the view, without a copy.
+
+    State and change files name the fields of structs by their positions.
+    """
+    return [_viewed(c, t) for c, t in zip(columns, schema.types, strict=True)]
+
+
+def _viewed(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    if column.type == type_:
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([chunk.view(type_) for chunk in column.chunks], type_)
+    return column.view(type_)
 
 
 def with_versions(columns: pa.Schema) -> pa.Schema:

@@ -25,6 +25,7 @@ from substrait_agg.commit.view.schema import (
     named_view,
     ordinals_of,
     view_name,
+    with_field_names,
     with_versions,
 )
 from substrait_agg.errors import StateRefused
@@ -525,7 +526,7 @@ def _shown(rows: pa.Table, columns_wanted: Sequence[ViewColumn], schema: pa.Sche
     weights = rows.column("shown").to_numpy()
     index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
     columns = [rows.column(c.source).take(pa.array(index)) for c in columns_wanted]
-    return pa.Table.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays(with_field_names(columns, schema), schema=schema)
 
 
 def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:

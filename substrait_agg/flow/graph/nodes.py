@@ -388,6 +388,8 @@ class FlowView:
         sorts: sort order of the view.
         shared: whether other operators or other views read the changes of the operator. The change
             files then have all columns of the operator, else those of the view.
+        fields: per column the names of the struct fields inside it, depth first; empty if they are
+            named by their positions.
     """
 
     name: str
@@ -397,6 +399,7 @@ class FlowView:
     types: tuple[Type, ...]
     sorts: tuple[SortKey, ...]
     shared: bool = False
+    fields: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class _Lowering:
             node = self.once(relation)
         plan = view.plan
         types = tuple(node.types[o] for o in output)
-        return FlowView(name, node.id, output, plan.names, types, plan.sorts)
+        return FlowView(name, node.id, output, plan.names, types, plan.sorts, fields=plan.fields)
 
     def of_view(self, read: BoundRead, view: ViewRoot) -> tuple[RawBranch, ...]:
         """Return the linear paths into the columns of another view that a relation reads."""

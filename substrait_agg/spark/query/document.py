@@ -72,7 +72,7 @@ def _view(flow: Flow, view: FlowView) -> ViewSchema:
             ViewColumn(node.columns[o], name)
             for o, name in zip(view.output, view.names, strict=True)
         ),
-        types=_types(arrow_schema(view.names, view.types)),
+        types=_types(arrow_schema(view.names, view.types, view.fields)),
         sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in view.sorts),
         keys=len(node.key_types),
         positions=view.output if view.shared else (),

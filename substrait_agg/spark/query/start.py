@@ -223,15 +223,30 @@ def _session(options: RunOptions) -> SparkSession:
     return get_session(options.master, options.conf, options.spark, options.spark_log)
 
 
+def _named_as_stored(plan: BoundViews, options: RunOptions, store: Checkpoint) -> BoundViews:
+    """Return the plan with the names of struct fields that its checkpoint has.
+
+    Earlier builds named them by their positions. An evolution gives them the names of the plan.
+    """
+    stored = _stored(store)
+    if stored is None or options.evolve:
+        return plan
+    older = plan.by_position()
+    return older if stored.plan == older.fingerprint else plan
+
+
+def _stored(store: Checkpoint) -> PlanDocument | None:
+    store.check_usable()
+    return store.document() if store.exists() else None
+
+
 def _numbered_as_stored(lowered: Callable[..., Flow], store: Checkpoint) -> Flow:
     """Return the flow of a plan with the operators and trees that its checkpoint has.
 
     Earlier builds made an operator of each of several equal relations of one plan, and gave every
     tree runs of its own.
     """
-    flow = lowered()
-    store.check_usable()
-    stored = store.document() if store.exists() else None
+    flow, stored = lowered(), _stored(store)
     if stored is None or stored.plan != flow.fingerprint:
         return flow
     if stored.operators != len(flow.operators):
@@ -254,6 +269,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     keep_late = any(keeps_late(output) for of_view in outputs for output in of_view.outputs)
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
     store = Checkpoint(options.checkpoint)
+    plan = _named_as_stored(plan, options, store)
     columns = event_columns(by_table, events)
     flow = _flow_of(plan, by_table, options, events, columns, store)
     check_times(flow, events, options.emit_policy, columns)

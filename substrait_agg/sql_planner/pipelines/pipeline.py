@@ -242,7 +242,7 @@ def plan_pipeline(scripts: Mapping[str, str], columns_of: ColumnsOf) -> PlanSet:
         if bound is None:
             raise PlanRefused(plan.check().problems)
         types = [type_.as_nullable() for type_ in bound.root.types]
-        tables[view.name] = arrow_schema(bound.names, types)
+        tables[view.name] = arrow_schema(bound.names, types, bound.fields)
         plans[view.name] = plan
     created = list(views.values())
     policies = {
