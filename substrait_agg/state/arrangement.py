@@ -94,7 +94,7 @@ class Matches:
 
     @staticmethod
     def gathered(parts: Iterable[Matches]) -> Iterator[Matches]:
-        """Yield the pairs of parts that are each ordered by probe as few parts that are, too.
+        """Yield the pairs of parts as few parts, in their order.
 
         A part of a few pairs costs as much to evaluate as one of a thousand. Larger parts than
         `MATCHES_AT_ONCE` pairs remain as they are.
@@ -105,10 +105,17 @@ class Matches:
             waiting.append(part)
             pairs += len(part.probes)
             if pairs >= MATCHES_AT_ONCE:
-                yield _by_probe(waiting)
+                yield _together(waiting)
                 waiting, pairs = [], 0
         if waiting:
-            yield _by_probe(waiting)
+            yield _together(waiting)
+
+    def by_probe(self) -> Matches:
+        """Return the pairs ordered by probe."""
+        if (self.probes[1:] >= self.probes[:-1]).all():
+            return self
+        order = self.probes.argsort(kind="stable")
+        return Matches(self.probes[order], self.rows.take(pa.array(order)))
 
 
 class Arrangement:
@@ -265,10 +272,8 @@ def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) ->
     """Yield the pairs of probes and rows whose keys are equal, as one by probe, if there are any."""
     if not candidates:
         return
-    probes, rows = candidates[0].probes, candidates[0].rows
-    if len(candidates) > 1:
-        probes = np.concatenate([part.probes for part in candidates])
-        rows = pa.concat_batches([part.rows for part in candidates])
+    together = _together(candidates)
+    probes, rows = together.probes, together.rows
     same = rows_equal(rows.columns[2 : 2 + len(keys)], take(keys, probes), len(probes))
     pairs = same.nonzero()[0]
     ordered = probes[pairs]
@@ -281,16 +286,12 @@ def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) ->
         yield Matches(probes[pairs], rows.take(pa.array(pairs)))
 
 
-def _by_probe(parts: Sequence[Matches]) -> Matches:
-    """Return the pairs of all parts (at least one), ordered by probe."""
+def _together(parts: Sequence[Matches]) -> Matches:
+    """Return the pairs of all parts (at least one)."""
     if len(parts) == 1:
         return parts[0]
     probes = np.concatenate([part.probes for part in parts])
-    rows = pa.concat_batches([part.rows for part in parts])
-    if (probes[1:] >= probes[:-1]).all():
-        return Matches(probes, rows)
-    order = probes.argsort(kind="stable")
-    return Matches(probes[order], rows.take(pa.array(order)))
+    return Matches(probes, pa.concat_batches([part.rows for part in parts]))
 
 
 def consolidate_rows(*parts: pa.Table) -> pa.Table:

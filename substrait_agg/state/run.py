@@ -141,7 +141,7 @@ class RunWriter:
         stamp = _remember(self._storage, self._name, crc)
         file = RunFile(self._name, self._rows, size, crc)
         if self._small is not None:
-            reader = RunReader(file, [self._small], self._small.schema, self._small.nbytes)
+            reader = RunReader(file, [self._small], self._small.schema, self._waiting_bytes)
             _keep_reader((self._storage.root, self._name), reader, (crc, stamp))
         return file
 

@@ -195,9 +195,9 @@ class _Step:
 
     def _paired(self) -> Iterator[pa.Table]:
         left, right = self._deltas
-        for matches in self._candidates(left.rows, 1, now=True):
+        for matches in Matches.gathered(self._candidates(left.rows, 1, now=True)):
             yield from self._pair(_take(left.rows, matches.probes), matches.rows)
-        for matches in self._candidates(right.rows, 0):
+        for matches in Matches.gathered(self._candidates(right.rows, 0)):
             yield from self._pair(matches.rows, _take(right.rows, matches.probes))
 
     def _pair(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.Table]:
@@ -266,7 +266,8 @@ class _Step:
             for matches in self._before(port, hashes, keys):
                 yield from self._moved(port, matches.rows, has_match[matches.probes])
             return
-        for matches in Matches.gathered(self._before(port, hashes, keys)):
+        for pairs in Matches.gathered(self._before(port, hashes, keys)):
+            matches = pairs.by_probe()
             before, added = self._matches_of(port, matches.rows)
             was, now = before > 0, add_weights([before, added]) > 0
             flips = np.flatnonzero(was != now)
@@ -317,7 +318,7 @@ class _Step:
         for matches in Matches.gathered(parts):
             sides = [_take(rows, matches.probes), matches.rows]
             holds = self._residual.holds(sides[port], sides[1 - port])
-            yield Matches(matches.probes[holds], matches.rows.filter(pa.array(holds)))
+            yield Matches(matches.probes[holds], matches.rows.filter(pa.array(holds))).by_probe()
 
     def _check_single(self) -> None:
         """Check that no row of the left side has several matches."""
