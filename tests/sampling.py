@@ -16,7 +16,7 @@ QUICK, DEEP = "quick", "deep"
 
 EXAMPLES = 100
 """Examples of a property in the deep profile where the test does not say."""
-QUICK_SHARE = 5
+QUICK_SHARE = 10
 """In the quick profile there is one example for so many."""
 QUICK_MINIMUM = 10
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from substrait_agg.bind.bound import (
@@ -263,6 +263,18 @@ BATCHES = st.lists(
     st.lists(FUNCTIONS, min_size=1, max_size=4),
     st.sampled_from([1, 4]),
     st.sampled_from([1, 16, 1 << 18]),
+)
+@example(
+    [[("p", (n, "a", n / 2), 1) for n in range(1, 9)], [("p", (3, "a", 1.5), -1)]],
+    [(NUMBERS, True, False)],
+    [
+        neighbour("lead", FLOATS, 2),
+        place("nth_value", NUMBERS, -2, Frame(rows=True, lower=-2, upper=1)),
+        position("ntile", 3),
+        position("cume_dist"),
+    ],
+    4,
+    16,
 )
 def test_every_version_is_that_of_a_computation_of_all_rows(
     batches: list[list[tuple[str | None, Row, int]]],
