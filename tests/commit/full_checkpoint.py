@@ -163,7 +163,7 @@ def made(folder: Path, seed: int = 1) -> FullCheckpoint:
             ("events.t",),
         )
     )
-    sizes = {"page_rows": 3, "slice_rows": 5}
+    sizes = {"page_rows": 3, "slice_rows": 20}
     full = FullCheckpoint(
         folder, World(lower_node, folder, **sizes), World(upper_node, folder, **sizes)
     )
