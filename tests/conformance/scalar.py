@@ -1,7 +1,7 @@
 """Runs scalar cases through validation and Spark.
 
-Every case runs with its arguments in columns and as constants. Spark compiles the columns of some cases of every function
-and interprets the others, as compiling takes most of the time; `make soak` has it compile all of them.
+A case runs with its arguments in columns and as constants. In `make test` Spark compiles the columns of some cases of every
+function and interprets the others, which run in one of the forms, by turns; `make soak` compiles all cases in both forms.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ FORMS = {True: "arguments in columns", False: "arguments as constants"}
 def run_scalar(
     spark: SparkSession, cases: Sequence[Case], compiled: int = COMPILED
 ) -> list[Outcome]:
-    """The outcome of every case, in their order; each runs with its arguments in columns and as constants.
+    """The outcome of every case, in their order.
 
     Args:
         spark: the session.
         cases: what runs.
-        compiled: Spark compiles one of so many cases of a function, and interprets the others.
+        compiled: Spark compiles one of so many cases of a function, which runs with its arguments in columns and as
+            constants; it interprets the others, in one form, by turns.
     """
     bound = [bind_case(case) for case in cases]
     outcomes = {
@@ -43,17 +44,20 @@ def run_scalar(
         if b.expression is None
     }
     valued = [b for b in bound if b.expression is not None and b.case.expected.kind == "value"]
-    others = [b for b in bound if b.expression is not None and b.case.expected.kind != "value"]
-    first, rest = _every_nth(valued, compiled)
-    for in_columns, form in FORMS.items():
+    failing = [b for b in bound if b.expression is not None and b.case.expected.kind != "value"]
+    first, others = _every_nth(valued, compiled)
+    first_failing, other_failing = _every_nth(failing, compiled)
+    turns = zip(_every_nth(others, 2), _every_nth(other_failing, 2), strict=True)
+    for (in_columns, form), (rest, more_failing) in zip(FORMS.items(), turns, strict=True):
+        alone = [*first_failing, *more_failing]
         # Spark interprets what it folds.
         with nullcontext() if in_columns else interpreted(spark):
             answers = evaluate(spark, [_comparison_of(b) for b in first], in_columns=in_columns)
         with interpreted(spark):
             answers += evaluate(spark, [_comparison_of(b) for b in rest], in_columns=in_columns)
-            for one in others:
+            for one in alone:
                 answers += evaluate(spark, [_comparison_of(one)], in_columns=in_columns)
-        for item, answer in zip([*first, *rest, *others], answers, strict=True):
+        for item, answer in zip([*first, *rest, *alone], answers, strict=True):
             _keep(outcomes, _judge(item.case, answer, form))
     return [outcomes[case] for case in cases]
 

@@ -48,7 +48,7 @@ def same(found: Any, wanted: Any) -> bool:
 CONSTANT = {"strftime": (1,), "strptime_date": (1,), "strptime_time": (1, 2), "like": (2,)}
 """Function -> arguments that must be constants."""
 
-ALL = 60
+ALL = 20
 """Samples of a group that run as constants as well; of a larger group as many of all."""
 
 
