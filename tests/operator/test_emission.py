@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from substrait_agg.commit.runtime import spill
 from substrait_agg.errors import UsageError
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.operator.aggregate import operator
@@ -158,6 +159,7 @@ def test_many_groups_that_are_due_are_taken_up_some_at_a_time(
     rules: Emission, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Due groups are processed in parts, because all groups may be pending at the end of the input."""
+    monkeypatch.setattr(spill, "SPILL_BUCKETS", 64)
     made = world(tmp_path, measure("max", "long"), slice_rows=16)
     rows = [row(k0=i, long=i) for i in range(300)]
     made.batch(rows, emission=EmitPolicy().at(0))
