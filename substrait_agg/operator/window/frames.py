@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Frame
-from substrait_agg.state.keys.keys import Component, encode, sort_order
+from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask
 
 Int64s = npt.NDArray[np.int64]
@@ -184,9 +185,14 @@ def peer_numbers(
     """
     if not sort_keys:
         return owners
-    # Rows are in order, so the first one of each value is the first of its peers.
-    _, first = sort_order([owners], encode(payload[: len(sort_keys)], sort_keys))
-    return np.cumsum(first)
+    # Rows are in order, so rows with equal sort keys are adjacent.
+    keys = encode(payload[: len(sort_keys)], sort_keys)
+    differs = np.zeros(len(owners), np.bool_)
+    for column in (owners, *keys.words):
+        differs[1:] |= column[1:] != column[:-1]
+    if keys.rest is not None and len(owners):
+        differs[1:] |= as_mask(pc.not_equal(keys.rest[1:], keys.rest[:-1]))
+    return np.cumsum(differs)
 
 
 def _ends(sections: Indices) -> tuple[Indices, Indices]:

@@ -182,11 +182,11 @@ def _differences(
     of_entry, values = [], []
     complete = np.zeros(len(some), np.int64)
     for weights in (before, now):
-        rows = np.repeat(np.arange(len(weights)), weights)
+        rows, columns = _rows(payload, weights)
         computed = np.flatnonzero(affected[rows])
         owners = entries.owners[rows]
         ordered = PartitionRows.of(
-            take(payload, rows),
+            columns,
             owners,
             peers[rows],
             ranges.before[some],
@@ -208,6 +208,15 @@ def _differences(
     )
     changes = RowChanges(some[entries.owners[at]], tuple(take(payload, at)), sums, tuple(added))
     return changes, some[~is_complete]
+
+
+def _rows(payload: Sequence[pa.Array], weights: Int64s) -> tuple[Indices, Sequence[pa.Array]]:
+    """Return each entry as often as its weight says, and the columns of these rows."""
+    rows = np.repeat(np.arange(len(weights)), weights)
+    once = len(rows) > 0 and int(weights.max()) == 1
+    if once and int(rows[-1] - rows[0]) + 1 == len(rows):  # no entry between is left out
+        return rows, [column.slice(int(rows[0]), len(rows)) for column in payload]
+    return rows, take(payload, rows)
 
 
 def _affected(reach: Reach, owners: Indices, peers: Indices, both: Int64s, change: Int64s) -> Mask:
