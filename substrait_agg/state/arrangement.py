@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.fixed_keys import width
+from substrait_agg.state.keys.row_sizes import TAKEN_BYTES, slices_to_take
 from substrait_agg.state.keys.rows import (
     Hashes,
     Indices,
@@ -97,18 +98,9 @@ class Matches:
         """Yield the pairs of parts as few parts, in their order.
 
         A part of a few pairs costs as much to evaluate as one of a thousand. Larger parts than
-        `MATCHES_AT_ONCE` pairs remain as they are.
+        `MATCHES_AT_ONCE` pairs or `TAKEN_BYTES` remain as they are.
         """
-        waiting: list[Matches] = []
-        pairs = 0
-        for part in parts:
-            waiting.append(part)
-            pairs += len(part.probes)
-            if pairs >= MATCHES_AT_ONCE:
-                yield _together(waiting)
-                waiting, pairs = [], 0
-        if waiting:
-            yield _together(waiting)
+        return map(_together, _batches(parts))
 
     def by_probe(self) -> Matches:
         """Return the pairs ordered by probe."""
@@ -135,20 +127,13 @@ class Arrangement:
             keys: key columns of the probes.
 
         Yields:
-            At most about `MATCHES_AT_ONCE` pairs at once, however many rows a key has, in the order
-            of the probes. The weights of equal rows of several runs are not added up.
+            At most about `MATCHES_AT_ONCE` pairs and `TAKEN_BYTES` at once, however many rows a key
+            has, in the order of the probes. The weights of equal rows of several runs are not added
+            up.
         """
         for run in self._runs:
-            waiting: list[Matches] = []
-            pairs = 0
-            for part in _candidates(run, hashes):
-                for candidates in _pairs(run.pages[part.page], part.low, part.lengths):
-                    waiting.append(Matches(candidates.probes + part.first, candidates.rows))
-                    pairs += len(candidates.probes)
-                    if pairs >= MATCHES_AT_ONCE:
-                        yield from _with_equal_keys(waiting, keys)
-                        waiting, pairs = [], 0
-            yield from _with_equal_keys(waiting, keys)
+            for some in _batches(_candidate_pairs(run, hashes)):
+                yield from _with_equal_keys(some, keys)
 
     def bytes_of(self, hashes: Hashes) -> int:
         """Return about how many bytes the rows take that `probe` reads for ascending hashes."""
@@ -221,6 +206,13 @@ def _candidates(run: RunReader, hashes: Hashes) -> Iterator[_Candidates]:
             yield _Candidates(page, first, low, lengths)
 
 
+def _candidate_pairs(run: RunReader, hashes: Hashes) -> Iterator[Matches]:
+    """Yield the pairs of probes with ascending hashes and rows of a run with the same hash."""
+    for part in _candidates(run, hashes):
+        for pairs in _pairs(run.pages[part.page], part.low, part.lengths):
+            yield Matches(pairs.probes + part.first, pairs.rows)
+
+
 def hash_ranges(stored: Hashes, hashes: Hashes) -> tuple[Indices, Indices]:
     """Return the first position of each hash in ascending `stored` hashes, and how often it occurs."""
     low = stored.searchsorted(hashes, "left")
@@ -249,29 +241,35 @@ def match_page(
 
 def _pairs(page: pa.RecordBatch, low: Indices, lengths: Indices) -> Iterator[Matches]:
     """Yield the pairs of probes and rows of a page with the same hash, as `match_page`."""
+    for probes, at in _places(low, lengths):
+        for part in slices_to_take(page.columns, at):
+            yield Matches(probes[part], page.take(pa.array(at[part])))
+
+
+def _places(low: Indices, lengths: Indices) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the probe and the row of each pair, at most about `MATCHES_AT_ONCE` pairs at once."""
     hit = lengths.nonzero()[0]
     low, lengths = low[hit], lengths[hit]
-    ends = lengths.cumsum()
+    ends: Indices = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
+    at: Indices
     if total == len(hit):  # most often, a key has one row in a page
         if total:
-            yield Matches(hit, page.take(pa.array(low)))
+            yield hit, low
         return
     if total <= MATCHES_AT_ONCE:
         at = np.arange(total) + (low - (ends - lengths)).repeat(lengths)
-        yield Matches(hit.repeat(lengths), page.take(pa.array(at)))
+        yield hit.repeat(lengths), at
         return
     for first in range(0, total, MATCHES_AT_ONCE):
         pairs = np.arange(first, min(first + MATCHES_AT_ONCE, total))
         probes = ends.searchsorted(pairs, "right")
         at = low[probes] + pairs - (ends[probes] - lengths[probes])
-        yield Matches(hit[probes], page.take(pa.array(at)))
+        yield hit[probes], at
 
 
 def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) -> Iterator[Matches]:
     """Yield the pairs of probes and rows whose keys are equal, as one by probe, if there are any."""
-    if not candidates:
-        return
     together = _together(candidates)
     probes, rows = together.probes, together.rows
     same = rows_equal(rows.columns[2 : 2 + len(keys)], take(keys, probes), len(probes))
@@ -284,6 +282,20 @@ def _with_equal_keys(candidates: Sequence[Matches], keys: Sequence[pa.Array]) ->
         return
     if len(pairs):
         yield Matches(probes[pairs], rows.take(pa.array(pairs)))
+
+
+def _batches(parts: Iterable[Matches]) -> Iterator[list[Matches]]:
+    """Yield adjacent parts that have about `MATCHES_AT_ONCE` pairs or `TAKEN_BYTES` together."""
+    waiting: list[Matches] = []
+    pairs = size = 0
+    for part in parts:
+        waiting.append(part)
+        pairs, size = pairs + len(part.probes), size + part.rows.nbytes
+        if pairs >= MATCHES_AT_ONCE or size >= TAKEN_BYTES:
+            yield waiting
+            waiting, pairs, size = [], 0, 0
+    if waiting:
+        yield waiting
 
 
 def _together(parts: Sequence[Matches]) -> Matches:

@@ -6,13 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.state import arrangement as arrangements
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout, consolidate_rows
+from substrait_agg.state.keys import row_sizes
 from substrait_agg.state.keys.variable_keys import byte_hashes
 from substrait_agg.state.run import RunWriter
 
@@ -112,6 +115,24 @@ def test_a_probe_finds_the_rows_of_its_key_in_all_runs_in_the_order_of_probes(
         if row[:2] in of_key
     )
     assert matched == expected
+
+
+def test_long_rows_are_read_a_few_at_once(tmp_path: Path) -> None:
+    """Also where many probes have the key of one row."""
+    row = (7, 7, "long" * 250, None)
+    writer = RunWriter(FolderFiles(tmp_path), "run", LAYOUT.schema)
+    writer.write(as_table([(row, 1)]))
+    file = writer.close()
+    assert file is not None
+    probes = np.full(100, 7, np.uint64)
+    with (
+        patch.object(row_sizes, "TAKEN_BYTES", 5_000),
+        patch.object(arrangements, "TAKEN_BYTES", 5_000),
+    ):
+        arrangement = Arrangement(FolderFiles(tmp_path), [file], LAYOUT)
+        parts = list(arrangement.probe(probes, [pa.array([7] * 100)]))
+    assert np.concatenate([part.probes for part in parts]).tolist() == list(range(100))
+    assert max(part.rows.nbytes for part in parts) < 10_000
 
 
 def test_the_hash_of_a_value_does_not_depend_on_the_lengths_of_others() -> None:

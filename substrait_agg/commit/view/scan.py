@@ -18,6 +18,7 @@ from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.hash_ranges import clip
 from substrait_agg.commit.view.schema import with_field_names
+from substrait_agg.state.keys.row_sizes import repeated
 from substrait_agg.state.run import HASH_MAX, RunFile, open_run
 from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import KeyedTree
@@ -102,9 +103,9 @@ class ViewScan:
         at = [read.index(column) for column in self.columns]
         tree = KeyedTree(storage, runs, schema, self.keys)
         for rows in tree.current(read, self.low, self.high):
-            shown = _repeated(rows)
-            if shown.num_rows:
-                yield _named(shown.select(at), self.schema)
+            for shown in _shown(rows):
+                if shown.num_rows:
+                    yield _named(shown.select(at), self.schema)
 
 
 def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -127,12 +128,13 @@ def _within(trees: Sequence[Runs], low: int, high: int) -> tuple[Runs, ...]:
     return tuple(clip(runs, low, high) for runs in trees)
 
 
-def _repeated(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return each row as often as the view has it. Rows that are there once are not copied."""
+def _shown(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield each row as often as the view has it. Rows that are there once are not copied."""
     weights = rows.column(0).to_numpy()
-    if (weights == 1).all():
-        return rows
     counts = np.maximum(weights, 0)
-    if (counts <= 1).all():
-        return rows.filter(pa.array(counts == 1))
-    return rows.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+    if (weights == 1).all():
+        yield rows
+    elif (counts <= 1).all():
+        yield rows.filter(pa.array(counts == 1))
+    else:
+        yield from repeated(rows, counts)

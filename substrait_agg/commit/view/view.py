@@ -32,6 +32,7 @@ from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location
 from substrait_agg.operator.common.names import CLOSED, GROUP, VERSION, WEIGHT
 from substrait_agg.optional_packages import require
+from substrait_agg.state.keys.row_sizes import repeated
 from substrait_agg.state.keys.rows import nested_bytes
 from substrait_agg.state.run import RunFile, open_run
 from substrait_agg.state.tree import KeyedTree
@@ -243,9 +244,10 @@ class View:
         view, schema = self._of(snapshot)
         state = snapshot.operators[view.operator]
         rows = [
-            _shown(part, view.columns, schema)
+            shown
             for files in (state[GROUP], state[CLOSED])
             for part in self._rows(files, view)
+            for shown in _shown(part, view.columns, schema)
         ]
         return ordered(pa.concat_tables([schema.empty_table(), *rows]), view.sorts)
 
@@ -522,11 +524,14 @@ def _before(versions: list[int]) -> int:
     return versions[0] - 1 if versions else -1
 
 
-def _shown(rows: pa.Table, columns_wanted: Sequence[ViewColumn], schema: pa.Schema) -> pa.Table:
-    weights = rows.column("shown").to_numpy()
-    index = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
-    columns = [rows.column(c.source).take(pa.array(index)) for c in columns_wanted]
-    return pa.Table.from_arrays(with_field_names(columns, schema), schema=schema)
+def _shown(
+    rows: pa.Table, columns_wanted: Sequence[ViewColumn], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    sources = [column.source for column in columns_wanted]
+    for batch in rows.select(dict.fromkeys(["shown", *sources])).to_batches():
+        for part in repeated(batch, np.maximum(batch.column(0).to_numpy(), 0)):
+            columns = [part.column(source) for source in sources]
+            yield pa.Table.from_arrays(with_field_names(columns, schema), schema=schema)
 
 
 def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:

@@ -39,6 +39,7 @@ from substrait_agg.state.arrangement import (
     hash_ranges,
     match_page,
 )
+from substrait_agg.state.keys.row_sizes import slices_to_take
 from substrait_agg.state.keys.rows import Hashes, Mask, as_mask, group_rows, take, whole
 from substrait_agg.state.weights import add_weights, multiply_weights, sum_runs_of_rows
 
@@ -196,9 +197,11 @@ class _Step:
     def _paired(self) -> Iterator[pa.Table]:
         left, right = self._deltas
         for matches in Matches.gathered(self._candidates(left.rows, 1, now=True)):
-            yield from self._pair(_take(left.rows, matches.probes), matches.rows)
+            for rows, part in _with_probes(left.rows, matches):
+                yield from self._pair(rows, part.rows)
         for matches in Matches.gathered(self._candidates(right.rows, 0)):
-            yield from self._pair(matches.rows, _take(right.rows, matches.probes))
+            for rows, part in _with_probes(right.rows, matches):
+                yield from self._pair(part.rows, rows)
 
     def _pair(self, left: pa.RecordBatch, right: pa.RecordBatch) -> Iterator[pa.Table]:
         if self._residual is not None:
@@ -316,9 +319,10 @@ class _Step:
             yield from parts
             return
         for matches in Matches.gathered(parts):
-            sides = [_take(rows, matches.probes), matches.rows]
-            holds = self._residual.holds(sides[port], sides[1 - port])
-            yield Matches(matches.probes[holds], matches.rows.filter(pa.array(holds))).by_probe()
+            for probes, part in _with_probes(rows, matches):
+                sides = [probes, part.rows]
+                holds = self._residual.holds(sides[port], sides[1 - port])
+                yield Matches(part.probes[holds], part.rows.filter(pa.array(holds))).by_probe()
 
     def _check_single(self) -> None:
         """Check that no row of the left side has several matches."""
@@ -348,6 +352,15 @@ class _Step:
         ]
         live = consolidate_rows(pa.concat_tables(parts))
         return one_batch(live.filter(pc.greater(live.column(1), 0)))
+
+
+def _with_probes(
+    rows: pa.RecordBatch, matches: Matches
+) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+    """Yield matches, few enough at once, with the row of each probe."""
+    for part in slices_to_take(rows.columns, matches.probes):
+        probes = matches.probes[part]
+        yield _take(rows, probes), Matches(probes, matches.rows[part])
 
 
 def _total(parts: Iterator[Matches], probes: int) -> Weights:

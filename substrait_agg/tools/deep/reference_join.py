@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from substrait_agg.flow.graph.join import KEPT_SIDES, PAIRED
 from substrait_agg.operator.join.pairs import Pairs, ResidualFilter, one_batch
 from substrait_agg.operator.join.spec import JoinSpec
+from substrait_agg.state.keys.row_sizes import slices_to_take
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask, group_rows, row_hashes, whole
 
 PAIRS_AT_ONCE = 1 << 18
@@ -92,10 +93,22 @@ def _matches(spec: JoinSpec, sides: Sequence[_Side]) -> Iterator[tuple[Indices, 
         pairs = np.arange(first, min(first + PAIRS_AT_ONCE, total))
         left_places = np.searchsorted(ends, pairs, "right")
         right_places = order[low[left_places] + pairs - (ends[left_places] - lengths[left_places])]
-        if residual is not None:
-            holds = residual.holds(left.take(left_places), right.take(right_places))
-            left_places, right_places = left_places[holds], right_places[holds]
-        yield left_places, right_places
+        for at_left, at_right in _few(sides, left_places, right_places):
+            if residual is None:
+                yield at_left, at_right
+                continue
+            holds = residual.holds(left.take(at_left), right.take(at_right))
+            yield at_left[holds], at_right[holds]
+
+
+def _few(
+    sides: Sequence[_Side], at_left: Indices, at_right: Indices
+) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the places of both sides so that the rows there take few bytes at once."""
+    left, right = (side.rows.columns for side in sides)
+    for some in slices_to_take(left, at_left):
+        for part in slices_to_take(right, at_right[some]):
+            yield at_left[some][part], at_right[some][part]
 
 
 def _sides(spec: JoinSpec, left: pa.Table, right: pa.Table) -> list[_Side]:
