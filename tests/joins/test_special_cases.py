@@ -176,7 +176,7 @@ def _swap(made: tuple[str, str], feeds: Sequence[Feed]) -> tuple[str, Sequence[F
     return made[0], feeds, made[1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, "inner", "right", "outer", "left_anti"))
 def test_nan_and_negative_zero_are_keys_like_others(tmp_path: Path, kind: str) -> None:
     """NaN matches NaN and -0.0 matches 0.0; a row that comes with -0.0 can go with 0.0."""
     columns = {"x": "fp64", "v": "i32"}
@@ -213,7 +213,7 @@ def _net(batches: Sequence[Sequence[Change]]) -> Bag:
     return +total
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, "left", "outer", "left_semi"))
 def test_decimals_of_different_scale(tmp_path: Path, kind: str) -> None:
     left = {"d": "decimal<10,2>", "v": "i64"}
     right = {"d": "decimal<12,4>", "w": "i64"}
@@ -282,7 +282,7 @@ EDGES = {"a": "i64", "b": "i64"}
 NODES = [(a, b) for a in (1, 2, 3) for b in (1, 2, None)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sample(KINDS, "inner", "right", "outer", "left_anti"))
 def test_a_table_joined_with_itself(tmp_path: Path, kind: str) -> None:
     """Both sides of the join change in the same batch."""
     feed = changing(9, "t", EDGES, NODES)
