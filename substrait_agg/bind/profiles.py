@@ -71,6 +71,8 @@ class Profile:
             they compare.
         defaults: (function name of the producer, option) -> value if the plan does not set the
             option; option and value are in upper case.
+        constructors: functions of the producer that return a list or a struct of their arguments ->
+            which of both, and the number of arguments per part, of which the last is its value.
         settings: canonical name of an aggregate function -> options that have fixed values in the
             producer's plans.
     """
@@ -92,6 +94,7 @@ class Profile:
     marks_are_required: bool = False
     column_typed: frozenset[str] = frozenset()
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    constructors: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
@@ -212,6 +215,12 @@ _OF_DATAFUSION = Profile(
     direct_project=DirectProject(replaces_until=57, appends_from=56),
     # As in PostgreSQL, concat() skips nulls. The operator || is written as str_concat and does not.
     defaults={("concat", "NULL_HANDLING"): "IGNORE_NULLS"},
+    # named_struct() has a name before each value. The names in the result are those of the root.
+    constructors={
+        "make_array": ("list", 1),
+        "struct": ("struct", 1),
+        "named_struct": ("struct", 2),
+    },
 )
 
 _OF_OLD_DATAFUSION = replace(

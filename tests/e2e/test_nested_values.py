@@ -152,3 +152,21 @@ def test_a_map_with_one_key_twice_fails_the_batch(spark: SparkSession, tmp_path:
     )
     with pytest.raises(sa.SubstraitAggError, match=r"(?i)duplicate"):
         run.wait()
+
+
+def test_lists_and_structs_of_sql(spark: SparkSession, tmp_path: Path) -> None:
+    """Names are those of the query, at every depth; a list of structs and its order too."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"a": ["p", "p"], "b": [1, None]}), tmp_path / "in" / "0.parquet")
+    source = {"t": f"parquet:{tmp_path / 'in'}"}
+    text = """SELECT a, [min(b), 7] AS l, named_struct('n', count(*), 'in', {a: a}) AS s,
+        array_agg({x: b, y: [a]} ORDER BY b) AS x FROM t GROUP BY a"""
+    sa.run(sa.sql(text, source), source, checkpoint=tmp_path / "ckpt", spark=spark).wait()
+    assert sa.open_view(tmp_path / "ckpt").to_arrow().to_pylist() == [
+        {
+            "a": "p",
+            "l": [1, 7],
+            "s": {"n": 2, "in": {"a": "p"}},
+            "x": [{"x": 1, "y": ["p"]}, {"x": None, "y": ["p"]}],
+        }
+    ]

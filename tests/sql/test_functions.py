@@ -55,6 +55,7 @@ round(x, 1); power(x, 2); exp(x); ln(abs(x) + 1); log10(abs(x) + 1); sin(x); ata
 concat_ws('-', s, k); reverse(s); repeat(s, 2); lpad(s, 8, '*'); strpos(s, 'l'); s ILIKE 'hello%'; initcap(s)
 regexp_replace(s, 'l', 'L'); date_trunc('month', ts); dt + INTERVAL '1 day'; dt - INTERVAL '1 month'; ts + INTERVAL '1 hour'
 TRY_CAST(s AS int); i & j; i << 1; i ^ j; approx_distinct(k); approx_median(x); CAST(x AS varchar)
+ARRAY[i, 2]; [s, k]; struct(i, s); named_struct('a', i, 'b', [s]); {a: i, b: {c: x}}; array_agg({a: i, b: s})
 """
 DIFFERENT = {
     "7 / 2": 3,  # of integers, towards zero, as in PostgreSQL
@@ -73,7 +74,7 @@ REFUSED = (
     "split_part(s, ',', 1)",
     "median(i) OVER (ORDER BY n)",
     "to_char(dt, '%Y')",
-    "ARRAY[i, 2]",
+    "array_length(ARRAY[i, 2])",
 )
 
 

@@ -139,6 +139,8 @@ def _step_name(step: Any) -> str:
 
 
 def _call(node: model.ScalarCall, schema: Schema | None, context: BindContext) -> Expr:
+    if nested := _constructed(node, context):
+        return _nested_value(nested, schema, context)
     bound = tuple(
         _lambda(argument, schema, context)
         if isinstance(argument, model.LambdaExpression)
@@ -146,6 +148,14 @@ def _call(node: model.ScalarCall, schema: Schema | None, context: BindContext) -
         for argument in node.arguments
     )
     return bind_call(node, bound, context)
+
+
+def _constructed(node: model.ScalarCall, context: BindContext) -> model.NestedExpression | None:
+    """Return the list or struct that a function of the producer makes of its arguments."""
+    kind, width = context.profile.constructors.get(node.function.name, ("", 1))
+    values = node.arguments[width - 1 :: width] if kind else ()
+    parts = (v for v in values if not isinstance(v, model.EnumArgument | model.TypeArgument))
+    return model.NestedExpression(kind, tuple(parts), False, node.path) if values else None
 
 
 def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr:
