@@ -293,7 +293,7 @@ def struct(window: Window) -> Any:
     """A window as views show it."""
     if window is None:
         return None
-    return tuple((f"f{i}", instant(edge)) for i, edge in enumerate(window))
+    return tuple(zip(("start", "end"), map(instant, window), strict=True))
 
 
 def end(window: Window) -> Any:

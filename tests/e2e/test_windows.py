@@ -123,7 +123,8 @@ def counted(groups: Groups, shown: Callable[[Window], Any]) -> Bag:
 def struct(window: Window, *, zoned: bool = False) -> Any:
     if window is None:
         return None
-    return tuple((f"f{i}", instant(edge, zoned=zoned)) for i, edge in enumerate(window))
+    start, end = (instant(edge, zoned=zoned) for edge in window)
+    return ("start", start), ("end", end)
 
 
 def end(window: Window) -> Any:

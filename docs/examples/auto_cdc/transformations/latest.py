@@ -18,7 +18,7 @@ def changes() -> DataFrame:
         .load(CHECKPOINT)
         .selectExpr(
             "team",
-            "CAST(w.f0 AS STRING) AS start",
+            "CAST(w AS STRING) AS window",
             "c",
             "s",
             "__weight",
@@ -31,7 +31,7 @@ dp.create_streaming_table("latest")  # for example format="iceberg"
 dp.create_auto_cdc_flow(
     target="latest",
     source="changes",
-    keys=["team", "start"],
+    keys=["team", "window"],
     sequence_by="position",
     apply_as_deletes="__weight < 0",
     except_column_list=["__weight", "position"],
