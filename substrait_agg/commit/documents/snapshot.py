@@ -16,11 +16,13 @@ from substrait_agg.operator.common.watermarks import SourceTime
 from substrait_agg.refresh.cost_model import BatchCost
 from substrait_agg.state.run import RunFile
 
-FORMAT = 7
+FORMAT = 8
 PARSED_SNAPSHOTS = 4
 """Snapshots that stay parsed, by content: one version is read several times in a row."""
+ALL_DIGITS_FORMAT = 7
+"""The previous format, which is still supported: its runs have all digits of totals."""
 WHOLE_RUNS_FORMAT = 6
-"""The previous format, which is still supported: its compressed runs have all columns."""
+"""The format before that, which is still supported: its compressed runs have all columns, too."""
 SLOTS_FORMAT = 5
 """The format before that, which is still supported.
 
@@ -300,7 +302,7 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
 
 def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:
     """Open the document of a version in any supported format; otherwise as `parse_snapshot`."""
-    also = (WHOLE_RUNS_FORMAT, SLOTS_FORMAT)
+    also = (ALL_DIGITS_FORMAT, WHOLE_RUNS_FORMAT, SLOTS_FORMAT)
     return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=also)
 
 
