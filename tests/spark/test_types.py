@@ -98,7 +98,7 @@ COLUMNS: dict[str, tuple[str, Json, str, str, Any, Any]] = {
         "struct<a:smallint,b:struct<c:string>>",
         plain("struct", types=[unsigned("u8"), plain("struct", types=[plain("string")])]),
         "named_struct('a', 255S, 'b', named_struct('c', 'x'))", "named_struct('a', null, 'b', null)",
-        {"f0": 255, "f1": {"f0": "x"}}, {"f0": None, "f1": None},
+        {"a": 255, "b": {"c": "x"}}, {"a": None, "b": None},
     ),
     "map": (
         "map<string,decimal(20,0)>", plain("map", key=plain("string"), value=unsigned("u64")),
