@@ -73,6 +73,7 @@ class Profile:
             option; option and value are in upper case.
         constructors: functions of the producer that return a list or a struct of their arguments ->
             which of both, and the number of arguments per part, of which the last is its value.
+        casts_by_field_name: a cast of structs takes each field by its name, which a plan does not have.
         settings: canonical name of an aggregate function -> options that have fixed values in the
             producer's plans.
     """
@@ -95,6 +96,7 @@ class Profile:
     column_typed: frozenset[str] = frozenset()
     defaults: Mapping[tuple[str, str], str] = field(default_factory=dict)
     constructors: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    casts_by_field_name: bool = False
     settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     @property
@@ -141,6 +143,10 @@ _DATAFUSION = (
     Habit("GROUPING_INDEX_NOT_COUNTED", "as DataFusion intended before release 43"),
     Habit("GROUPING_INDEX_NOT_NAMED", "as DataFusion intended before release 43"),
 )
+_STRUCTS_OF_DATAFUSION = Habit(
+    "CAST_NOT_SUPPORTED", "as DataFusion takes fields by their names, which the plan does not have",
+    {"source": ".*struct.*", "target": ".*struct.*"},
+)  # fmt: skip
 _DUCKDB = (
     Habit("FUNCTION_NAME_BARE", "as DuckDB intends"),
     Habit("PHASE_UNSPECIFIED", "as DuckDB intends"),
@@ -205,7 +211,7 @@ _OF_DATAFUSION = Profile(
     "DataFusion",
     ("datafusion",),
     derivation="arrow",
-    habits=_DATAFUSION,
+    habits=(*_DATAFUSION, _STRUCTS_OF_DATAFUSION),
     meanings=_AS_POSTGRESQL,
     like_escape="\\",
     grouping_bitmask=True,
@@ -221,6 +227,7 @@ _OF_DATAFUSION = Profile(
         "struct": ("struct", 1),
         "named_struct": ("struct", 2),
     },
+    casts_by_field_name=True,
 )
 
 _OF_OLD_DATAFUSION = replace(
@@ -234,7 +241,7 @@ Before, it counted keys and measures only.
 _OF_SQL = replace(
     _OF_DATAFUSION,
     prefixes=("substrait-agg",),
-    habits=(),
+    habits=(_STRUCTS_OF_DATAFUSION,),
     accepted=frozenset(habit.code for habit in _DATAFUSION),
     marks_are_required=True,
     # `sql.corrections` writes NOT IN as what it means, so every anti join is a plain one.

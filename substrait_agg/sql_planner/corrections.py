@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,18 +31,18 @@ FLOAT_AS_DECIMAL = {(14, 7), (30, 15)}
 _NULLABLE, _REQUIRED = 1, 2
 
 
-def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
+def correct_expressions(plan: Any, schemas: Iterable[pa.Schema]) -> None:
     """Correct all expressions of a plan.
 
     Args:
         plan: the plan; it is changed. Unsigned integers become signed: no table has any, and positions
             of rows are written as such.
-        structs: name of a field of a struct in the tables -> its position; None if several structs
-            have it at different positions.
+        schemas: schemas of the tables of the query.
     """
     names = {e.extension_function.function_anchor: e.extension_function.name for e in plan.extensions}  # fmt: skip
     for literal in messages(plan, "substrait.Expression.Literal"):
         _keep_large_number(literal)
+    structs = _field_places(plan, schemas, names)
     # Inner expressions come last, so they are corrected first.
     for expression in reversed(list(messages(plan, "substrait.Expression"))):
         if expression.HasField("if_then"):
@@ -53,7 +53,7 @@ def correct_expressions(plan: Any, structs: Mapping[str, int | None]) -> None:
         if (name == "get_field" or name in BOUNDS) and not _read_bound(
             plan, expression, name, names
         ):
-            _read_field(expression, name, structs)
+            _read_field(expression, name, structs, names)
         elif name in BITWISE:
             _read_grouping_bits(expression.scalar_function)
         elif name in COMPARISONS:
@@ -133,20 +133,49 @@ def _compare_base(plan: Any, case: Any, names: dict[int, str]) -> None:
             condition.scalar_function.arguments.add().value.CopyFrom(side)
 
 
-def _read_field(expression: Any, name: str, structs: Mapping[str, int | None]) -> None:
+def _read_field(
+    expression: Any, name: str, structs: Mapping[str, int | None], names: dict[int, str]
+) -> None:
     """Replace a call that reads fields of a struct by a field reference."""
-    arguments = [a.value for a in expression.scalar_function.arguments]
+    value, *keys = (a.value for a in expression.scalar_function.arguments)
     places = [BOUNDS[name]] if name in BOUNDS else []
-    for key in arguments[1:]:
-        field_place = structs.get(key.literal.string) if key.literal.HasField("string") else None
+    for key in keys:
+        text = key.literal.string
+        part = None if places else _part(value, text, names)
+        if part is not None:
+            value = part
+            continue
+        field_place = structs.get(text)
         if field_place is None:
             return  # a key of a map, or a field of an unknown place
         places.append(field_place)
+    corrected_value = algebra_pb2.Expression()
+    corrected_value.CopyFrom(value)
+    if places:
+        _select(corrected_value, places)
+    expression.CopyFrom(corrected_value)
+
+
+def _part(value: Any, text: str, names: dict[int, str]) -> Any | None:
+    """Return the argument of a constructor that is its field of a name, None if `value` is no constructor."""
+    if not value.HasField("scalar_function"):
+        return None
+    constructor = names.get(value.scalar_function.function_reference, "")
+    arguments = [a.value for a in value.scalar_function.arguments]
+    if constructor not in _CONSTRUCTORS:
+        return None
+    own = _constructor_fields(constructor, arguments)
+    step = len(arguments) // len(own)
+    return arguments[own.index(text) * step + step - 1] if text in own else None
+
+
+def _select(expression: Any, places: Sequence[int]) -> None:
+    """Read a field inside the value of an expression, given by its positions from outside inwards."""
     reference = algebra_pb2.Expression.FieldReference()
-    if arguments[0].HasField("selection"):
-        reference.CopyFrom(arguments[0].selection)
+    if expression.HasField("selection"):
+        reference.CopyFrom(expression.selection)
     else:
-        reference.expression.CopyFrom(arguments[0])
+        reference.expression.CopyFrom(expression)
     segment = reference.direct_reference
     while segment.HasField("struct_field") and segment.struct_field.HasField("child"):
         segment = segment.struct_field.child
@@ -220,20 +249,50 @@ def _declare_windows(plan: Any) -> None:
         function.extension_urn_reference = anchor
 
 
-def struct_fields(schemas: Mapping[Any, pa.Schema]) -> dict[str, int | None]:
-    """Return the position of each field of the structs in some tables, and of the bounds of windows."""
-    places: dict[str, int | None] = {name: place for place, name in enumerate(FIELDS)}
-    for schema in schemas.values():
-        waiting = list(schema.types)
-        while waiting:
-            type_ = waiting.pop()
-            inner = [type_.field(i) for i in range(type_.num_fields)]
-            waiting.extend(field.type for field in inner)
-            if pa.types.is_struct(type_):
-                for place, field in enumerate(inner):
-                    first = places.setdefault(field.name, place)
-                    places[field.name] = place if first == place else None
+_CONSTRUCTORS = frozenset({"struct", "named_struct"})
+
+
+def _constructor_fields(name: str, arguments: Sequence[Any]) -> list[str]:
+    """Return the names of the fields of a struct that a function makes of its arguments."""
+    if name == "struct":
+        return [f"c{i}" for i in range(len(arguments))]
+    return [argument.literal.string for argument in arguments[::2]]
+
+
+def _field_places(
+    plan: Any, schemas: Iterable[pa.Schema], names: dict[int, str]
+) -> Mapping[str, int | None]:
+    """Return the position of each field of the structs that a query can have.
+
+    A field is not in the result, or has no position, if it has several: the plan does not say of which
+    struct a field is read.
+    """
+    if any(
+        literal.HasField("struct") for literal in messages(plan, "substrait.Expression.Literal")
+    ):
+        return {}  # a constant of unknown names
+    structs = [list(FIELDS)]
+    for call in messages(plan, "substrait.Expression.ScalarFunction"):
+        name = names.get(call.function_reference, "")
+        if name in _CONSTRUCTORS:
+            structs.append(_constructor_fields(name, [a.value for a in call.arguments]))
+    for schema in schemas:
+        structs.extend(_struct_names(schema.types))
+    places: dict[str, int | None] = {}
+    for fields in structs:
+        for place, name in enumerate(fields):
+            first = places.setdefault(name, place)
+            places[name] = place if first == place else None
     return places
+
+
+def _struct_names(types: Sequence[pa.DataType]) -> Iterator[list[str]]:
+    """Yield the names of the fields of each struct in some types."""
+    for type_ in types:
+        inner = [type_.field(i) for i in range(type_.num_fields)]
+        if pa.types.is_struct(type_):
+            yield [field.name for field in inner]
+        yield from _struct_names([field.type for field in inner])
 
 
 PRODUCER = "substrait-agg with datafusion"
@@ -282,7 +341,7 @@ def corrected(
     _check_frames(plan, optimized, query)
     rewrite_not_in(plan, optimized, query)
     count_copies(plan, query)
-    correct_expressions(plan, struct_fields(names.schemas))
+    correct_expressions(plan, names.schemas.values())
     _name_result(plan, names, outputs)
     _number_functions(plan)
     return bytes(plan.SerializeToString(deterministic=True))

@@ -22,7 +22,7 @@ from substrait_agg.flow.graph.nodes import Flow, Node, Port
 from substrait_agg.operator.common.names import PORT, POSITION, WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.operator.registry import operator_of
-from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.plan.arrow import by_position, to_arrow
 from substrait_agg.state.keys.canonical import canonical
 from substrait_agg.state.keys.rows import row_hashes
 from substrait_agg.state.run import HASH_MAX
@@ -120,11 +120,16 @@ class LocalFlow:
 
 def _read(table: pa.Table, origin: TableOrigin) -> pa.Table:
     columns = [
-        whole(table.column(name)).cast(to_arrow(type_))
+        _fields_by_position(whole(table.column(name))).cast(to_arrow(type_))
         for name, type_ in zip(origin.names, origin.types, strict=True)
     ]
     names = [f"c{i}" for i in range(len(columns))]
     return pa.table([*columns, table.column(WEIGHT)], [*names, WEIGHT])
+
+
+def _fields_by_position(column: pa.Array) -> pa.Array:
+    type_ = by_position(column.type)
+    return column if column.type == type_ else column.view(type_)
 
 
 def _written(origin: RowsOrigin) -> pa.Table:

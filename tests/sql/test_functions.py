@@ -145,3 +145,51 @@ def test_a_float_is_not_rounded_to_a_decimal(text: str) -> None:
         "(1.5, 2.5)", "(CAST(1.5 AS double), CAST(2.5 AS double))"
     )
     assert sa.validate(sa.sql(f"SELECT {fixed} FROM t", {"t": ROWS.schema})).ok
+
+
+STRUCTS = pa.table(
+    {"n": [0, 1], "k": [1, 2], "v": [10, 20], "s": [{"a": 5, "b": 6}, {"a": 7, "b": 8}]}
+)
+FIELDS = {
+    "named_struct('b', k, 'a', v)['a']": ["10", "20"],
+    "{b: k, a: v}['b']": ["1", "2"],
+    "{b: {a: k}, a: v}['b']['a']": ["1", "2"],
+    "named_struct('y', k, 'z', v)['z']": ["10", "20"],
+    "struct(k, v)['c1']": ["10", "20"],
+    "s['b']": ["6", "8"],
+}
+"""Expression over `STRUCTS` -> its values. The field b of the constructors is the first, that of s the second."""
+
+OF_UNKNOWN_PLACES = (
+    "(first_value({b: k, a: v} ORDER BY k))['b']",
+    "(first_value(CASE WHEN k > 1 THEN {b: 1, a: 2} END ORDER BY k))['b']",
+    "(min(s))['b'] + (min({b: k, a: v}))['b']",
+)
+BY_NAMES = (
+    "SELECT CAST(s AS STRUCT<b BIGINT, a BIGINT>) AS x FROM t",
+    "SELECT s FROM t UNION ALL SELECT {b: k, a: v} FROM t",
+    "SELECT CASE WHEN k > 1 THEN s ELSE {b: k, a: v} END AS x FROM t",
+    "SELECT [s, {b: k, a: v}] AS x FROM t",
+    "SELECT n FROM t WHERE s = {b: k, a: v}",
+    "SELECT n FROM t WHERE s IN (SELECT {b: k, a: v} FROM t)",
+)
+
+
+def test_fields_of_structs_are_read_by_name(tmp_path: Path) -> None:
+    items = ", ".join(f"{text} AS c{number}" for number, text in enumerate(FIELDS))
+    rows = kept(f"SELECT n, {items} FROM t", [{"t": STRUCTS}], tmp_path)
+    assert columns(rows, list(FIELDS)) == {"": ["0", "1"], **FIELDS}
+
+
+@pytest.mark.parametrize("text", OF_UNKNOWN_PLACES)
+def test_fields_whose_place_is_not_certain_are_refused(text: str) -> None:
+    """Tables and constructors have a field of this name at several places, or a constant hides its names."""
+    report = sa.validate(sa.sql(f"SELECT {text} AS x FROM t", {"t": STRUCTS.schema}))
+    assert {p.code for p in report.problems if p.level == "error"} == {"SCALAR_FUNCTION_UNKNOWN"}
+
+
+@pytest.mark.parametrize("query", BY_NAMES)
+def test_structs_that_are_cast_by_names_are_refused(query: str) -> None:
+    """A plan has no names of fields in its casts, so the fields would stay at their places."""
+    report = sa.validate(sa.sql(query, {"t": STRUCTS.schema}))
+    assert {p.code for p in report.problems if p.level == "error"} == {"CAST_NOT_SUPPORTED"}

@@ -41,7 +41,7 @@ from substrait_agg.bind.expressions.time_texts import read_time_texts
 from substrait_agg.bind.rewrite import larger_than
 from substrait_agg.functions.signatures.derive import common_type
 from substrait_agg.plan import model
-from substrait_agg.plan.types import BOOL, Type
+from substrait_agg.plan.types import BOOL, Type, names_width
 
 
 def bind_expression(
@@ -163,7 +163,7 @@ def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr
     if is_unknown(value) or not context.check_type(node.type, node.path):
         return unknown()
     node = replace(node, type=context.limit_time_digits(node.type, node.path))
-    if not can_cast(value.type, node.type) or not fits_decimal(node.type):
+    if not _is_defined(value, node.type, context):
         context.report("CAST_NOT_SUPPORTED", node.path, source=value.type, target=node.type)
         return unknown()
     if node.failure == "unspecified":
@@ -180,6 +180,14 @@ def _cast(node: model.Cast, schema: Schema | None, context: BindContext) -> Expr
         return value
     nullable = value.type.nullable or to_null
     return Conversion(node.type.as_nullable(nullable), value, to_null)
+
+
+def _is_defined(value: Expr, target: Type, context: BindContext) -> bool:
+    """Return whether a cast is defined."""
+    has_fields = names_width(value.type) > 1
+    if has_fields and context.profile.casts_by_field_name and not is_null(value):
+        return False
+    return can_cast(value.type, target) and fits_decimal(target)
 
 
 def _if_then(node: model.IfThen, schema: Schema | None, context: BindContext) -> Expr:
