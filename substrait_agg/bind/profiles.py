@@ -123,6 +123,16 @@ _AS_POSTGRESQL = {**_SKIPPING_NULLS, "regexp_replace": "regexp_replace_first"}
 In the specification it replaces all.
 """
 
+_LISTS_OF_DATAFUSION = {
+    "array_element": "list_element",
+    "array_has": "list_contains",
+    "array_length": "cardinality",
+    "array_max": "list_max",
+    "array_min": "list_min",
+    "get_field": "map_value",
+}
+"""Functions of lists and maps. `sql.corrections` replaces get_field() of a struct."""
+
 _COMPARISONS = frozenset(
     {
         "equal", "not_equal", "lt", "lte", "gt", "gte", "is_null", "is_not_null",
@@ -212,7 +222,7 @@ _OF_DATAFUSION = Profile(
     ("datafusion",),
     derivation="arrow",
     habits=(*_DATAFUSION, _STRUCTS_OF_DATAFUSION),
-    meanings=_AS_POSTGRESQL,
+    meanings={**_AS_POSTGRESQL, **_LISTS_OF_DATAFUSION},
     like_escape="\\",
     grouping_bitmask=True,
     plain_anti_joins=True,

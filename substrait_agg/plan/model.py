@@ -203,6 +203,20 @@ class OuterRef:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExpressionPart:
+    """A reference to a value nested in the value of an expression.
+
+    Attributes:
+        input: the expression.
+        steps: from its value inwards, as the further steps of `FieldRef`.
+    """
+
+    input: Expression
+    steps: tuple[Any, ...]
+    path: str
+
+
 SubqueryKind = OneOf["scalar", "in", "not_in", "exists"]
 
 
@@ -293,6 +307,7 @@ Expression = (
     | LambdaExpression
     | ParameterRef
     | OuterRef
+    | ExpressionPart
     | Subquery
     | WindowCall
     | Unsupported
@@ -304,7 +319,7 @@ def parts_of(expression: Any) -> tuple[Any, ...]:
     match expression:
         case Subquery(values=parts) | ScalarCall(arguments=parts) | NestedExpression(parts=parts):
             return parts
-        case Cast(input=source) | LambdaExpression(body=source):
+        case Cast(input=source) | LambdaExpression(body=source) | ExpressionPart(input=source):
             return (source,)
         case IfThen(clauses=clauses, otherwise=otherwise):
             return (*(e for clause in clauses for e in clause), otherwise)

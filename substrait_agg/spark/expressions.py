@@ -160,7 +160,7 @@ def has_map(type_: Type) -> bool:
 COMPARISONS = frozenset(
     {
         "equal", "not_equal", "lt", "lte", "gt", "gte", "between", "is_distinct_from",
-        "is_not_distinct_from", "index_in",
+        "is_not_distinct_from", "index_in", "list_contains",
     }
 )  # fmt: skip
 """Functions that only compare their arguments."""

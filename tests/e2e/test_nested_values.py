@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -170,3 +171,57 @@ def test_lists_and_structs_of_sql(spark: SparkSession, tmp_path: Path) -> None:
             "x": [{"x": 1, "y": ["p"]}, {"x": None, "y": ["p"]}],
         }
     ]
+
+
+NESTED = pa.table(
+    {
+        "n": pa.array(range(6), pa.int64()),
+        "k": pa.array([1, -1, 0, None, 3, 2**40], pa.int64()),
+        "l": pa.array([[3, 1, None], [], None, [2], [5, 5], [1]], pa.list_(pa.int64())),
+        "f": pa.array([[float("nan"), 1.0], [0.5], None, [1.5, None], [float("inf")], [None]]),
+        "m": pa.array([[("a", 1)], [], None, [("b", None)], [("a", 4), ("q", 5)], []], pa.map_(pa.string(), pa.int64())),
+        "p": pa.array([[(1, "x")], [(2, "y")], None, [], [(7, None)], [(0, "")]], pa.map_(pa.int32(), pa.string())),
+        "s": ["a,b,c", "", None, "x", ",y", "a,,b"],
+        "r": pa.array([[{"y": 1, "z": "u"}], [], None, [None], [{"y": 2, "z": None}] * 2, [{"y": None, "z": "v"}]]),
+    }
+)  # fmt: skip
+PARTS = """
+l[1]; l[-1]; l[0]; l[k]; l[4]; array_length(l); array_has(l, 1); array_has(l, k); array_has(f, CAST(1 AS double)); array_has(f, f[1])
+array_min(l); array_max(l); array_min(f); array_max(f); m['a']; m['q']; m['none']; p[1]; p[7]; r[1]['y']; r[-1]['z']
+split_part(s, ',', 1); split_part(s, ',', 2); split_part(s, ',', -1); split_part(s, ',', 9); split_part(s, ', ', 1)
+(CASE WHEN n > 1 THEN r[1] END)['y']; CAST(sum(array_length(l)) OVER (PARTITION BY n) AS bigint); CAST(array_length(l) + n AS bigint); 5 = ANY(l)
+"""
+OF_DUCKDB = {
+    "array_length": "len",
+    "array_has": "list_contains",
+    "array_min": "list_min",
+    "array_max": "list_max",
+    "5 = ANY(l)": "list_contains(l, 5)",
+}
+
+
+def test_parts_of_nested_values_equal_duckdb(spark: SparkSession, tmp_path: Path) -> None:
+    texts = [text.strip() for line in PARTS.split("\n") for text in line.split(";") if text.strip()]
+    (tmp_path / "in").mkdir()
+    pq.write_table(NESTED, tmp_path / "in" / "0.parquet")
+    source = {"t": f"parquet:{tmp_path / 'in'}"}
+    query = f"SELECT n, {', '.join(f'{text} AS c{i}' for i, text in enumerate(texts))} FROM t"
+    sa.run(sa.sql(query, source), source, checkpoint=tmp_path / "ckpt", spark=spark).wait()
+    ours = sa.open_view(tmp_path / "ckpt").to_arrow().sort_by("n").to_pydict()
+    for name, other in OF_DUCKDB.items():
+        query = query.replace(name, other)
+    with duckdb.connect() as connection:
+        connection.register("t", NESTED)
+        theirs = connection.sql(query).to_arrow_table().sort_by("n").to_pydict()
+    for i, text in enumerate(texts):
+        assert repr(ours[f"c{i}"]) == repr(theirs[f"c{i}"]), text
+
+
+def test_position_0_of_a_split_text_fails_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"s": ["a,b"], "k": [0]}), tmp_path / "in" / "0.parquet")
+    source = {"t": f"parquet:{tmp_path / 'in'}"}
+    plan = sa.sql("SELECT split_part(s, ',', k) AS x FROM t", source)
+    run = sa.run(plan, source, checkpoint=tmp_path / "ckpt", spark=spark)
+    with pytest.raises(sa.SubstraitAggError, match="INVALID_INDEX_OF_ZERO"):
+        run.wait()

@@ -158,12 +158,31 @@ def test_column_0_is_not_on_the_wire() -> None:
 
 
 @pytest.mark.parametrize(
+    ("segment", "steps"),
+    [
+        ({"struct_field": {}}, (0,)),
+        ({"map_key": {"map_key": {"string": "k"}, "child": {"list_element": {"offset": 2}}}}, None),
+    ],
+)
+def test_parts_of_expressions(segment: Json, steps: tuple[int, ...] | None) -> None:
+    found, problems = decoded_expression(selection(segment, expression=column(3)))
+    assert isinstance(found, m.ExpressionPart)
+    assert isinstance(found.input, m.FieldRef)
+    assert found.input.steps == (3,)
+    if steps is None:
+        (word, key), offset = found.steps
+        assert (word, key.value, offset) == ("key", "k", 2)
+    else:
+        assert found.steps == steps
+    assert problems == []
+
+
+@pytest.mark.parametrize(
     "written",
     [
         {"selection": {"masked_reference": {"select": {}}, "root_reference": {}}},
         selection({"struct_field": {}}, outer_reference={"rel_reference": 1}),
         selection({"struct_field": {}}, outer_reference={}),
-        selection({"struct_field": {}}, expression=column(0)),
         selection({"map_key": {"map_key": {"string": "k"}}}),
         selection({}),
         {"selection": {}},

@@ -94,27 +94,28 @@ def _literal(node: model.Literal, _schema: Schema | None, context: BindContext) 
 def _field(node: model.FieldRef, schema: Schema | None, context: BindContext) -> Expr:
     type_ = context.column_type(schema, node.steps[0], node.path)
     bound = unknown() if type_ is None else Column(type_, node.steps[0])
-    return _nested(bound, node, schema, context)
+    return _nested(bound, node.steps[1:], node.path, context)
 
 
-def _nested(
-    bound: Expr,
-    node: model.FieldRef | model.ParameterRef | model.OuterRef,
-    schema: Schema | None,
-    context: BindContext,
-) -> Expr:
-    """Return the part of a column to which the further steps of a reference lead."""
-    for step in node.steps[1:]:
-        bound = _part(bound, step, schema, node.path, context)
+def _nested(bound: Expr, steps: tuple[Any, ...], path: str, context: BindContext) -> Expr:
+    """Return the part of a value to which steps lead."""
+    for step in steps:
+        bound = _part(bound, step, path, context)
     return bound
 
 
-def _part(outer: Expr, step: Any, schema: Schema | None, path: str, context: BindContext) -> Expr:
+def _part_of_expression(
+    node: model.ExpressionPart, schema: Schema | None, context: BindContext
+) -> Expr:
+    return _nested(bind_expression(node.input, schema, context), node.steps, node.path, context)
+
+
+def _part(outer: Expr, step: Any, path: str, context: BindContext) -> Expr:
     if is_unknown(outer):
         return outer
     type_, key = _part_type(outer.type, step), step
     if outer.type.kind == "map" and isinstance(step, tuple):
-        key = bind_expression(step[1], schema, context)
+        key = bind_expression(step[1], None, context)
         type_ = outer.type.children[1].as_nullable()
         if not key.type.same_kind(outer.type.children[0]):
             type_ = None
@@ -331,12 +332,13 @@ def _lambda(node: model.LambdaExpression, schema: Schema | None, context: BindCo
     return BoundLambda(Type("func", nullable=False, children=(body.type, *parameters)), body)
 
 
-def _parameter(node: model.ParameterRef, schema: Schema | None, context: BindContext) -> Expr:
+def _parameter(node: model.ParameterRef, _schema: Schema | None, context: BindContext) -> Expr:
     ordinal, depth = node.steps[0], len(context.parameters)
     around = context.parameters[depth - 1 - node.steps_out] if node.steps_out < depth else ()
     if not context.in_range(around, ordinal, node.path):
         return unknown()
-    return _nested(LambdaParameter(around[ordinal], node.steps_out, ordinal), node, schema, context)
+    parameter = LambdaParameter(around[ordinal], node.steps_out, ordinal)
+    return _nested(parameter, node.steps[1:], node.path, context)
 
 
 def _nested_value(
@@ -376,8 +378,8 @@ def constant_in(expression: Expr) -> Constant | None:
     return plain if plain is expression or plain.value is None else None
 
 
-def _outer(node: model.OuterRef, schema: Schema | None, context: BindContext) -> Expr:
-    return _nested(bind_outer_column(node, context), node, schema, context)
+def _outer(node: model.OuterRef, _schema: Schema | None, context: BindContext) -> Expr:
+    return _nested(bind_outer_column(node, context), node.steps[1:], node.path, context)
 
 
 def _subquery(node: model.Subquery, schema: Schema | None, context: BindContext) -> Expr:
@@ -414,6 +416,7 @@ _BINDERS: dict[type, Callable[[Any, Schema | None, BindContext], Expr]] = {
     model.LambdaExpression: _misplaced,
     model.ParameterRef: _parameter,
     model.OuterRef: _outer,
+    model.ExpressionPart: _part_of_expression,
     model.Subquery: _subquery,
     model.WindowCall: _window,
     model.Unsupported: _unsupported,

@@ -217,8 +217,8 @@ def _choose(
             values = unify(values)
         if overload.of_elements and not _of_elements(arguments):
             continue
-        if overload.element and values is not None:
-            values = _as_element(*values)
+        if overload.element is not None and values is not None:
+            values = _with_element(values, overload.element)
         if values is not None:
             return overload, values
     return None
@@ -233,14 +233,16 @@ def _of_elements(arguments: tuple[Argument, ...]) -> bool:
     return len(parameters) == 1 and parameters[0].same_kind(values.type.children[0])
 
 
-def _as_element(value: Expr, of: Expr) -> tuple[Expr, ...] | None:
-    """Convert a value to the element type of a list; return both, or None if that is impossible."""
-    element = of.type.children[0]
-    if not is_null(value):
+def _with_element(values: tuple[Expr, ...], place: int) -> tuple[Expr, ...] | None:
+    """Convert one of two values to the element or key type of the other, None if that is impossible."""
+    value, container = values[place], values[1 - place]
+    element = container.type.children[0]
+    converted = convert(value, element)
+    if not isinstance(converted, Constant):  # a constant is converted exactly
         common = common_type((value.type, element))
         if common is None or not common.same_kind(element):
             return None
-    return convert(value, element), of
+    return (container, converted) if place else (converted, container)
 
 
 def _fits(param: str, argument: Argument) -> bool:

@@ -32,7 +32,7 @@ SAFE = frozenset(
         "and_not", "upper", "lower", "reverse", "substring", "starts_with", "ends_with", "contains",
         "strpos", "ltrim", "rtrim", "trim", "char_length", "octet_length", "bit_length", "concat",
         "concat_ws", "extract", "date_part", "bitwise_and", "bitwise_or", "bitwise_xor",
-        "bitwise_not", "cardinality",
+        "bitwise_not", "cardinality", "list_element", "list_contains", "list_min", "list_max", "map_value",
     }
 )  # fmt: skip
 """Functions that return a value or null for all arguments, unless an option says ERROR."""

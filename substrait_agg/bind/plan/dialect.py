@@ -397,8 +397,8 @@ def _relations() -> list[Entry]:
 
 
 def _members(union: Any) -> tuple[type, ...]:
-    # A parameter of a lambda and a column of an outer query are written as selections.
-    left_out = (model.Unsupported, model.ParameterRef, model.OuterRef)
+    # Parameters of lambdas, columns of outer queries and parts of values are written as selections.
+    left_out = (model.Unsupported, model.ParameterRef, model.OuterRef, model.ExpressionPart)
     return tuple(kind for kind in get_args(union) if kind not in left_out)
 
 

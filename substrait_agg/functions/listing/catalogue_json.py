@@ -196,6 +196,8 @@ SCALAR_RESULTS: Mapping[str, str] = {
     "joined_text": "string, or varchar if the separator and all other arguments are varchar",
     "window": "struct of start and end, each with the type of the first argument",
     "list_of_first": "list of the type of the first argument",
+    "element": "type of the elements",
+    "value": "type of the values",
     "list_of_results": "list of the results of the function",
     "decimal_longest": "decimal of scale 0 with the larger precision",
     "decimal_widest": "decimal<38,0>",

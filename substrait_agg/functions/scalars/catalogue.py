@@ -446,6 +446,7 @@ _ROWS: tuple[ScalarFunction, ...] = (
         "undeclared",
     ),
     _strings("repeat", "text", "integer", result="first_text"),
+    _strings("split_part", "text", "text", "integer", result="first_text"),
     _strings("char_length", "text", result="length", aliases=("character_length", "length")),
     _strings("octet_length", "text", result="length"),
     _strings("bit_length", "text", result="length"),
@@ -469,7 +470,16 @@ _ROWS: tuple[ScalarFunction, ...] = (
     ScalarFunction("cardinality", (Overload(("list",), "i64"),)),
     ScalarFunction("sort", (Overload(("list",), "first", _DIRECTION),)),
     ScalarFunction(
-        "index_in", (Overload(("any", "list"), "i64", _NAN_EQUALITY, element=True),), "always"
+        "index_in", (Overload(("any", "list"), "i64", _NAN_EQUALITY, element=0),), "always"
+    ),
+    ScalarFunction("list_element", (Overload(("list", "integer"), "element"),), "always"),
+    ScalarFunction("list_contains", (Overload(("list", "any"), "bool", element=1),)),
+    ScalarFunction("list_min", (Overload(("list",), "element"),), "always"),
+    ScalarFunction("list_max", (Overload(("list",), "element"),), "always"),
+    ScalarFunction(
+        "map_value",
+        tuple(Overload(("map", key), "value", element=1) for key in ("text", "integer")),
+        "always",
     ),
     ScalarFunction("transform", (Overload(("list", "function"), "list_of_results", of_elements=True),)),
     ScalarFunction("filter", (Overload(("list", "function:bool"), "first", of_elements=True),)),

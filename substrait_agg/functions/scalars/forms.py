@@ -32,8 +32,8 @@ class Overload:
         variadic: whether the last parameter may repeat.
         of_elements: whether the second argument is a function of one parameter: the elements of the
             list in the first one.
-        element: whether the first argument is converted to the element type of the list in the
-            second one.
+        element: which of the two arguments is converted to the element type of the list, or to the
+            key type of the map, in the other one; None for neither.
     """
 
     params: tuple[str, ...]
@@ -41,7 +41,7 @@ class Overload:
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unify: bool = False
     variadic: bool = False
-    element: bool = False
+    element: int | None = None
     of_elements: bool = False
 
 
@@ -88,6 +88,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     "months_days": frozenset({"interval_compound"}),
     "duration": frozenset({"interval_day", "interval_compound"}),
     "list": frozenset({"list"}),
+    "map": frozenset({"map"}),
     "function": frozenset({"func"}),
     "any": frozenset(),
 }

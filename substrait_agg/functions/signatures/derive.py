@@ -218,6 +218,8 @@ RESULT_RULES: dict[str, ResultRule] = {
     "first_text": _first_text,
     "joined_text": _joined,
     "list_of_first": lambda types, _rules: Type("list", children=(types[0].as_nullable(False),)),
+    "element": lambda types, _rules: types[0].children[0],
+    "value": lambda types, _rules: types[0].children[1],
     "list_of_results": lambda types, _rules: Type("list", children=(types[1].children[0],)),
     "window": _window,
     "decimal_widest": lambda _types, _rules: decimal(MAX_PRECISION, 0),

@@ -12,6 +12,7 @@ from substrait_agg.plan.model import (
     Cast,
     EnumArgument,
     Expression,
+    ExpressionPart,
     FieldRef,
     FunctionName,
     IfThen,
@@ -510,8 +511,9 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
     written = body.values.get("outer_reference")
     by_steps = isinstance(written, MessageNode) and written.has("steps_out")
     outer = body.message("outer_reference") if root == "outer_reference" and by_steps else None
-    if root not in (None, "root_reference") and parameter is None and outer is None:
-        return _part_of_expression(node, body, root, context)
+    read = parameter is not None or outer is not None
+    if root not in (None, "root_reference", "expression") and not read:
+        return _refused_root(node, body, root, context)
     kind = body.which("reference_type")
     segment = body.message("direct_reference") if kind == "direct_reference" else None
     if kind is None:
@@ -521,9 +523,12 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
     if segment is None:
         return refused(body, kind, context)
     steps = _steps(segment)
-    if steps is None or not isinstance(steps[0], int):
+    of_expression = root == "expression"
+    if steps is None or not (of_expression or isinstance(steps[0], int)):
         context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
         return Unsupported("selection", node.path)
+    if of_expression:
+        return ExpressionPart(expression(body, "expression", context), steps, node.path)
     if parameter is not None:
         return ParameterRef(parameter.number("steps_out"), steps, node.path)
     if outer is not None:
@@ -538,10 +543,10 @@ def field_reference(node: MessageNode, context: DecodeContext) -> Expression:
     return _selection(node, node, context)
 
 
-def _part_of_expression(
+def _refused_root(
     node: MessageNode, body: MessageNode, root: str | None, context: DecodeContext
 ) -> Expression:
-    """Report a reference whose root is neither the row of a query nor a parameter."""
+    """Report a reference whose root is a relation elsewhere in the plan."""
     context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
     body.refuse()
     return Unsupported("selection", node.path, *inside(body))

@@ -44,11 +44,31 @@ def _index_in(args: Arguments) -> Column:
     return index
 
 
+def _list_element(args: Arguments) -> Column:
+    """Return an element by its position from 1, or from -1 at the end; null if there is none."""
+    place = _count(args[1])
+    return F.when(place != 0, F.try_element_at(args[0], place))
+
+
+def _list_contains(args: Arguments) -> Column:
+    """Return whether an element equals a value, also NaN; false if others are null."""
+    return F.array_position(args[0], args[1]) > 0
+
+
+def _map_value(args: Arguments) -> Column:
+    return F.try_element_at(args[0], args[1])
+
+
 LISTS: dict[str, Builder] = {
     "cardinality": plain(F.cardinality),
     "sort": _sort,
     "string_split": _string_split,
     "index_in": _index_in,
+    "list_element": _list_element,
+    "list_contains": _list_contains,
+    "list_min": plain(F.array_min),
+    "list_max": plain(F.array_max),
+    "map_value": _map_value,
 }
 
 
@@ -260,7 +280,16 @@ def _concat(args: Arguments) -> Column:
     return F.concat(*args.columns)
 
 
+def _split_part(args: Arguments) -> Column:
+    """Return a part of a text by its position from 1, or from -1 at the end; empty if there is none.
+
+    An empty separator does not split. Position 0 fails.
+    """
+    return F.split_part(args[0], args[1], _count(args[2]))
+
+
 TEXT: dict[str, Builder] = {
+    "split_part": _split_part,
     "upper": lambda args: _upper(args, args[0]),
     "lower": lambda args: _lower(args, args[0]),
     "initcap": _initcap,
