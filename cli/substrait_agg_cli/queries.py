@@ -167,7 +167,7 @@ def _is_pipeline(name: str, sql: str | None) -> bool:
     if sql is None and not is_sql(name):
         return False
     from substrait_agg.sql_planner.pipelines.pipeline import is_pipeline
-    from substrait_agg.sql_planner.script import script_text
+    from substrait_agg.sql_planner.query.script import script_text
 
     return is_pipeline(script_text(Path(name)), name)
 

@@ -74,7 +74,7 @@ def sql(
     columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
     from substrait_agg.sql_planner.pipelines.clauses import check_script
     from substrait_agg.sql_planner.planning import plan_script
-    from substrait_agg.sql_planner.script import script_text
+    from substrait_agg.sql_planner.query.script import script_text
 
     file = str(text) if isinstance(text, Path) else ""
     script = script_text(text) if isinstance(text, Path) else text

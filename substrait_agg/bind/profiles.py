@@ -63,7 +63,7 @@ class Profile:
         keys_by_column: keys of several grouping sets are numbered by their columns in the input,
             unless the plan has an output mapping that differs.
         accepted: codes of what the producer leaves out that are not reported, because this program
-            is the producer (`sql.corrections`).
+            is the producer (`sql_planner.corrections`).
         marks_are_required: the mark of a mark join is false, not null, where its condition is null.
         plain_anti_joins: NOT IN, which is never true beside a null, is written as the same anti join
             as NOT EXISTS.
@@ -254,7 +254,7 @@ _OF_SQL = replace(
     habits=(_STRUCTS_OF_DATAFUSION,),
     accepted=frozenset(habit.code for habit in _DATAFUSION),
     marks_are_required=True,
-    # `sql.corrections` writes NOT IN as what it means, so every anti join is a plain one.
+    # `sql_planner.corrections` writes NOT IN as what it means, so every anti join is a plain one.
     plain_anti_joins=False,
 )
 """Plans that DataFusion writes for the SQL front end of this program."""

@@ -10,8 +10,8 @@ from difflib import SequenceMatcher, get_close_matches
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.functions.windows import WINDOWS
-from substrait_agg.sql_planner.names import TableNames
-from substrait_agg.sql_planner.tokens import QueryText, Token, offset_of
+from substrait_agg.sql_planner.query.names import TableNames
+from substrait_agg.sql_planner.query.tokens import QueryText, Token, offset_of
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error: |Error during planning: |Schema error: |SQL error: |Internal error: "

@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from substrait_agg.errors import SqlRefused, SubstraitAggError
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.sql_planner.corrections import corrected
+from substrait_agg.sql_planner.corrections.not_in import check_marks
+from substrait_agg.sql_planner.corrections.plan import corrected
 from substrait_agg.sql_planner.errors import is_syntax_error, panics_as_errors, planning_error
-from substrait_agg.sql_planner.names import TableNames, output_names
-from substrait_agg.sql_planner.not_in import check_marks
-from substrait_agg.sql_planner.places import SqlOrigin
-from substrait_agg.sql_planner.script import Statement, statements
+from substrait_agg.sql_planner.query.names import TableNames, output_names
+from substrait_agg.sql_planner.query.places import SqlOrigin
+from substrait_agg.sql_planner.query.script import Statement, statements
+from substrait_agg.sql_planner.query.tokens import QueryText, syntax_error, tokens
+from substrait_agg.sql_planner.query.windows import register_windows
 from substrait_agg.sql_planner.session import (
     check_casts_of_floats,
     check_clauses,
@@ -33,8 +35,6 @@ from substrait_agg.sql_planner.simplification import (
     computes_all_constants,
     is_simplified_wrongly,
 )
-from substrait_agg.sql_planner.tokens import QueryText, syntax_error, tokens
-from substrait_agg.sql_planner.windows import register_windows
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext

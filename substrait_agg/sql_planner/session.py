@@ -15,8 +15,8 @@ from substrait_agg.errors import SqlRefused
 from substrait_agg.optional_packages import require
 from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION
 from substrait_agg.plan.plannable import plannable
-from substrait_agg.sql_planner.names import TableNames
-from substrait_agg.sql_planner.tokens import QueryText, Token
+from substrait_agg.sql_planner.query.names import TableNames
+from substrait_agg.sql_planner.query.tokens import QueryText, Token
 
 if TYPE_CHECKING:
     from datafusion import SessionContext

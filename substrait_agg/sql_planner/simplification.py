@@ -29,9 +29,9 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.expressions import evaluate, supports
 from substrait_agg.plan.types import Type
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.sql_planner.corrections import correct_expressions
+from substrait_agg.sql_planner.corrections.expressions import correct_expressions
+from substrait_agg.sql_planner.corrections.messages import messages, parts
 from substrait_agg.sql_planner.errors import panics_as_errors
-from substrait_agg.sql_planner.messages import messages, parts
 
 if TYPE_CHECKING:
     from datafusion import SessionContext

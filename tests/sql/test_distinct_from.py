@@ -9,8 +9,8 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import SqlRefused
+from substrait_agg.sql_planner.query.tokens import tokens
 from substrait_agg.sql_planner.session import with_parentheses
-from substrait_agg.sql_planner.tokens import tokens
 from tests.sql.results import kept, of_duckdb
 
 BOOLEANS = (True, False, None)

@@ -12,7 +12,7 @@ from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.sql_planner.pipelines.clauses import check_script
 from substrait_agg.sql_planner.planning import plan_query, plan_statement
-from substrait_agg.sql_planner.script import statements
+from substrait_agg.sql_planner.query.script import statements
 from tests.sql.results import started, weighted
 
 COLUMNS = pa.schema(

@@ -20,8 +20,8 @@ from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.pipelines.clauses import IGNORED, check_clauses, declared_policy
 from substrait_agg.sql_planner.planning import declared_tables, plan_statement
-from substrait_agg.sql_planner.script import Statement, script_text, statements
-from substrait_agg.sql_planner.tokens import Token, place_at, tokens
+from substrait_agg.sql_planner.query.script import Statement, script_text, statements
+from substrait_agg.sql_planner.query.tokens import Token, place_at, tokens
 
 _STARTS = ("from", "join")
 _WITHIN = (

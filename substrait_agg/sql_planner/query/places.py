@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from substrait import plan_pb2
 
 from substrait_agg.problems import Problem
-from substrait_agg.sql_planner.tokens import QueryText, Token, place_at
+from substrait_agg.sql_planner.query.tokens import QueryText, Token, place_at
 
 _STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from substrait_agg.functions.windows import GROUPING_WINDOWS, WINDOWS
-from substrait_agg.sql_planner.tokens import QueryText, Token
+from substrait_agg.sql_planner.query.tokens import QueryText, Token
 
 if TYPE_CHECKING:
     from datafusion import SessionContext

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from substrait_agg.plan.plannable import plannable
-from substrait_agg.sql_planner.tokens import Token
+from substrait_agg.sql_planner.query.tokens import Token
 
 TableName = tuple[str, ...]
 
@@ -92,7 +92,7 @@ def output_names(query: str, tokens: Sequence[Token], names: Sequence[str]) -> t
         A text per column. It is empty where the query does not show its columns, such as with
         ``*``, and where it is not a SELECT.
 
-    >>> from substrait_agg.sql_planner.tokens import tokens
+    >>> from substrait_agg.sql_planner.query.tokens import tokens
     >>> text = "SELECT Region, sum(x), max(y) AS top FROM t"
     >>> output_names(text, tokens(text), ())
     ('Region', 'sum(x)', 'top')
