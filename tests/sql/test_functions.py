@@ -147,6 +147,11 @@ def test_a_float_is_not_rounded_to_a_decimal(text: str) -> None:
     assert sa.validate(sa.sql(f"SELECT {fixed} FROM t", {"t": ROWS.schema})).ok
 
 
+def test_functions_have_the_meaning_of_sql_without_a_report() -> None:
+    text = "SELECT least(i, j), regexp_replace(s, 'l', 'L'), [i][1], array_length([i]) FROM t"
+    assert sa.validate(sa.sql(text, {"t": ROWS.schema}), mode="strict").problems == ()
+
+
 STRUCTS = pa.table(
     {"n": [0, 1], "k": [1, 2], "v": [10, 20], "s": [{"a": 5, "b": 6}, {"a": 7, "b": 8}]}
 )
