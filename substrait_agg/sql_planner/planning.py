@@ -29,6 +29,7 @@ from substrait_agg.sql_planner.session import (
     new_session,
     with_parentheses,
     without_exponents,
+    written_decimals,
 )
 from substrait_agg.sql_planner.simplification import (
     SIMPLIFYING_RULES,
@@ -184,11 +185,13 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
             if plain is not None:
                 return plain
         raise planning_error(error, query, names) from error
-    check_casts_of_floats(frame.logical_plan(), optimized, query)
     outputs = output_names(query.text, query.tokens, columns)
+    written = written_decimals(frame.logical_plan())
+    simplified = corrected(content, optimized, query, names, outputs, written)
+    check_casts_of_floats(frame.logical_plan(), optimized, simplified, query)
     is_wanted = partial(is_simplified_wrongly, context=context)
     plain = _plan_without_simplification(context, query, names, outputs, is_wanted)
-    return plain or corrected(content, optimized, query, names, outputs)
+    return plain or simplified
 
 
 def _plan_without_simplification(
@@ -218,12 +221,13 @@ def _plan_without_simplification(
     try:
         optimized = frame.optimized_logical_plan()
         content = Producer.to_substrait_plan(optimized, context).encode()
-        plain = corrected(content, optimized, query, names, outputs)
+        written = written_decimals(frame.logical_plan())
+        plain = corrected(content, optimized, query, names, outputs, written)
     except Exception:  # noqa: BLE001 - DataFusion has no class of its own
         return None  # some plans have a form in Substrait only after they are simplified
     if not is_wanted(content, plain):
         return None
-    check_casts_of_floats(frame.logical_plan(), optimized, query)
+    check_casts_of_floats(frame.logical_plan(), optimized, plain, query)
     return plain
 
 

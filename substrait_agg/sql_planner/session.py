@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from substrait_agg.bind.bound import Conversion
 from substrait_agg.errors import SqlRefused
 from substrait_agg.optional_packages import require
 from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION
 from substrait_agg.plan.plannable import plannable
+from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.query.names import TableNames
 from substrait_agg.sql_planner.query.tokens import QueryText, Token
+from substrait_agg.sql_planner.simplification import expressions_below
 
 if TYPE_CHECKING:
     from datafusion import SessionContext
@@ -102,10 +105,9 @@ def declared_schema(create: str, name: tuple[str, ...]) -> pa.Schema:
 # Where DataFusion combines a decimal with a float, it casts the float to a decimal of 15 digits
 # after the point: this rounds small numbers, and fails for large ones, infinity and NaN.
 
-_CAST = re.compile(r"AS Decimal128\((?:30, ?15|14, ?7)\)")
-_COMPARED = re.compile(
-    r"CAST\([\w.\"]+ AS Decimal128\((?:30, ?15|14, ?7)\)\) (?:=|!=|<|<=|>|>=|IS (?:NOT )?DISTINCT FROM) Decimal128\("
-)
+_CAST = re.compile(r"\bDecimal128\((\d+), ?(\d+)\)")
+_DIGITS_OF_FLOATS = {"fp32": 7, "fp64": 15}
+"""Type -> least digits after the point of the decimals that DataFusion casts it to."""
 _NUMBER_WORDS = ("decimal", "numeric", "dec")
 _LARGEST = 2**64 - 1
 """The largest integer of DataFusion. It reads larger ones like literals with a point."""
@@ -147,21 +149,43 @@ def _without_exponent(number: str) -> str:
     return plain if fraction else f"{plain}."
 
 
-def check_casts_of_floats(logical: Any, optimized: Any, query: QueryText) -> None:
+def written_decimals(logical: Any) -> Counter[tuple[int, int]]:
+    """Return how often a logical plan names a decimal type, by its digits and those after the point.
+
+    Before it is optimized, these are the types that the query writes.
+    """
+    matches = _CAST.finditer(logical.display_indent())
+    return Counter((int(m[1]), int(m[2])) for m in matches)
+
+
+def check_casts_of_floats(logical: Any, optimized: Any, content: bytes, query: QueryText) -> None:
     """Refuse a plan that casts floats to decimals although the query does not.
 
-    A comparison of a float column with a literal is corrected (`corrections`).
+    Args:
+        logical: the logical plan before it was optimized.
+        optimized: the optimized plan.
+        content: the corrected plan. It compares float columns with literals as floats.
+        query: the query.
 
     Raises:
         SqlRefused: SQL_TYPES.
     """
-    shown = optimized.display_indent()
-    added = Counter(_CAST.findall(shown)) - Counter(_CAST.findall(logical.display_indent()))
-    if sum(added.values()) > len(_COMPARED.findall(shown)):
-        first = query.tokens[0]
-        message = "a float is combined with a decimal, which would round the float to 15 digits after the point"
-        help = "cast the decimal: CAST(0.5 AS double)"
-        raise query.refused_token("SQL_TYPES", first, message, help)
+    bound = Plan("", content).check().bound
+    if bound is None:
+        return
+    written = written_decimals(logical)
+    added = written_decimals(optimized) - written
+    for cast in expressions_below(bound.root):
+        if not isinstance(cast, Conversion) or cast.type.kind != "decimal":
+            continue
+        digits = _DIGITS_OF_FLOATS.get(cast.input.type.kind)
+        type_ = (cast.type.params[0], cast.type.params[1])
+        # The query can write the type that DataFusion casts another float to.
+        if digits and (not written[type_] or (type_[1] >= digits and added[type_])):
+            first = query.tokens[0]
+            message = f"a float is combined with a decimal, which would round the float to {type_[1]} digits after the point"
+            help = "cast the decimal: CAST(0.5 AS double)"
+            raise query.refused_token("SQL_TYPES", first, message, help)
 
 
 # --- types ----------------------------------------------------------------------------------------

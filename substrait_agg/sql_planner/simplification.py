@@ -69,7 +69,7 @@ def is_simplified_wrongly(content: bytes, plain: bytes, context: SessionContext)
     checked = Plan("", plain).check()
     if checked.bound is None:
         return "CAST_NOT_SUPPORTED" in {problem.code for problem in checked.problems}
-    return None in differences or any(map(_compares_changed, _expressions(checked.bound.root)))
+    return None in differences or any(map(_compares_changed, expressions_below(checked.bound.root)))
 
 
 def computes_all_constants(content: bytes, plain: bytes) -> bool:
@@ -95,7 +95,7 @@ def _distinct_constants(plan: Any) -> Collection[Any]:
     return {c.SerializeToString(deterministic=True): c for c in _constants(plan)}.values()
 
 
-def _expressions(root: BoundRelation) -> Iterator[Expr]:
+def expressions_below(root: BoundRelation) -> Iterator[Expr]:
     """Yield all expressions of a bound plan."""
     seen: set[int] = set()
     waiting = [root]

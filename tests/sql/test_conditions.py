@@ -52,3 +52,47 @@ def test_conditions_have_the_rows_of_duckdb(query: str, tmp_path: Path) -> None:
         before = after
         tables = {name: chosen(TABLES[name], now) for name, (_, now) in kept.items()}
         assert ordered(list(run.view.elements())) == of_duckdb(query, tables)
+
+
+FLOATS = {
+    "t": pa.schema(
+        [("f", pa.float64()), ("g", pa.float32()), ("d", pa.decimal128(38, 0)), ("x", pa.int64())]
+    )
+}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT f FROM t WHERE f IN (0.3, 1)",
+        "SELECT f FROM t WHERE f BETWEEN 0.5 AND 12345678901234567890123",
+        "SELECT f FROM t WHERE f = d",
+        "SELECT f FROM t WHERE g = d",
+        "SELECT f FROM t WHERE f = CAST(x AS DECIMAL(38, 18))",
+        "SELECT CASE f WHEN 0.3 THEN 1 WHEN 0 THEN 2 END AS c FROM t",
+        "SELECT CASE WHEN x > 0 THEN f ELSE d END AS c FROM t",
+        "SELECT coalesce(f, d) AS c FROM t",
+        "SELECT f FROM t UNION ALL SELECT d FROM t",
+        "SELECT a.f FROM t a JOIN t b ON a.f = b.d",
+        "SELECT greatest(f, 0.5, 1) AS c FROM t",
+    ],
+)
+def test_floats_become_decimals_only_where_the_query_says_so(query: str) -> None:
+    """DataFusion rounds them to 15 digits after the point, and fails for large ones."""
+    with pytest.raises(sa.SqlRefused, match="a float is combined with a decimal") as refused:
+        sa.sql(query, FLOATS)
+    assert refused.value.code == "SQL_TYPES"
+
+
+@pytest.mark.parametrize(
+    ("condition", "shown"),
+    [
+        ("f = 0.3", "f = 0.3"),
+        ("CAST(f AS DECIMAL(30, 15)) = 0.3", "CAST(f AS decimal<30,15>) = 0.300000000000000"),
+        ("CAST(f AS DECIMAL(12, 2)) = d", "CAST(f AS decimal<12,2>)"),
+        ("f = CAST(d AS DOUBLE)", "f = CAST(d AS fp64)"),
+    ],
+)
+def test_floats_and_decimals_are_compared_as_written(condition: str, shown: str) -> None:
+    plan = sa.sql(f"SELECT x FROM t WHERE {condition}", FLOATS)
+    assert shown in str(sa.explain(plan))

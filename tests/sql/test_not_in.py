@@ -25,6 +25,7 @@ QUERIES = (
     "SELECT a, b FROM l WHERE a + 1 NOT IN (SELECT a FROM r WHERE b = 'x') AND b = 'x'",
     "SELECT a, b FROM l WHERE NOT (a IN (SELECT a FROM r))",
     "SELECT a, b FROM l WHERE a NOT IN (SELECT a FROM r) AND (b = 'x' OR NOT b = 'it''s')",
+    "SELECT a, b FROM l WHERE a NOT IN (SELECT a FROM r) AND b <> 'a\nb'",
     "SELECT a, b FROM l WHERE a IN (SELECT a FROM r)",
     "SELECT a, b FROM l WHERE a IN (SELECT a FROM r) OR b = 'y'",
     "SELECT a, b FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.a = l.a)",
@@ -58,6 +59,7 @@ def test_rows_equal_duckdb(query: str, name: str, tmp_path: Path) -> None:
         "SELECT a FROM l WHERE a NOT IN (SELECT a FROM r) OR b = 'y'",
         "SELECT a FROM l WHERE NOT (a IN (SELECT a FROM r) AND b = 'y')",
         "SELECT a FROM l WHERE a NOT IN (SELECT a FROM r WHERE r.b < l.b)",
+        "SELECT a FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.a = l.a AND (b = 'x\ny' OR NOT (r.a IN (SELECT a FROM l))))",
     ],
 )
 def test_a_not_in_that_cannot_be_kept_is_refused(query: str) -> None:

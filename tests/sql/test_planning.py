@@ -38,6 +38,17 @@ TABLES = {"t": COLUMNS, "Other": COLUMNS, "db.sales": COLUMNS}
         ("WITH q AS (SELECT a + 1 AS b FROM t) SELECT b, b * 2 FROM q", ("b", "b * 2")),
         ("SELECT CASE WHEN a > 1 THEN 2 END FROM db.sales", ("CASE WHEN a > 1 THEN 2 END",)),
         ("SELECT DISTINCT a FROM t UNION SELECT must FROM t", ("a",)),
+        ("(SELECT a AS X FROM t) UNION ALL SELECT must AS y FROM t", ("X",)),
+        ("((SELECT a AS X FROM t LIMIT 1) UNION ALL SELECT 1 AS y) LIMIT 2", ("X",)),
+        (
+            "WITH q(B) AS (SELECT a FROM t), p AS (SELECT 1) (SELECT b AS X FROM q) EXCEPT SELECT 2 AS y",
+            ("X",),
+        ),
+        ("(WITH q AS (SELECT a FROM t) SELECT a AS X FROM q) UNION SELECT 1 AS y", ("X",)),
+        (
+            "SELECT a IS DISTINCT FROM must AS Other, a IS NOT DISTINCT FROM 1 same FROM t",
+            ("Other", "same"),
+        ),
     ],
 )
 def test_columns_of_the_result_have_the_names_of_the_query(
@@ -51,6 +62,34 @@ def test_tables_and_columns_keep_their_own_names() -> None:
     (table,) = {read.table for read in _reads(plan)}
     assert table == ("Other",)
     assert _reads(plan)[0].names[1] == "Region"
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("written", "table"),
+    [
+        ("t", ("t",)),
+        ("T", ("t",)),
+        ("public.t", ("t",)),
+        ("datafusion.public.t", ("t",)),
+        ("s.t", ("S", "t")),
+        ("c.s.t", ("c", "s", "t")),
+        ("d.s.t", ("z", "d", "s", "t")),
+    ],
+)
+def test_tables_of_different_schemas_are_told_apart(
+    written: str, table: tuple[str, ...], reverse: bool
+) -> None:
+    names = ["t", "S.t", "c.s.t", "z.d.s.t"]
+    tables = dict.fromkeys(reversed(names) if reverse else names, COLUMNS)
+    assert _reads(plan_query(f"SELECT a FROM {written}", tables))[0].table == table
+
+
+@pytest.mark.parametrize("names", [("t", "public.t"), ("a.b.c.t", "z.b.c.t")])
+def test_tables_that_sql_cannot_tell_apart_are_refused(names: tuple[str, str]) -> None:
+    with pytest.raises(sa.SqlRefused, match=f"{names[0]} and {names[1]}") as refused:
+        plan_query("SELECT a FROM t", dict.fromkeys(names, COLUMNS))
+    assert refused.value.code == "SQL_NOT_PLANNED"
 
 
 def _reads(plan: sa.Plan) -> list[BoundRead]:

@@ -228,6 +228,19 @@ def test_distances_that_the_planner_loses_are_refused(key: str, frame: str) -> N
     assert f"SQL:1:{query.index('RANGE') + 1}" in str(refused.value)
 
 
+def test_a_lost_distance_is_noticed_beside_names_and_texts_with_line_breaks() -> None:
+    lost = (
+        "sum(x) OVER (ORDER BY CAST(id AS DOUBLE) RANGE BETWEEN 1.5 PRECEDING AND CURRENT ROW) AS v"
+    )
+    text = "lag(CAST(x AS VARCHAR), 1, 'a\nb') OVER (ORDER BY CAST(id AS DOUBLE)) AS p"
+    for query in (
+        f"SELECT {text}, {lost} FROM t",
+        f'SELECT "a\nb", {lost} FROM (SELECT *, k AS "a\nb" FROM t) q',
+    ):
+        with pytest.raises(sa.SqlRefused, match="RANGE by a distance"):
+            sa.sql(query, {"t": SCHEMA})
+
+
 @pytest.mark.parametrize("call", ["lag(x) IGNORE NULLS", "first_value(x IGNORE NULLS)"])
 def test_ignored_nulls_are_refused(call: str) -> None:
     """DataFusion writes a plan without them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -27,13 +27,16 @@ FLOAT_AS_DECIMAL = {(14, 7), (30, 15)}
 _NULLABLE, _REQUIRED = 1, 2
 
 
-def correct_expressions(plan: Any, schemas: Iterable[pa.Schema]) -> None:
+def correct_expressions(
+    plan: Any, schemas: Iterable[pa.Schema], written: Container[tuple[int, int]] = ()
+) -> None:
     """Correct all expressions of a plan.
 
     Args:
         plan: the plan; it is changed. Unsigned integers become signed: no table has any, and positions
             of rows are written as such.
         schemas: schemas of the tables of the query.
+        written: digits of the decimal types that the query writes. Casts to them are its own.
     """
     functions = Functions(plan)
     for literal in messages(plan, "substrait.Expression.Literal"):
@@ -49,7 +52,7 @@ def correct_expressions(plan: Any, schemas: Iterable[pa.Schema]) -> None:
         elif name in BITWISE:
             _read_grouping_bits(expression.scalar_function)
         elif name in COMPARISONS:
-            _compare_floats(expression.scalar_function)
+            _compare_floats(expression.scalar_function, written)
     _sign_positions(plan, functions)
     declare_windows(plan)
 
@@ -105,14 +108,14 @@ def _read_grouping_bits(call: Any) -> None:
             side.cast.type.i32.nullability = _NULLABLE
 
 
-def _compare_floats(call: Any) -> None:
+def _compare_floats(call: Any, written: Container[tuple[int, int]]) -> None:
     """Compare a float with a decimal as floats.
 
     DataFusion casts the float to a decimal, which fails for large numbers, infinity and NaN.
     """
     sides = [argument.value for argument in call.arguments]
-    floats = [side for side in sides if _is_float_as_decimal(side)]
-    others = [side for side in sides if not _is_float_as_decimal(side)]
+    floats = [side for side in sides if _is_float_as_decimal(side, written)]
+    others = [side for side in sides if not _is_float_as_decimal(side, written)]
     if len(floats) != 1 or not others[0].HasField("literal"):
         return
     inner = algebra_pb2.Expression()
@@ -126,11 +129,12 @@ def _compare_floats(call: Any) -> None:
     literal.fp64 = value
 
 
-def _is_float_as_decimal(expression: Any) -> bool:
-    if not expression.HasField("cast"):
-        return False
+def _is_float_as_decimal(expression: Any, written: Container[tuple[int, int]]) -> bool:
     type_ = expression.cast.type
-    return type_.HasField("decimal") and (type_.decimal.precision, type_.decimal.scale) in FLOAT_AS_DECIMAL  # fmt: skip
+    if not expression.HasField("cast") or not type_.HasField("decimal"):
+        return False
+    digits = (type_.decimal.precision, type_.decimal.scale)
+    return digits in FLOAT_AS_DECIMAL and digits not in written
 
 
 def _decimal_value(decimal: Any) -> float:

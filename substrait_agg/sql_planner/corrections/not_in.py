@@ -8,7 +8,6 @@ is not null or there is no y. These are three plain anti joins.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,6 +16,7 @@ from substrait import algebra_pb2
 
 from substrait_agg.sql_planner.corrections.functions import Functions
 from substrait_agg.sql_planner.corrections.messages import messages
+from substrait_agg.sql_planner.query.logical_plans import below, subquery_text
 from substrait_agg.sql_planner.query.tokens import QueryText, Token
 
 _HELP = "write NOT EXISTS (SELECT ... WHERE ...)"
@@ -62,11 +62,14 @@ def check_marks(logical: Any, query: QueryText) -> None:
     Raises:
         SqlRefused: SQL_NOT_IN.
     """
-    outer = [plan for plan in _below(logical) if plan.display().startswith(_FILTER)]
-    shown = Counter(line.strip() for line in logical.display_indent().splitlines())
-    inner = shown - Counter(plan.display() for plan in outer)
+    outer = [plan for plan in below(logical) if plan.display().startswith(_FILTER)]
+    inner = subquery_text(logical)
+    # A name or a text with line breaks spreads a relation over several lines.
+    has_breaks = any("\n" in token.text for token in query.tokens)
+    lines = [line.strip() for line in inner.split("\n")]
+    filters = [inner] if has_breaks else [line for line in lines if line.startswith(_FILTER)]
     if any(_loses_null(plan.to_variant().predicate()) for plan in outer) or any(
-        line.startswith(_FILTER) and _may_lose_null(line) for line in inner
+        map(_may_lose_null, filters)
     ):
         message = "IN with a subquery is negated inside of OR, NOT or CASE, where its value for nulls matters"
         raise query.refused_token("SQL_NOT_IN", _not_in(query.tokens), message, _HELP)
@@ -75,15 +78,6 @@ def check_marks(logical: Any, query: QueryText) -> None:
 _FILTER = "Filter: "
 _IN_SUBQUERY = "IN (<subquery>)"
 _NEGATION = re.compile(r"\bNOT (?!EXISTS\b|LIKE\b|ILIKE\b|NULL\b|BETWEEN\b|IN \((?!<subquery>))")
-
-
-def _below(plan: Any) -> Iterator[Any]:
-    """Yield the relations of a logical plan, outer ones first. Subqueries in expressions are not among them."""
-    waiting = [plan]
-    while waiting:
-        relation = waiting.pop()
-        yield relation
-        waiting.extend(reversed(relation.inputs()))
 
 
 def _loses_null(condition: Any) -> bool:
@@ -114,7 +108,7 @@ def _may_lose_null(line: str) -> bool:
 
 def anti_joins(plan: Any) -> Iterator[Any]:
     """Yield the left anti joins of a logical plan, outer ones first."""
-    return (found for found in _below(plan) if found.display().startswith("LeftAnti Join"))
+    return (found for found in below(plan) if found.display().startswith("LeftAnti Join"))
 
 
 def is_null_aware(join: Any) -> bool:

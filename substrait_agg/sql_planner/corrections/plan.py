@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from substrait_agg.sql_planner.corrections.functions import number_functions
 from substrait_agg.sql_planner.corrections.messages import messages
 from substrait_agg.sql_planner.corrections.not_in import rewrite_not_in
 from substrait_agg.sql_planner.corrections.set_operations import count_copies
+from substrait_agg.sql_planner.query.logical_plans import below, subquery_text
 from substrait_agg.sql_planner.query.names import TableNames, column_name
 from substrait_agg.sql_planner.query.tokens import QueryText
 
@@ -30,7 +31,12 @@ _VARIED = frozenset(
 
 
 def corrected(
-    content: bytes, optimized: Any, query: QueryText, names: TableNames, outputs: Sequence[str]
+    content: bytes,
+    optimized: Any,
+    query: QueryText,
+    names: TableNames,
+    outputs: Sequence[str],
+    written: Container[tuple[int, int]],
 ) -> bytes:
     """Return a plan of DataFusion as the query means it.
 
@@ -40,6 +46,7 @@ def corrected(
         query: the query.
         names: the tables of the query.
         outputs: what `output_names` returns for the query.
+        written: digits of the decimal types that the query writes.
 
     Raises:
         SqlRefused: SQL_NOT_IN, SQL_NOT_PLANNED.
@@ -63,7 +70,7 @@ def corrected(
     _check_frames(plan, optimized, query)
     rewrite_not_in(plan, optimized, query)
     count_copies(plan, query)
-    correct_expressions(plan, names.schemas.values())
+    correct_expressions(plan, names.schemas.values(), written)
     _name_result(plan, names, outputs)
     number_functions(plan)
     return bytes(plan.SerializeToString(deterministic=True))
@@ -110,17 +117,20 @@ def _name_result(plan: Any, names: TableNames, outputs: Sequence[str]) -> None:
 
 
 _BOUND = r"(?:UNBOUNDED (?:PRECEDING|FOLLOWING)|CURRENT ROW|(.+?) (?:PRECEDING|FOLLOWING))"
+_WINDOW = "WindowAggr: "
 _RANGE = re.compile(f"RANGE BETWEEN {_BOUND} AND {_BOUND}")
 
 
 def _check_frames(plan: Any, optimized: Any, query: QueryText) -> None:
     """Refuse distances between values that DataFusion writes as unbounded: all but those of integers."""
-    lines = [line.strip() for line in optimized.display_indent().splitlines()]
+    inner = subquery_text(optimized)
+    relations = (relation.display() for relation in below(optimized))
+    shown = [text for text in relations if text.startswith(_WINDOW)]
+    shown += [inner] if _WINDOW in inner else []
     distances = [
         bound
-        for line in lines
-        if line.startswith("WindowAggr: ")
-        for frame in _RANGE.finditer(line)
+        for text in shown
+        for frame in _RANGE.finditer(text)
         for bound in frame.groups()
         if bound is not None
     ]

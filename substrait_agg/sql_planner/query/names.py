@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from substrait_agg.errors import SqlRefused
 from substrait_agg.plan.plannable import plannable
 from substrait_agg.sql_planner.query.tokens import Token
 
@@ -49,6 +50,7 @@ class TableNames:
             )
             originals[key] = parts[name]
             columns[key] = tuple(plannable_schema.names)
+        _check_different(originals)
         return cls(schemas, originals, columns)
 
     def own_column(self, name: str) -> str:
@@ -59,10 +61,32 @@ class TableNames:
 
     def key(self, written: TableName) -> TableName | None:
         """Return the name for DataFusion of a table as DataFusion writes it in a plan."""
-        fitting = [
-            k for k in self.schemas if written[-len(k) :] == k or k[-len(written) :] == written
-        ]
-        return fitting[0] if fitting else None
+        return next((key for key in self.schemas if _full(key) == _full(written)), None)
+
+
+_DEFAULTS = ("datafusion", "public")
+"""Catalog and schema of a table whose name has no others."""
+
+
+def _full(name: TableName) -> TableName:
+    """Return the catalog, the schema and the table of a name for DataFusion."""
+    last = name[-3:]
+    return (*_DEFAULTS[: 3 - len(last)], *last)
+
+
+def _check_different(tables: Mapping[TableName, TableName]) -> None:
+    """Refuse tables that DataFusion cannot tell apart, such as ``t`` and ``public.t``.
+
+    Raises:
+        SqlRefused: SQL_NOT_PLANNED.
+    """
+    by_full_name: dict[TableName, TableName] = {}
+    for key, own in tables.items():
+        first = by_full_name.setdefault(_full(key), own)
+        if first is not own:
+            message = f"the tables {'.'.join(first)} and {'.'.join(own)} are one table in SQL"
+            help = "give one of them another name"
+            raise SqlRefused("SQL_NOT_PLANNED", message, help=help)
 
 
 def _chosen(names: Sequence[str], quoted: Iterable[str]) -> dict[str, str]:
@@ -105,14 +129,23 @@ def output_names(query: str, tokens: Sequence[Token], names: Sequence[str]) -> t
     return tuple(_text(query, item) for item in items)
 
 
+_ENDS = ("from", "union", "except", "intersect", "where", "order", "limit")
+"""Words after the columns of a SELECT."""
+
+
 def _select_list(tokens: Sequence[Token]) -> Sequence[Token]:
-    """Return the tokens between SELECT and FROM of the outermost SELECT."""
-    depth, begin = 0, None
+    """Return the tokens between SELECT and FROM of the outermost SELECT: the first one of a set operation."""
+    depth, level, begin = 0, 0, None
     for number, token in enumerate(tokens):
+        before = tokens[number - 1] if number else None
+        if begin is None and depth == level and token.text == "(":
+            level += before is None or before.text in ("(", ")")  # no parenthesis of WITH
         depth += (token.text in _OPENING) - (token.text in _CLOSING)
-        if depth == 0 and begin is None and token.is_word("select"):
+        if begin is None and depth == level and token.is_word("select"):
             begin = number + 1
-        elif depth == 0 and begin is not None and token.is_word("from", "union", "except", "intersect", "where", "order", "limit"):  # fmt: skip
+        elif begin is not None and (depth < level or (depth == level and token.is_word(*_ENDS))):
+            if token.is_word("from") and number > begin and tokens[number - 1].is_word("distinct"):
+                continue  # IS DISTINCT FROM
             return _without_quantifier(tokens[begin:number])
     return () if begin is None else _without_quantifier(tokens[begin:])
 
