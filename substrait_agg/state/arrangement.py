@@ -34,7 +34,6 @@ from substrait_agg.state.run import (
     HASH_MAX,
     RunFile,
     RunReader,
-    RunWriter,
     open_run,
     scan_ranges,
 )
@@ -157,15 +156,6 @@ class Arrangement:
                 if run.file.low <= stop and run.file.high >= start
             ]
             yield consolidate_rows(schema.empty_table(), *parts)
-
-    def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
-        """Write the rows with hashes from `low` to `high`, each once with its weight.
-
-        Raises:
-            RunFailed: WEIGHT_OVERFLOW.
-        """
-        for rows in self.scan(low, high):
-            writer.write(rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_row
 from substrait_agg.state.run import (
     HASH_MAX,
     RunFile,
-    RunWriter,
     open_run,
     rows_at_once,
     scan_ranges,
@@ -366,15 +365,6 @@ class OrderedTree:
         index[present] = np.arange(len(present))
         indices = pa.array(index, mask=source < 0)
         return tuple(column.take(indices) for column in columns)
-
-    def merge(self, writer: RunWriter, low: int = 0, high: int = HASH_MAX) -> None:
-        """Write the consolidated runs for the groups with a hash from `low` to `high`.
-
-        Raises:
-            RunFailed: WEIGHT_OVERFLOW.
-        """
-        for rows in self.scan(low, high):
-            writer.write(rows)
 
     def scan(self, low: int = 0, high: int = HASH_MAX) -> Iterator[pa.Table]:
         """Yield all entries of nonzero weight as rows of a run, in order.

@@ -30,7 +30,6 @@ from substrait_agg.state.run import (
     HASH_MAX,
     RunFile,
     RunReader,
-    RunWriter,
     open_run,
     rows_at_once,
     scan_ranges,
@@ -178,11 +177,6 @@ class KeyedTree:
             at[unsure[more]] = found_at
             same[unsure[more]] = True
         return hit[same], at[same], hit[~same]
-
-    def merge(self, writer: RunWriter, *, bottom: bool, low: int = 0, high: int = HASH_MAX) -> None:
-        """Write the newest row of every key in the hash range, with `bottom` without dead keys."""
-        for rows in self.scan(low, high, dead=not bottom):
-            writer.write(rows)
 
     def scan(
         self,

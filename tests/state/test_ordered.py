@@ -230,7 +230,8 @@ def test_a_merge_in_pieces_keeps_all_sums(
     ):
         assert scanned(tree, layout) == nonzero
         writer = RunWriter(files, "merged", layout.schema, page_rows)
-        tree.merge(writer, 0, cut)
+        for part in tree.scan(0, cut):
+            writer.write(part)
         merged = writer.close()
         part = {entry: w for entry, w in nonzero.items() if entry[0][0] <= cut}
         assert (merged.rows if merged else 0) == len(part)
@@ -285,7 +286,8 @@ def test_entries_by_rank(
         tree = changed
         if merged:
             writer = RunWriter(files, "merged", layout.schema, page_rows)
-            changed.merge(writer)
+            for part in changed.scan():
+                writer.write(part)
             one = writer.close()
             tree = OrderedTree(files, [one] if one else [], layout)
         wanted = sorted({group for group, _ in questions})

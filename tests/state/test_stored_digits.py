@@ -116,7 +116,8 @@ def test_runs_with_different_digits_are_one_tree(tmp_path: Path) -> None:
         order = np.argsort(result.positions)
         assert np.array_equal(looked_up[:, order], unpack_digits(rows, DIGITS))
         writer = RunWriter(files, f"merged-{len(some)}", tree.schema, 5)
-        tree.merge(writer, bottom=True)
+        for part in tree.scan():
+            writer.write(part)
         merged = KeyedTree(files, [required(writer.close())], SCHEMA, 1)
         assert pa.concat_tables(merged.scan()).equals(rows)
         assert _name(merged.schema) == _name(tree.schema)

@@ -114,7 +114,8 @@ def test_the_newest_row_of_a_key_counts(
         assert _current(tree, SPLITS) == live
         assert _scanned(tree, dead=True) == {key: value for key, (_, value) in model.items()}
         writer = RunWriter(files, "merged", SCHEMA, page_rows)
-        tree.merge(writer, bottom=True)
+        for part in tree.scan():
+            writer.write(part)
         merged = writer.close()
         assert (merged.rows if merged else 0) == len(live)
 

@@ -362,16 +362,18 @@ class _Task:
         return after
 
     def _merge(self, name: str, span: MergeSpan) -> RunFile | None:
-        layout = self._schema[name]
-        writer = self._writer(name, layout.schema)
+        layout, files = self._schema[name], span.files
+        schema = layout.schema
         if isinstance(layout, KeyedLayout):
-            tree = KeyedTree(self._files, span.files, layout.schema, layout.keys)
-            writer = self._writer(name, tree.schema)
-            tree.merge(writer, bottom=span.bottom, low=span.low, high=span.high)
+            tree = KeyedTree(self._files, files, schema, layout.keys)
+            schema, pages = tree.schema, tree.scan(span.low, span.high, dead=not span.bottom)
         elif isinstance(layout, ArrangementLayout):
-            Arrangement(self._files, span.files, layout).merge(writer, span.low, span.high)
+            pages = Arrangement(self._files, files, layout).scan(span.low, span.high)
         else:
-            OrderedTree(self._files, span.files, layout).merge(writer, span.low, span.high)
+            pages = OrderedTree(self._files, files, layout).scan(span.low, span.high)
+        writer = self._writer(name, schema)
+        for rows in pages:
+            writer.write(rows)
         return writer.close()
 
 
