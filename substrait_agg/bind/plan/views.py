@@ -66,6 +66,8 @@ class BoundViews:
 
 def _by_position(view: BoundView) -> BoundView:
     plan = view.plan
+    if not plan.fields:
+        return view
     identity = fingerprint(plan.root, (plan.names, ()), plan.sorts)
     return replace(view, plan=replace(plan, fields=(), fingerprint=identity))
 

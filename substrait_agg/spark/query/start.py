@@ -223,30 +223,26 @@ def _session(options: RunOptions) -> SparkSession:
     return get_session(options.master, options.conf, options.spark, options.spark_log)
 
 
-def _named_as_stored(plan: BoundViews, options: RunOptions, store: Checkpoint) -> BoundViews:
+def _named_as_stored(
+    plan: BoundViews, options: RunOptions, stored: PlanDocument | None
+) -> BoundViews:
     """Return the plan with the names of struct fields that its checkpoint has.
 
     Earlier builds named them by their positions. An evolution gives them the names of the plan.
     """
-    stored = _stored(store)
     if stored is None or options.evolve:
         return plan
     older = plan.by_position()
     return older if stored.plan == older.fingerprint else plan
 
 
-def _stored(store: Checkpoint) -> PlanDocument | None:
-    store.check_usable()
-    return store.document() if store.exists() else None
-
-
-def _numbered_as_stored(lowered: Callable[..., Flow], store: Checkpoint) -> Flow:
+def _numbered_as_stored(lowered: Callable[..., Flow], stored: PlanDocument | None) -> Flow:
     """Return the flow of a plan with the operators and trees that its checkpoint has.
 
     Earlier builds made an operator of each of several equal relations of one plan, and gave every
     tree runs of its own.
     """
-    flow, stored = lowered(), _stored(store)
+    flow = lowered()
     if stored is None or stored.plan != flow.fingerprint:
         return flow
     if stored.operators != len(flow.operators):
@@ -269,9 +265,11 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     keep_late = any(keeps_late(output) for of_view in outputs for output in of_view.outputs)
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
     store = Checkpoint(options.checkpoint)
-    plan = _named_as_stored(plan, options, store)
+    store.check_usable()
+    current = store.document() if store.exists() else None
+    plan = _named_as_stored(plan, options, current)
     columns = event_columns(by_table, events)
-    flow = _flow_of(plan, by_table, options, events, columns, store)
+    flow = _flow_of(plan, by_table, options, events, columns, current)
     check_times(flow, events, options.emit_policy, columns)
     refresh = refresh_chooser(plan, flow, by_table, events, options)
     document = plan_document(flow, events)
@@ -302,7 +300,7 @@ def _flow_of(
     options: RunOptions,
     events: EventOptions,
     columns: EventColumns,
-    store: Checkpoint,
+    stored: PlanDocument | None,
 ) -> Flow:
     """Return the lowered plan over the sources of a run."""
     weights = {table: weight_kind(source) for table, source in sources.items()}
@@ -312,7 +310,7 @@ def _flow_of(
         lower, plan, weights, options.early, upserts, columns,
         forget=forgetting(events), static=static,
     )  # fmt: skip
-    return _numbered_as_stored(lowered, store)
+    return _numbered_as_stored(lowered, stored)
 
 
 def _check_outputs(
