@@ -8,7 +8,7 @@ from itertools import count
 import pyarrow as pa
 
 from substrait_agg.errors import UsageError
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import Type, field_name
 
 MAX_DECIMAL_PRECISION = 38
 
@@ -78,7 +78,7 @@ def _decimal(type_: Type) -> pa.DataType:
 def _struct(type_: Type) -> pa.DataType:
     # The fields of a null struct are null, and Arrow validates them all the same.
     children = (c.as_nullable(c.nullable or type_.nullable) for c in type_.children)
-    return pa.struct(field(f"f{i}", child) for i, child in enumerate(children))
+    return pa.struct(field(field_name(i), child) for i, child in enumerate(children))
 
 
 def _list(type_: Type) -> pa.DataType:
@@ -162,7 +162,7 @@ def with_field_names(type_: pa.DataType, names: Iterable[str]) -> pa.DataType:
 
 def by_position(type_: pa.DataType) -> pa.DataType:
     """Return a type with the names ``f0``, ``f1``, ... in every struct, as `to_arrow` gives them."""
-    return _renamed(type_, lambda _: (f"f{i}" for i in count()))
+    return _renamed(type_, lambda _: map(field_name, count()))
 
 
 def _renamed(type_: pa.DataType, names: Callable[[pa.DataType], Iterator[str]]) -> pa.DataType:

@@ -81,6 +81,11 @@ def decimal(precision: int, scale: int, nullable: bool = True) -> Type:
     return Type("decimal", nullable, (precision, scale))
 
 
+def field_name(ordinal: int) -> str:
+    """Return the name of a struct field by its position: Substrait types do not name fields."""
+    return f"f{ordinal}"
+
+
 def names_width(type_: Type) -> int:
     """Return the number of names of a column in a depth-first list.
 

@@ -26,7 +26,7 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.errors import UsageError
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import Type, field_name
 from substrait_agg.spark.functions.parts import Arguments
 from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 from substrait_agg.spark.types.casts import convert
@@ -34,6 +34,7 @@ from substrait_agg.spark.types.keys import hashable, normalised
 from substrait_agg.spark.types.literals import literal
 from substrait_agg.spark.types.schema import cast_target, to_spark
 from substrait_agg.spark.types.source_columns import all_nullable
+from substrait_agg.spark.types.struct_fields import struct_of
 
 Columns = Sequence[SparkColumn]
 
@@ -51,7 +52,7 @@ def _nested(expr: NestedPart, columns: Columns) -> SparkColumn:
     whole = to_column(expr.input, columns)
     kind = expr.input.type.kind
     if kind == "struct":
-        return whole.getField(f"f{expr.step}")
+        return whole.getField(field_name(expr.step))
     if kind == "list":
         return F.get(whole, F.lit(expr.step))
     return F.try_element_at(whole, to_column(expr.step, columns))
@@ -137,7 +138,7 @@ def _in_list(expr: InList, columns: Columns) -> SparkColumn:
 def _nested_value(expr: BoundNestedValue, columns: Columns) -> SparkColumn:
     parts = [to_column(part, columns) for part in expr.parts]
     if expr.type.kind == "struct":
-        value = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
+        value = struct_of(parts)
     else:
         value = (F.array if expr.type.kind == "list" else F.create_map)(*parts)
     return value.cast(cast_target(all_nullable(expr.type)))

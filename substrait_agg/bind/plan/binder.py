@@ -39,7 +39,7 @@ from substrait_agg.bind.readings import (
 )
 from substrait_agg.bind.rewrite import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan, ReadRel, Relation
-from substrait_agg.plan.types import Type, names_by_column, names_width, struct_fields
+from substrait_agg.plan.types import Type, field_name, names_by_column, names_width, struct_fields
 from substrait_agg.problems import Problems
 
 DIRECTIONS: dict[str, tuple[bool, bool]] = {
@@ -280,7 +280,7 @@ def _fields(
         check_field_names(own, path, context, tuple(first + place for place in places))
         if "" in own or len(set(own)) < len(own):
             for ordinal, place in enumerate(places):
-                shown[place] = f"f{ordinal}"
+                shown[place] = field_name(ordinal)
     return tuple(shown[1:])
 
 

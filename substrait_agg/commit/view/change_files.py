@@ -12,7 +12,7 @@ from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.commit.view.scan import PART_ROWS
-from substrait_agg.commit.view.schema import with_field_names
+from substrait_agg.commit.view.schema import with_view_types
 from substrait_agg.operator.common.names import VERSION, WEIGHT
 from substrait_agg.plan.arrow import by_position
 from substrait_agg.state.storage import store_failed
@@ -65,7 +65,7 @@ def named(
         part = part.select([*columns, VERSION, WEIGHT])
     if part.schema.types != [by_position(type_) for type_ in schema.types]:
         raise damaged(f"changes/{change.name}", "it does not have the columns of the view")
-    return pa.Table.from_arrays(with_field_names(part.columns, schema), schema=schema)
+    return pa.Table.from_arrays(with_view_types(part.columns, schema), schema=schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.hash_ranges import clip
-from substrait_agg.commit.view.schema import with_field_names
+from substrait_agg.commit.view.schema import with_view_types
 from substrait_agg.state.keys.row_sizes import repeated
 from substrait_agg.state.run import HASH_MAX, RunFile, open_run
 from substrait_agg.state.storage import Storage
@@ -112,7 +112,7 @@ def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return rows with the columns of a schema, their number also if it has no column."""
     if not len(schema):
         return rows.replace_schema_metadata(schema.metadata)
-    return pa.RecordBatch.from_arrays(with_field_names(rows.columns, schema), schema=schema)
+    return pa.RecordBatch.from_arrays(with_view_types(rows.columns, schema), schema=schema)
 
 
 def _default_parts(rows: int) -> int:

@@ -82,7 +82,7 @@ def decode_schema(text: str) -> pa.Schema:
         raise damaged("plan.json", str(error)) from error
 
 
-def with_field_names(
+def with_view_types(
     columns: Iterable[pa.Array | pa.ChunkedArray], schema: pa.Schema
 ) -> list[pa.Array | pa.ChunkedArray]:
     """Return columns with the types of the view, without a copy.

@@ -25,8 +25,8 @@ from substrait_agg.commit.view.schema import (
     named_view,
     ordinals_of,
     view_name,
-    with_field_names,
     with_versions,
+    with_view_types,
 )
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location
@@ -531,7 +531,7 @@ def _shown(
     for batch in rows.select(dict.fromkeys(["shown", *sources])).to_batches():
         for part in repeated(batch, np.maximum(batch.column(0).to_numpy(), 0)):
             columns = [part.column(source) for source in sources]
-            yield pa.Table.from_arrays(with_field_names(columns, schema), schema=schema)
+            yield pa.Table.from_arrays(with_view_types(columns, schema), schema=schema)
 
 
 def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:

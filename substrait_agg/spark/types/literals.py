@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from substrait_agg.plan.arrow import unsupported
 from substrait_agg.plan.types import Type
 from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, cast_target
+from substrait_agg.spark.types.struct_fields import struct_of
 
 _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
@@ -77,8 +78,7 @@ def _interval_compound(value: tuple[int, int, int], type_: Type) -> Column:
 
 
 def _struct(value: tuple[Any, ...], type_: Type) -> Column:
-    parts = zip(value, type_.children, strict=True)
-    return F.struct(*(literal(v, t).alias(f"f{i}") for i, (v, t) in enumerate(parts)))
+    return struct_of(map(literal, value, type_.children))
 
 
 def _map(value: tuple[tuple[Any, Any], ...], type_: Type) -> Column:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pyspark.sql import types as st
 
 from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION, unsupported
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import Type, field_name
 
 MAX_FRACTION_DIGITS = 6
 
@@ -66,7 +66,10 @@ def _decimal(type_: Type) -> st.DataType:
 
 def _struct(type_: Type) -> st.DataType:
     return st.StructType(
-        [st.StructField(f"f{i}", to_spark(c), c.nullable) for i, c in enumerate(type_.children)]
+        [
+            st.StructField(field_name(i), to_spark(c), c.nullable)
+            for i, c in enumerate(type_.children)
+        ]
     )
 
 

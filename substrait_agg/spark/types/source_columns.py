@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
-from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.plan.types import INTEGER_BITS, Type, field_name
 from substrait_agg.spark.types.bad_rows import error_text
 from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, to_spark
+from substrait_agg.spark.types.struct_fields import struct_of
 
 _INTEGRAL_DIGITS: dict[type[st.DataType], int] = {
     st.ByteType: 3,
@@ -297,8 +298,7 @@ def _nested_converted(column: Column, actual: st.DataType, type_: Type, what: st
         return F.transform_values(column, lambda _k, v: converted(v, value_type, value, what))
     fields = zip(_fields(actual), type_.children, strict=True)
     parts = [converted(column.getField(f.name), f.dataType, t, what) for f, t in fields]
-    struct = F.struct(*(part.alias(f"f{i}") for i, part in enumerate(parts)))
-    return F.when(column.isNotNull(), struct)
+    return F.when(column.isNotNull(), struct_of(parts))
 
 
 def _checked(type_: Type) -> bool:
@@ -340,6 +340,6 @@ def required_paths(column: Column, type_: Type, name: str) -> list[tuple[str, Co
     places = [] if type_.nullable else [(name, column.isNull())]
     if type_.kind == "struct":
         for i, child in enumerate(type_.children):
-            for inner, is_null in required_paths(column[f"f{i}"], child, f"{name}.{i}"):
+            for inner, is_null in required_paths(column[field_name(i)], child, f"{name}.{i}"):
                 places.append((inner, column.isNotNull() & is_null))
     return places

@@ -6,16 +6,23 @@ so a column is read with the names of the files in the order of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
-from substrait_agg.plan.types import Type, names_width
+from substrait_agg.plan.types import Type, field_name, names_width
 from substrait_agg.spark.types.schema import to_spark
 
 _Part = tuple[str, Type, Sequence[str]]
 """A part of a nested type: its name (empty in lists and maps), its type, the names inside it."""
+
+
+def struct_of(parts: Iterable[Column]) -> Column:
+    """Return a struct of its fields, which are named by their positions."""
+    return F.struct(*(part.alias(field_name(i)) for i, part in enumerate(parts)))
 
 
 def in_plan_order(
@@ -111,16 +118,12 @@ def json_type(
 
 def _keys(parts: Sequence[_Part], spelled: Sequence[str], column: str) -> list[str]:
     """Return the names of the fields of a struct in JSON files that have the names `spelled`."""
-    by_position = [_by_position(i) for i in range(len(parts))]
+    by_position = list(map(field_name, range(len(parts))))
     planned = [name for name, *_ in parts] if all(name for name, *_ in parts) else by_position
     for names in (planned, by_position):
         if not spelled or any(_place(name, spelled) is not None for name in names):
             return names
     raise _missing(column, planned, spelled)
-
-
-def _by_position(ordinal: int) -> str:
-    return f"f{ordinal}"
 
 
 def _parts(type_: Type, names: Sequence[str]) -> list[_Part]:
