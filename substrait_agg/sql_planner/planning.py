@@ -16,6 +16,7 @@ from substrait_agg.sql_planner.errors import is_syntax_error, panics_as_errors, 
 from substrait_agg.sql_planner.query.names import TableNames, output_names
 from substrait_agg.sql_planner.query.places import SqlOrigin
 from substrait_agg.sql_planner.query.script import Statement, statements
+from substrait_agg.sql_planner.query.subqueries import check_subqueries
 from substrait_agg.sql_planner.query.tokens import QueryText, syntax_error, tokens
 from substrait_agg.sql_planner.query.windows import register_windows
 from substrait_agg.sql_planner.session import (
@@ -170,6 +171,7 @@ def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> byt
     try:
         frame = _frame(context, query)
         check_marks(frame.logical_plan(), query)
+        check_subqueries(frame.logical_plan(), query)
         check_types(frame.logical_plan(), query)
         with panics_as_errors():
             optimized = frame.optimized_logical_plan()

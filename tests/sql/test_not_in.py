@@ -66,3 +66,52 @@ def test_a_not_in_that_cannot_be_kept_is_refused(query: str) -> None:
     with pytest.raises(sa.SqlRefused) as caught:
         sa.sql(query, {"l": LEFT.schema, "r": LEFT.schema})
     assert caught.value.code == "SQL_NOT_IN"
+
+
+CORRELATED = "FROM r WHERE r.b = l.b"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT a FROM l WHERE EXISTS (SELECT count(*) {CORRELATED})",
+        f"SELECT a FROM l WHERE b = 'x' AND NOT EXISTS (SELECT max(a) {CORRELATED})",
+        f"SELECT a FROM l WHERE EXISTS (SELECT 1 {CORRELATED} HAVING count(*) = 0)",
+        f"SELECT a FROM l WHERE EXISTS (SELECT a {CORRELATED} GROUP BY ROLLUP (a))",
+        f"SELECT a FROM l WHERE EXISTS (SELECT a {CORRELATED} OFFSET 1)",
+        f"SELECT a FROM l WHERE a IN (SELECT count(*) {CORRELATED})",
+        f"SELECT a FROM l WHERE a NOT IN (SELECT max(a) {CORRELATED})",
+        f"SELECT a FROM l WHERE a IN (SELECT row_number() OVER (ORDER BY a) {CORRELATED})",
+        f"SELECT a, a IN (SELECT count(*) {CORRELATED}) AS m FROM l",
+        "SELECT a FROM l WHERE a IN (SELECT a FROM r WHERE EXISTS (SELECT count(*) FROM l WHERE r.b = l.b AND b <> 'a\nb'))",
+        f"SELECT l.a, (SELECT sum(n) FROM (SELECT b, count(*) OVER () AS n {CORRELATED}) q) AS s FROM l",
+        f"SELECT l.a, q.n FROM l, LATERAL (SELECT count(*) AS n {CORRELATED} HAVING count(*) > 1) q",
+        f"SELECT l.a, q.n FROM l LEFT JOIN LATERAL (SELECT count(*) AS n {CORRELATED} GROUP BY ROLLUP (a)) q ON true",
+    ],
+)
+def test_subqueries_that_would_see_the_rows_of_all_outer_rows_are_refused(query: str) -> None:
+    with pytest.raises(sa.SqlRefused, match="a subquery refers to the outer query") as refused:
+        sa.sql(query, {"l": LEFT.schema, "r": LEFT.schema})
+    assert refused.value.code == "SQL_NOT_PLANNED"
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a, b FROM l WHERE a IN (SELECT max(a) FROM r)",
+        "SELECT a, b FROM l WHERE a IN (SELECT max(a) FROM r WHERE EXISTS (SELECT 1 FROM l x WHERE x.b = r.b))",
+        f"SELECT a, b FROM l WHERE a = (SELECT max(a) {CORRELATED})",
+        f"SELECT a, b FROM l WHERE (SELECT count(*) {CORRELATED}) = 0",
+        f"SELECT a, b FROM l WHERE a IN (SELECT a FROM r) AND a >= (SELECT avg(a) {CORRELATED})",
+        "SELECT a, b FROM l WHERE a IN (SELECT a FROM r WHERE r.a >= (SELECT avg(a) FROM l x WHERE x.b = r.b))",
+        f"SELECT a, b FROM l WHERE EXISTS (SELECT a {CORRELATED} GROUP BY a HAVING count(*) > 1)",
+        f"SELECT l.a, (SELECT max(a) {CORRELATED} HAVING count(*) > 1) AS m FROM l",
+        f"SELECT l.a, q.n FROM l, LATERAL (SELECT count(*) AS n {CORRELATED}) q",
+    ],
+)
+def test_other_subqueries_with_aggregates_have_the_rows_of_duckdb(
+    query: str, name: str, tmp_path: Path
+) -> None:
+    tables = {"l": LEFT, "r": right(name)}
+    assert kept(query, [tables], tmp_path) == of_duckdb(query, tables)
