@@ -93,11 +93,10 @@ def with_options(takes: Takes, **values: tuple[str, ...]) -> Takes:
     )
 
 
-def constants_from(takes: Takes, ordinal: int) -> Takes:
-    """Return a test that the arguments from `ordinal` on are constants other than null."""
+def constants_after_first(takes: Takes) -> Takes:
+    """Return a test that all arguments but the first are constants other than null."""
     return lambda call: (
-        takes(call)
-        and all(constant_of(call, i) is not None for i in range(ordinal, len(call.arguments)))
+        takes(call) and all(constant_of(call, i) is not None for i in range(1, len(call.arguments)))
     )
 
 

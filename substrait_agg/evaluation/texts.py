@@ -15,7 +15,7 @@ from substrait_agg.evaluation.kernels import (
     KernelArguments,
     Kernels,
     constant_of,
-    constants_from,
+    constants_after_first,
     option,
     with_options,
 )
@@ -42,7 +42,7 @@ def _all_texts(call: Call) -> bool:
 
 
 _CASE_SENSITIVE = with_options(_all_texts, case_sensitivity=("CASE_SENSITIVE",))
-_SEARCH = constants_from(_CASE_SENSITIVE, 1)
+_SEARCH = constants_after_first(_CASE_SENSITIVE)
 
 
 def _search(find: Callable[..., pa.Array]) -> tuple[Kernel, ...]:
@@ -152,7 +152,7 @@ def _right(args: KernelArguments) -> pa.Array:
     return pc.utf8_slice_codeunits(characters(args[0]), -count)
 
 
-_SLICES = constants_from(with_options(_is_text, negative_start=("LEFT_OF_BEGINNING",)), 1)
+_SLICES = constants_after_first(with_options(_is_text, negative_start=("LEFT_OF_BEGINNING",)))
 _ASCII = with_options(_is_text, char_set=("UTF8", "ASCII_ONLY"))
 
 
@@ -168,7 +168,7 @@ def _joined(args: KernelArguments) -> pa.Array:
 
 
 def _can_replace(call: Call) -> bool:
-    return constants_from(_CASE_SENSITIVE, 1)(call) and constant_of(call, 1) != ""
+    return constants_after_first(_CASE_SENSITIVE)(call) and constant_of(call, 1) != ""
 
 
 def _count(measure: Callable[[pa.Array], pa.Array], factor: int = 1) -> tuple[Kernel, ...]:

@@ -43,11 +43,11 @@ def civil(days: Ints) -> tuple[Ints, Ints, Ints]:
     return year, month, day_of_month
 
 
-def days_of(year: Ints, month: Ints, day: Ints | int) -> Ints:
-    """Return the days since 1970-01-01 of a date, as ``days_from_civil`` of the source above."""
+def first_day(year: Ints, month: Ints) -> Ints:
+    """Return the days since 1970-01-01 of the first of a month, as ``days_from_civil`` of the source above."""
     year = year - (month <= 2)
     era, of_era = np.divmod(year, _ERA_YEARS)
-    of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
+    of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5
     of_era = of_era * 365 + of_era // 4 - of_era // 100 + of_year
     days: Ints = of_era + era * _ERA_DAYS - _EPOCH_FROM_MARCH
     return days
@@ -60,7 +60,7 @@ def _week_day(days: Ints) -> Ints:
 
 def _day_of_year(days: Ints) -> Ints:
     year, _, _ = civil(days)
-    return days - days_of(year, np.ones_like(year), 1) + 1
+    return days - first_day(year, np.ones_like(year)) + 1
 
 
 def _iso_thursday(days: Ints) -> Ints:
@@ -217,7 +217,7 @@ def texts(column: pa.Array) -> pa.Array:
 
 def _first_month(days: Ints, *, months: int) -> Ints:
     year, month, _ = civil(days)
-    return days_of(year, (month - 1) // months * months + 1, 1)
+    return first_day(year, (month - 1) // months * months + 1)
 
 
 _FIRST_DAYS: dict[str, Callable[[Ints], Ints]] = {
@@ -249,9 +249,9 @@ def months_later(days: Ints, months: Ints) -> Ints:
     """Return days moved by months, at most to the last day of the month."""
     year, month, day = civil(days)
     ahead, left = np.divmod(month - 1 + months, 12)
-    first = days_of(year + ahead, left + 1, 1)
+    first = first_day(year + ahead, left + 1)
     following, over = np.divmod(left + 1, 12)
-    length = days_of(year + ahead + following, over + 1, 1) - first
+    length = first_day(year + ahead + following, over + 1) - first
     last: Ints = np.minimum(day, length)
     return first + last - 1
 

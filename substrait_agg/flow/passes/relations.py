@@ -174,7 +174,7 @@ class _Lowering:
                 relation, lambda: len(self.operators), self.inputs, self.input_properties
             )
             self.operators.append(sessions)
-            relation = over_sessions(relation, sessions)
+            relation = over_sessions(relation)
             inputs, ordinals = over(sessions), tuple(range(len(sessions.types)))
         else:
             read = [e for m in relation.measures for e in m.expressions]

@@ -83,7 +83,7 @@ def over(node: Node) -> tuple[Branch, ...]:
     return (Branch(OperatorOrigin(node.id, node.types), ()),)
 
 
-def over_sessions(relation: BoundAggregate, node: Node) -> BoundAggregate:
+def over_sessions(relation: BoundAggregate) -> BoundAggregate:
     """Return the aggregate over the output of its session operator.
 
     Its input columns are the other keys, the session, and the columns that measures read.

@@ -188,8 +188,8 @@ def _argument(ordinal: int) -> ResultRule:
     return lambda types, _rules: types[ordinal]
 
 
-def _by_rules(standard: str, arrow: str) -> ResultRule:
-    return lambda _types, rules: Type(arrow if rules == "arrow" else standard)
+def _length(_types: tuple[Type, ...], rules: Derivation) -> Type:
+    return Type("i32" if rules == "arrow" else "i64")
 
 
 def _window(types: tuple[Type, ...], _rules: Derivation) -> Type:
@@ -210,7 +210,7 @@ RESULT_RULES: dict[str, ResultRule] = {
     "string": _always("string"),
     "local_first": _with_digits_of_first("precision_timestamp"),
     "zoned_first": _with_digits_of_first("precision_timestamp_tz"),
-    "length": _by_rules("i64", "i32"),
+    "length": _length,
     "first": _argument(0),
     "second": _argument(1),
     "unified": lambda types, _rules: common_type(types) or types[0],

@@ -108,9 +108,9 @@ def _rows(value: FloatDigits, rows: slice) -> FloatDigits:
     return FloatDigits(value.base + int(used[0]), digits[used[0] : used[-1] + 1])
 
 
-def _divided(groups: _CountsAndSums, x: str, y: str) -> tuple[Mask, exact.Magnitude, int, Mask]:
-    """Return the covariance: sign, magnitude, base, and a mask of nonzero remainders."""
-    below, mag, base = groups.spread(x, y)
+def _divided(groups: _CountsAndSums, y: str) -> tuple[Mask, exact.Magnitude, int, Mask]:
+    """Return the covariance of x and `y`: sign, magnitude, base, and a mask of nonzero remainders."""
+    below, mag, base = groups.spread("x", y)
     mag = np.concatenate([np.zeros((_DIVISOR_DIGITS, mag.shape[1]), np.uint64), mag])
     n = groups.count.astype(np.uint64)
     mag, lost = exact.divide(mag, n)
@@ -134,18 +134,18 @@ def _rounded(
 
 
 def _covariance(groups: _CountsAndSums) -> tuple[Floats, Mask]:
-    below, mag, base, lost = _divided(groups, "x", "y")
+    below, mag, base, lost = _divided(groups, "y")
     return _rounded(groups, mag, below, lost, base), np.ones_like(below)
 
 
 def _variance(groups: _CountsAndSums) -> tuple[Floats, Mask]:
-    below, mag, base, lost = _divided(groups, "x", "x")
+    below, mag, base, lost = _divided(groups, "x")
     values = _rounded(groups, mag, np.zeros_like(below), lost, base)
     return np.where(below, np.nan, values), np.ones_like(below)
 
 
 def _deviation(groups: _CountsAndSums) -> tuple[Floats, Mask]:
-    below, mag, base, lost = _divided(groups, "x", "x")
+    below, mag, base, lost = _divided(groups, "x")
     root, unit, more = roots.square_root(mag, lost, base)
     values = _rounded(groups, root, np.zeros_like(below), more, 0, unit)
     return np.where(below, np.nan, values), np.ones_like(below)

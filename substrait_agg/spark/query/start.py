@@ -271,7 +271,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     columns = event_columns(by_table, events)
     flow = _flow_of(plan, by_table, options, events, columns, current)
     check_times(flow, events, options.emit_policy, columns)
-    refresh = refresh_chooser(plan, flow, by_table, events, options)
+    refresh = refresh_chooser(flow, by_table, events, options)
     document = plan_document(flow, events)
     files = FilesSoFar(store, flow, by_table)
     evolution = store.check(document, evolve=options.evolve, unreadable=files.unreadable)

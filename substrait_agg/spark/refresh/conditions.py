@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from pyspark.sql import DataFrame
 
-from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.checks import RunConditions, Table, check_policies
@@ -21,7 +20,6 @@ from substrait_agg.spark.sources.readers import check_exists
 
 
 def refresh_chooser(
-    plan: BoundViews,
     flow: Flow,
     sources: Mapping[Table, Source],
     events: EventOptions,
