@@ -27,7 +27,7 @@ from substrait_agg.evaluation.columns import (
 from substrait_agg.evaluation.constants import MAX_DIGITS, arrow_type
 from substrait_agg.evaluation.texts import TEXTS, sliced
 from substrait_agg.evaluation.times import as_dates, as_timestamps, texts
-from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.plan.types import INTEGER_BITS, SIGNED, Type
 
 Convert = Callable[[pa.Array, Conversion], pa.Array]
 
@@ -40,8 +40,7 @@ class CastCase:
     fails: bool = False
 
 
-_INTEGERS = ("i8", "i16", "i32", "i64")
-_WHOLE_SOURCES = (*_INTEGERS, "u8", "u16", "u32")
+_WHOLE_SOURCES = (*SIGNED, "u8", "u16", "u32")
 _EXACT_IN_DOUBLE = 2**53
 _EXACT_POWERS = 22
 """Powers of ten up to which a power is an exact double."""
@@ -186,15 +185,15 @@ _POINTS = ("precision_timestamp", "precision_timestamp_tz")
 Pair = tuple[str, str]
 
 _CASTS: dict[Pair, CastCase] = {
-    **{(s, t): CastCase(_integer_from, fails=True) for s in _WHOLE_SOURCES for t in _INTEGERS},
+    **{(s, t): CastCase(_integer_from, fails=True) for s in _WHOLE_SOURCES for t in SIGNED},
     **{(s, "decimal"): CastCase(_integer_to_decimal, fails=True) for s in _WHOLE_SOURCES},
     **{(s, t): CastCase(_to_float) for s in _WHOLE_SOURCES for t in ("fp32", "fp64")},
     **{(s, t): CastCase(_to_float) for s in ("fp32", "fp64") for t in ("fp32", "fp64")},
-    **{(s, t): CastCase(_float_to_integer, fails=True) for s in ("fp32", "fp64") for t in _INTEGERS},
+    **{(s, t): CastCase(_float_to_integer, fails=True) for s in ("fp32", "fp64") for t in SIGNED},
     **{(s, "decimal"): CastCase(_decimal_to_decimal, fails=True) for s in ("decimal", "u64")},
-    **{(s, t): CastCase(_decimal_to_integer, fails=True) for s in ("decimal", "u64") for t in _INTEGERS},
+    **{(s, t): CastCase(_decimal_to_integer, fails=True) for s in ("decimal", "u64") for t in SIGNED},
     **{(s, "fp64"): CastCase(_decimal_to_double) for s in ("decimal", "u64")},
-    **{("bool", t): CastCase(_bool_to_number, fails=True) for t in (*_INTEGERS, "fp32", "fp64", "decimal")},
+    **{("bool", t): CastCase(_bool_to_number, fails=True) for t in (*SIGNED, "fp32", "fp64", "decimal")},
     **{(s, "bool"): CastCase(_number_to_bool) for s in (*_WHOLE_SOURCES, "fp32", "fp64", "decimal")},
     **{(s, t): CastCase(_to_text) for s in ("bool", *_WHOLE_SOURCES) for t in TEXTS},
     **{(s, t): CastCase(_decimal_to_text) for s in ("decimal", "u64") for t in TEXTS},
@@ -256,7 +255,7 @@ def _plain_float(text: str, type_: Type) -> float | None:
 _PLAIN: dict[str, tuple[re.Pattern[str], Callable[[str, Type], int | float | None]]] = {
     "date": (re.compile(_DAY, re.ASCII), _plain_date),
     "precision_timestamp": (re.compile(rf"{_DAY}(?:[ T]{_CLOCK})?", re.ASCII), _plain_timestamp),
-    **dict.fromkeys(_INTEGERS, (re.compile(r"-?\d{1,19}", re.ASCII), _plain_integer)),
+    **dict.fromkeys(SIGNED, (re.compile(r"-?\d{1,19}", re.ASCII), _plain_integer)),
     "decimal": (re.compile(r"-?\d{1,38}(?:\.\d{1,38})?", re.ASCII), _plain_decimal),
     **dict.fromkeys(("fp32", "fp64"), (re.compile(_FLOAT, re.ASCII), _plain_float)),
 }  # fmt: skip

@@ -23,8 +23,8 @@ from substrait_agg.evaluation.kernels import (
     with_options,
 )
 from substrait_agg.plan.arrow import MAX_DECIMAL_PRECISION
+from substrait_agg.plan.types import SIGNED
 
-_INTEGERS = ("i8", "i16", "i32", "i64")
 _FLOATS = ("fp32", "fp64")
 _ALL_WHOLE_FROM = float(2**52)
 """From this magnitude on, every fp64 is a whole number."""
@@ -51,7 +51,7 @@ def _one_type(*kinds: str) -> Takes:
     return takes
 
 
-_EXACT_INTEGERS = with_options(_one_type(*_INTEGERS), overflow=("ERROR",))
+_EXACT_INTEGERS = with_options(_one_type(*SIGNED), overflow=("ERROR",))
 _SAME_FLOATS = _one_type(*_FLOATS)
 _DECIMALS = all_of("decimal")
 
@@ -135,7 +135,7 @@ def _whole_floats(round_: Callable[[Numbers], Numbers]) -> Kernel:
     return Kernel(_SAME_FLOATS, lambda args: per_value(compute, args.result, args[0]))
 
 
-_IDENTITY = Kernel(_one_type(*_INTEGERS), lambda args: args[0])
+_IDENTITY = Kernel(_one_type(*SIGNED), lambda args: args[0])
 
 _ROUNDING = {
     "TIE_AWAY_FROM_ZERO": "half_towards_infinity",
@@ -188,7 +188,7 @@ def _integer_sign(x: Numbers) -> Numbers:
 
 def _takes_root(call: Call) -> bool:
     floating = call.arguments[0].type.kind in _FLOATS and _SAME_FLOATS(call)
-    return floating or (call.arguments[0].type.kind in _INTEGERS and call.type.kind == "fp64")
+    return floating or (call.arguments[0].type.kind in SIGNED and call.type.kind == "fp64")
 
 
 def _root(args: KernelArguments) -> pa.Array:
@@ -223,7 +223,7 @@ NUMBERS: Kernels = {
     "negate": (_integers(pc.negate_checked), _floats(np.negative), _fitted(pc.negate)),
     "abs": (_integers(pc.abs_checked), _floats(np.abs), _fitted(pc.abs)),
     "sqrt": (Kernel(with_options(_takes_root, on_domain_error=("NAN",)), _root),),
-    "sign": (Kernel(_one_type(*_INTEGERS), lambda args: per_value(_integer_sign, args.result, args[0])),),
+    "sign": (Kernel(_one_type(*SIGNED), lambda args: per_value(_integer_sign, args.result, args[0])),),
     "ceil": (_IDENTITY, _whole_floats(np.ceil), _fitted(pc.ceil)),
     "floor": (_IDENTITY, _whole_floats(np.floor), _fitted(pc.floor)),
     "round": (Kernel(_rounds_fraction, _round, fails=True),),

@@ -16,6 +16,9 @@ PARAMETER_KINDS = (
 )  # fmt: skip
 NESTED_KINDS = ("struct", "list", "map")
 
+SIGNED = ("i8", "i16", "i32", "i64")
+UNSIGNED = ("u8", "u16", "u32", "u64")
+
 INTEGER_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
 
 

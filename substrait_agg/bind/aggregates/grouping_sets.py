@@ -26,9 +26,8 @@ from substrait_agg.bind.context import BindContext, GroupingInfo, is_unknown
 from substrait_agg.bind.places import argument_place
 from substrait_agg.bind.plan_size import too_large
 from substrait_agg.bind.readings import aggregate_below, inputs_of
-from substrait_agg.functions.signatures.derive import SIGNED
 from substrait_agg.plan import model
-from substrait_agg.plan.types import BOOL, I32, Type
+from substrait_agg.plan.types import BOOL, I32, SIGNED, Type
 
 Sets = tuple[tuple[int, ...], ...]
 """The ordinals of the keys of each grouping set."""

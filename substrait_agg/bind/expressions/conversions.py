@@ -10,15 +10,13 @@ from substrait_agg.bind.context import UNKNOWN, is_unknown
 from substrait_agg.functions.signatures.derive import (
     FLOATS,
     MAX_PRECISION,
-    SIGNED,
     TEXTS,
-    UNSIGNED,
     common_type,
     widened,
 )
-from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.plan.types import INTEGER_BITS, UNSIGNED, Type
 
-_INTEGERS = frozenset({*SIGNED, *UNSIGNED})
+_INTEGERS = frozenset(INTEGER_BITS)
 _NUMBERS = frozenset({*_INTEGERS, *FLOATS, "decimal"})
 _TEXTS = frozenset(TEXTS)
 _BYTES = frozenset({"binary", "fixedbinary"})

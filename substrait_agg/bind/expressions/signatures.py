@@ -25,7 +25,7 @@ from substrait_agg.functions.signatures.declarations import (
 )
 from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, FunctionName, TypeArgument
-from substrait_agg.plan.types import Type, decimal
+from substrait_agg.plan.types import UNSIGNED, Type, decimal
 
 ENUM = "req"
 """The word of an enumeration argument."""
@@ -46,7 +46,7 @@ KINDS: dict[str, frozenset[str]] = {
     "iyear": frozenset({"interval_year"}),
     "iday": frozenset({"interval_day"}),
     "icompound": frozenset({"interval_compound"}),
-    **{f"u!{kind}": frozenset({kind}) for kind in ("u8", "u16", "u32", "u64")},
+    **{f"u!{kind}": frozenset({kind}) for kind in UNSIGNED},
 }  # fmt: skip
 """Short type name of a signature -> type kinds of the arguments that match it."""
 

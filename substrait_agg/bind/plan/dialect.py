@@ -40,7 +40,7 @@ from substrait_agg.functions.signatures.declarations import (
     signatures,
     window_signatures,
 )
-from substrait_agg.functions.signatures.derive import MAX_PRECISION, UNSIGNED
+from substrait_agg.functions.signatures.derive import MAX_PRECISION
 from substrait_agg.plan import model
 from substrait_agg.plan.model import (
     EnumArgument,
@@ -51,7 +51,14 @@ from substrait_agg.plan.model import (
     OptionPreferences,
     ScalarCall,
 )
-from substrait_agg.plan.types import NESTED_KINDS, PARAMETER_KINDS, SIMPLE_KINDS, Type, decimal
+from substrait_agg.plan.types import (
+    NESTED_KINDS,
+    PARAMETER_KINDS,
+    SIMPLE_KINDS,
+    UNSIGNED,
+    Type,
+    decimal,
+)
 from substrait_agg.problems import Problem, Problems
 
 _KINDS = {"boolean": "bool"}
@@ -128,7 +135,7 @@ def type_of(expression: str) -> Type | None:
         return _ANY.as_nullable(nullable)
     if word.startswith("u!"):
         kind = word[2:]
-        unsigned = kind in ("u8", "u16", "u32", "u64")
+        unsigned = kind in UNSIGNED
         return Type(kind, nullable) if unsigned else Type("user_defined", nullable, name=kind)
     return _parametrised(_KINDS.get(word, word), nullable, match["inside"] or "")
 

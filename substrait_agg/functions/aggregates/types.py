@@ -7,13 +7,11 @@ from collections.abc import Callable
 from substrait_agg.functions.signatures.derive import (
     FLOATS,
     MAX_PRECISION,
-    SIGNED,
     TEXTS,
     Derivation,
 )
-from substrait_agg.plan.types import Type, decimal
+from substrait_agg.plan.types import SIGNED, UNSIGNED, Type, decimal
 
-UNSIGNED = ("u8", "u16", "u32", "u64")
 INTEGERS = (*SIGNED, *UNSIGNED)
 NUMBERS: tuple[str, ...] = (*SIGNED, *FLOATS, "decimal")
 ALL_NUMBERS: tuple[str, ...] = (*NUMBERS, *UNSIGNED)

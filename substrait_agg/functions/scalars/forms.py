@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
+from substrait_agg.plan.types import UNSIGNED
+
 Nulls = OneOf["mirror", "never", "always", "all", "undeclared"]
 """When the result can be null: if any argument can; never; always; only if every argument can.
 
@@ -73,7 +75,7 @@ FAMILIES: dict[str, frozenset[str]] = {
     "integer": frozenset({"i8", "i16", "i32", "i64"}),
     # u64 is a decimal on Spark, and decimals have no bits.
     "unsigned_bits": frozenset({"u8", "u16", "u32"}),
-    "unsigned": frozenset({"u8", "u16", "u32", "u64"}),
+    "unsigned": frozenset(UNSIGNED),
     "float": frozenset({"fp32", "fp64"}),
     "decimal": frozenset({"decimal"}),
     "bool": frozenset({"bool"}),

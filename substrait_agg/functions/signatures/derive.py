@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Literal as OneOf
 
-from substrait_agg.plan.types import DATE, INTEGER_BITS, STRING, Type, decimal
+from substrait_agg.plan.types import DATE, INTEGER_BITS, SIGNED, STRING, UNSIGNED, Type, decimal
 
 Derivation = OneOf["standard", "arrow"]
 """Rules for types that the plan does not declare: the extension files', or Arrow's (DataFusion)."""
@@ -21,8 +21,6 @@ DECIMAL_DIGITS = {
 }  # fmt: skip
 """Digits of a decimal that can represent every value of an integer type."""
 
-SIGNED = ("i8", "i16", "i32", "i64")
-UNSIGNED = ("u8", "u16", "u32", "u64")
 FLOATS = ("fp32", "fp64")
 TEXTS = ("string", "varchar", "fixedchar")
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.functions.aggregates.types import UNSIGNED
 from substrait_agg.operator.common.spec import MeasureSpec
 from substrait_agg.operator.numeric.numbers import limits, nearest
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import UNSIGNED, Type
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask
 from substrait_agg.state.segments import Segments
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from substrait_agg.plan.decoding.context import DecodeContext, each
 from substrait_agg.plan.messages.node import MAX_NESTING, MessageNode
-from substrait_agg.plan.types import INTEGER_BITS, Type
+from substrait_agg.plan.types import INTEGER_BITS, UNSIGNED, Type
 
 # Field of `Type` -> kind, and the fields with its parameters.
 _PARAMETERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -134,7 +134,7 @@ def _extension_type(node: MessageNode, field: str, nullable: bool, context: Deco
         reason = f"is {anchor}, but the plan does not declare a type with this anchor"
         context.report("VALUE_INVALID", node.at(field), field=field, reason=reason)
         return BROKEN
-    if declared.urn in ("unsigned_integers", None) and declared.name in ("u8", "u16", "u32", "u64"):
+    if declared.urn in ("unsigned_integers", None) and declared.name in UNSIGNED:
         return Type(declared.name, nullable)
     name = f"{declared.urn}:{declared.name}" if declared.urn else declared.name
     return Type("user_defined", nullable, name=name)

@@ -150,7 +150,7 @@ def _divide(args: Arguments) -> Column:
     return ((x - x % y) / y).cast(_OPERAND)
 
 
-UNSIGNED: dict[str, Builder] = {
+UNSIGNED_CALLS: dict[str, Builder] = {
     "add": _add,
     "subtract": _subtract,
     "multiply": _multiply,

@@ -8,7 +8,8 @@ from functools import partial
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from substrait_agg.spark.functions.integers import BITS, UNSIGNED
+from substrait_agg.plan.types import UNSIGNED
+from substrait_agg.spark.functions.integers import BITS, UNSIGNED_CALLS
 from substrait_agg.spark.functions.logic import LOGIC
 from substrait_agg.spark.functions.numbers import NUMBERS
 from substrait_agg.spark.functions.parts import Arguments, Builder
@@ -19,7 +20,6 @@ from substrait_agg.spark.functions.time_formats import FORMATS
 from substrait_agg.spark.functions.windows import WINDOWS
 
 _INTERVALS = frozenset({"interval_year", "interval_day", "interval_compound"})
-_UNSIGNED_KINDS = frozenset({"u8", "u16", "u32", "u64"})
 
 
 def _by_first_type(args: Arguments, *, name: str) -> Column:
@@ -28,8 +28,8 @@ def _by_first_type(args: Arguments, *, name: str) -> Column:
     Unsigned integers, intervals and other numbers share names such as `add`.
     """
     kind = args.type(0).kind
-    if kind in _UNSIGNED_KINDS:
-        return UNSIGNED[name](args)
+    if kind in UNSIGNED:
+        return UNSIGNED_CALLS[name](args)
     if args.type(1).kind in _INTERVALS:
         return MOVES[name](args)
     return NUMBERS[name](args)
@@ -54,7 +54,7 @@ BUILDERS: dict[str, Builder] = {
     **LISTS,
     **WINDOWS,
     **BITS,
-    **{name: partial(_by_first_type, name=name) for name in UNSIGNED},
+    **{name: partial(_by_first_type, name=name) for name in UNSIGNED_CALLS},
 }
 """Function -> its builder.
 

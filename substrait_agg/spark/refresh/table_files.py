@@ -15,7 +15,7 @@ from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import TableOrigin
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import SIGNED, Type
 from substrait_agg.spark.inputs.static_content import files_content
 from substrait_agg.spark.offsets.planned_files import LoggedFile, logged_files
 from substrait_agg.spark.refresh.files_so_far import changed_file
@@ -27,7 +27,6 @@ from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, find_t
 from substrait_agg.spark.types.schema import to_spark
 from substrait_agg.tools.deep.inputs import NotComputable
 
-_INTEGERS = ("i8", "i16", "i32", "i64")
 _CHANGES = {"weight": Type("i64"), "op": Type("string")}
 """How rows are marked as changes -> the type of the column."""
 
@@ -130,7 +129,7 @@ def _reader(spec: SourceSpec, origin: TableOrigin) -> ParquetReader | None:
         typed[spec.change_column] = _CHANGES[spec.change]
     fields = [
         # A reader takes integers of all widths as long ones, if Spark found long ones.
-        st.StructField(name, st.LongType() if type_.kind in _INTEGERS else to_spark(type_))
+        st.StructField(name, st.LongType() if type_.kind in SIGNED else to_spark(type_))
         for name, type_ in typed.items()
     ]
     return parquet_reader(spec, st.StructType(fields), origin)

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from substrait_agg.plan.types import Type
+from substrait_agg.plan.types import UNSIGNED, Type
 from substrait_agg.spark.types.literals import since_epoch, zoneless
 from substrait_agg.spark.types.schema import MAX_FRACTION_DIGITS, to_spark
 from substrait_agg.spark.types.source_columns import all_nullable, in_range, integer_range
 
 TEXTS = ("string", "varchar", "fixedchar")
 FLOATS = ("fp32", "fp64")
-UNSIGNED = ("u8", "u16", "u32", "u64")
 _NARROW = ("i8", "i16", "i32")
 UUID_BYTES = 16
 _UUID_DIGITS = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
