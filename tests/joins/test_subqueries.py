@@ -159,6 +159,17 @@ CONDITIONS: dict[str, tuple[str, Condition]] = {
     "a correlated condition below a join": (
         "EXISTS (SELECT 1 FROM u a JOIN u b ON a.y = b.y WHERE a.m = t.k AND b.w > t.v)",
         lambda q: exists(joined("inner", q.of_key(), filtered(q.u, q.compare("gt", column(2), outer(2))), compare(q.b, "equal", 1, 4)))),
+    "in a correlated count": (
+        "x IN (SELECT count(*) FROM u WHERE m = k)", lambda q: among(q.total(q.of_key(), "count"), column(1))),
+    "not in a correlated aggregate": (
+        "x NOT IN (SELECT min(w) FROM u WHERE m = k)", lambda q: q.no(among(q.total(q.of_key(), "min"), column(1)))),
+    "in two correlated aggregates": (
+        "x = (SELECT count(*) FROM u WHERE m = k) AND v = (SELECT min(w) FROM u WHERE m = k)",
+        lambda q: among(q.total(q.of_key(), "count", "min"), column(1), column(2))),
+    "not equal to all of a correlated aggregate": (
+        "x <> ALL (SELECT count(*) FROM u WHERE m = k)",
+        lambda q: {"subquery": {"setComparison": {"reductionOp": "REDUCTION_OP_ALL", "comparisonOp": "COMPARISON_OP_NE",
+                                                  "left": column(1), "right": q.total(q.of_key(), "count")}}}),
     "equal to any": (
         "x = ANY (SELECT y FROM u)",
         lambda q: {"subquery": {"setComparison": {"reductionOp": "REDUCTION_OP_ANY", "comparisonOp": "COMPARISON_OP_EQ",
@@ -185,7 +196,16 @@ def test_a_filter(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["exists", "correlated not in", "not in", "a correlated count", "two subqueries"]
+    "name",
+    [
+        "exists",
+        "correlated not in",
+        "not in",
+        "a correlated count",
+        "two subqueries",
+        "in a correlated count",
+        "not in a correlated aggregate",
+    ],
 )
 def test_a_projection(tmp_path: Path, name: str) -> None:
     """A condition in a projection is true, false or null."""
@@ -237,6 +257,7 @@ REFUSED: dict[str, tuple[str, Condition]] = {
         "SUBQUERY_NOT_SUPPORTED",
         lambda q: q.compare("gt", column(2), scalar(aggregate(
             projected(q.of_key(), 3, outer(2)), [], [q.b.measure("min", (column(0), "i64"), output="i64")])))),
+    "exists of an aggregate": ("SUBQUERY_NOT_SUPPORTED", lambda q: exists(q.total(q.of_key(), "count"))),
     "a filter of an aggregate": (
         "SUBQUERY_NOT_SUPPORTED",
         lambda q: q.compare("gt", column(2), scalar(filtered(

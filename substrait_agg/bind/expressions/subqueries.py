@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from substrait_agg.bind.bound import (
     BoundFetch,
     BoundProject,
     BoundRelation,
+    Call,
     Column,
     Expr,
     OuterColumn,
 )
 from substrait_agg.bind.context import BindContext, Bound, Opaque, Schema, is_unknown, unknown
 from substrait_agg.bind.expressions.conversions import unify
+from substrait_agg.bind.joins.conjunctions import TRUE, conjunction
 from substrait_agg.bind.joins.keys import is_comparable
 from substrait_agg.bind.subqueries.decorrelate import (
     Decorrelated,
@@ -21,6 +25,7 @@ from substrait_agg.bind.subqueries.decorrelate import (
 )
 from substrait_agg.bind.subqueries.joins import BoundSubquery
 from substrait_agg.plan import model
+from substrait_agg.plan.types import BOOL
 
 
 def bind_outer_column(node: model.OuterRef, context: BindContext) -> Expr:
@@ -63,9 +68,36 @@ def bind_subquery(
         if unified is None:
             return unknown()
         values, query = unified
-    bound = BoundSubquery(node.kind, values, query, node.path)
-    context.added.append(bound)
-    return Column(bound.type, len(schema) + len(context.added) - 1)
+    if query.for_none is not None and node.kind == "exists":
+        # It is always true.
+        place = "below an aggregate without grouping in EXISTS"
+        context.report("SUBQUERY_NOT_SUPPORTED", node.path, place=place)
+        return unknown()
+    if query.for_none is not None and values:
+        return _of_one_row(node, values, query, len(schema), context.added)
+    return _added(BoundSubquery(node.kind, values, query, node.path), len(schema), context.added)
+
+
+def _added(subquery: BoundSubquery, width: int, added: list[BoundSubquery]) -> Expr:
+    """Return the column of a subquery, which is added to those of a relation of `width` columns."""
+    added.append(subquery)
+    return Column(subquery.type, width + len(added) - 1)
+
+
+def _of_one_row(
+    node: model.Subquery,
+    values: tuple[Expr, ...],
+    query: Decorrelated,
+    width: int,
+    added: list[BoundSubquery],
+) -> Expr:
+    """Return IN or NOT IN of a correlated aggregate without grouping, which always has one row."""
+    compared: list[Expr] = []
+    for value, output in zip(values, query.outputs, strict=False):
+        one = BoundSubquery("scalar", (), replace(query, outputs=(output,)), node.path)
+        compared.append(Call(BOOL, "equal", (value, _added(one, width, added))))
+    equal = conjunction(compared) or TRUE
+    return equal if node.kind == "in" else Call(BOOL, "not", (equal,))
 
 
 def _bound_within(node: model.Relation, schema: Schema | None, context: BindContext) -> Bound:
