@@ -217,6 +217,20 @@ def test_parts_of_nested_values_equal_duckdb(spark: SparkSession, tmp_path: Path
         assert repr(ours[f"c{i}"]) == repr(theirs[f"c{i}"]), text
 
 
+def test_fields_of_aggregated_structs_equal_duckdb(spark: SparkSession, tmp_path: Path) -> None:
+    """The column r has a field y as well, at another position."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(NESTED, tmp_path / "in" / "0.parquet")
+    source = {"t": f"parquet:{tmp_path / 'in'}"}
+    query = "SELECT s, (first_value({z: n, y: k} ORDER BY n))['y'] AS a, (min(r[1]))['z'] AS b FROM t GROUP BY s"
+    sa.run(sa.sql(query, source), source, checkpoint=tmp_path / "ckpt", spark=spark).wait()
+    ours = sa.open_view(tmp_path / "ckpt").to_arrow().sort_by("s").to_pydict()
+    with duckdb.connect() as connection:
+        connection.register("t", NESTED)
+        text = query.replace("first_value({z: n, y: k}", "first({'z': n, 'y': k}")
+        assert ours == connection.sql(text).to_arrow_table().sort_by("s").to_pydict()
+
+
 def test_position_0_of_a_split_text_fails_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"s": ["a,b"], "k": [0]}), tmp_path / "in" / "0.parquet")

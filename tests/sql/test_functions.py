@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from tests.sql.results import Row, kept, of_duckdb
+from tests.sql.results import Row, kept, of_duckdb, ordered
 
 D, T = dt.date, dt.datetime
 ROWS = pa.table(
@@ -165,11 +165,35 @@ FIELDS = {
 }
 """Expression over `STRUCTS` -> its values. The field b of the constructors is the first, that of s the second."""
 
-OF_UNKNOWN_PLACES = (
-    "(first_value({b: k, a: v} ORDER BY k))['b']",
-    "(first_value(CASE WHEN k > 1 THEN {b: 1, a: 2} END ORDER BY k))['b']",
-    "(min(s))['b'] + (min({b: k, a: v}))['b']",
-)
+OF_TABLES: dict[str, list[Row]] = {
+    "SELECT t.s['b'], u.s['b'] FROM t JOIN u ON t.n = u.n": [("6", "50"), ("8", "70")],
+    "SELECT t.s['b'], u.s['b'] FROM t LEFT JOIN u ON t.n = u.n + 1": [("6", None), ("8", "50")],
+    "SELECT t.s['b'] FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.s['b'] = t.k * 50)": [("6",)],
+    "SELECT u.s['b'] AS b FROM u UNION ALL SELECT s['b'] FROM t": [
+        ("50",),
+        ("6",),
+        ("70",),
+        ("8",),
+    ],
+    "SELECT w['b'], m['b'] FROM (SELECT array_agg(s ORDER BY k)[2] AS w, min(s) AS m FROM t) JOIN u ON u.n = 0": [
+        ("8", "6")
+    ],
+    "SELECT l['b'], s['b'] FROM (SELECT lag(t.s) OVER (ORDER BY t.n) AS l, u.s FROM t JOIN u ON t.n = u.n)": [
+        (None, "50"),
+        ("6", "70"),
+    ],
+    "SELECT x['b'], sum(y['b']) FROM (SELECT u.s AS x, t.s AS y FROM u JOIN t ON t.n = u.n) GROUP BY x['b']": [
+        ("50", "6"),
+        ("70", "8"),
+    ],
+    "SELECT (CASE WHEN t.n = 0 THEN t.s END)['b'] AS b FROM t JOIN u ON t.n = u.n": [
+        ("6",),
+        (None,),
+    ],
+}
+OTHER_STRUCTS = pa.table({"n": [0, 1], "s": [{"b": 50, "z": 60}, {"b": 70, "z": 80}]})
+"""The field b is the first here, the second in `STRUCTS`."""
+OF_UNKNOWN_PLACE = "SELECT greatest(s, s)['b'] AS x, {b: k} AS y FROM t"
 BY_NAMES = (
     "SELECT CAST(s AS STRUCT<b BIGINT, a BIGINT>) AS x FROM t",
     "SELECT s FROM t UNION ALL SELECT {b: k, a: v} FROM t",
@@ -186,10 +210,21 @@ def test_fields_of_structs_are_read_by_name(tmp_path: Path) -> None:
     assert columns(rows, list(FIELDS)) == {"": ["0", "1"], **FIELDS}
 
 
-@pytest.mark.parametrize("text", OF_UNKNOWN_PLACES)
-def test_fields_whose_place_is_not_certain_are_refused(text: str) -> None:
-    """Tables and constructors have a field of this name at several places, or a constant hides its names."""
-    report = sa.validate(sa.sql(f"SELECT {text} AS x FROM t", {"t": STRUCTS.schema}))
+@pytest.mark.parametrize("query", OF_TABLES)
+def test_fields_of_one_name_are_told_apart_by_their_structs(query: str, tmp_path: Path) -> None:
+    tables = {"t": STRUCTS, "u": OTHER_STRUCTS}
+    used = {name: rows for name, rows in tables.items() if f" {name}" in query}
+    assert kept(query, [used], tmp_path) == ordered(OF_TABLES[query])
+
+
+def test_keys_of_maps_may_be_named_like_fields() -> None:
+    schema = STRUCTS.schema.append(pa.field("m", pa.map_(pa.string(), pa.int64())))
+    assert sa.validate(sa.sql("SELECT m['b'], s['b'] FROM t", {"t": schema})).ok
+
+
+def test_fields_whose_place_is_not_certain_are_refused() -> None:
+    """Types of some functions are not known, and structs of the query have the field at several places."""
+    report = sa.validate(sa.sql(OF_UNKNOWN_PLACE, {"t": STRUCTS.schema}))
     assert {p.code for p in report.problems if p.level == "error"} == {"FUNCTION_ARGUMENTS"}
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from typing import Any
 
-import pyarrow as pa
 from substrait import algebra_pb2
 
 from substrait_agg.functions.aggregates.catalogue import RANKINGS
+from substrait_agg.sql_planner.corrections.column_types import Tables
 from substrait_agg.sql_planner.corrections.functions import Functions, declare_windows
 from substrait_agg.sql_planner.corrections.messages import messages
-from substrait_agg.sql_planner.corrections.struct_fields import field_places, read_field
-from substrait_agg.sql_planner.query.windows import BOUNDS
+from substrait_agg.sql_planner.corrections.struct_fields import read_fields
 
 COMPARISONS = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_distinct_from", "is_distinct_from"})  # fmt: skip
 
@@ -28,28 +27,26 @@ _NULLABLE, _REQUIRED = 1, 2
 
 
 def correct_expressions(
-    plan: Any, schemas: Iterable[pa.Schema], written: Container[tuple[int, int]] = ()
+    plan: Any, tables: Tables, written: Container[tuple[int, int]] = ()
 ) -> None:
     """Correct all expressions of a plan.
 
     Args:
         plan: the plan; it is changed. Unsigned integers become signed: no table has any, and positions
             of rows are written as such.
-        schemas: schemas of the tables of the query.
+        tables: name of a table in the plan -> its columns.
         written: digits of the decimal types that the query writes. Casts to them are its own.
     """
     functions = Functions(plan)
     for literal in messages(plan, "substrait.Expression.Literal"):
         _keep_large_number(literal)
-    places = field_places(plan, schemas, functions)
+    read_fields(plan, tables, functions)
     # Inner expressions come last, so they are corrected first.
     for expression in reversed(list(messages(plan, "substrait.Expression"))):
         if expression.HasField("if_then"):
             _compare_base(expression.if_then, functions)
         name = functions.scalar(expression)
-        if name == "get_field" or name in BOUNDS:
-            read_field(expression, places, functions)
-        elif name in BITWISE:
+        if name in BITWISE:
             _read_grouping_bits(expression.scalar_function)
         elif name in COMPARISONS:
             _compare_floats(expression.scalar_function, written)

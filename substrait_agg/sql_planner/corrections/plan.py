@@ -70,7 +70,8 @@ def corrected(
     _check_frames(plan, optimized, query)
     rewrite_not_in(plan, optimized, query)
     count_copies(plan, query)
-    correct_expressions(plan, names.schemas.values(), written)
+    tables = {names.tables[key]: schema for key, schema in names.schemas.items()}
+    correct_expressions(plan, tables, written)
     _name_result(plan, names, outputs)
     number_functions(plan)
     return bytes(plan.SerializeToString(deterministic=True))

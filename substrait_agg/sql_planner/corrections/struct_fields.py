@@ -8,14 +8,37 @@ from typing import Any
 import pyarrow as pa
 from substrait import algebra_pb2
 
+from substrait_agg.sql_planner.corrections.column_types import (
+    CONSTRUCTORS,
+    Tables,
+    TypedCorrection,
+    TypeOf,
+    ValueType,
+    constructor_fields,
+)
 from substrait_agg.sql_planner.corrections.functions import Functions
 from substrait_agg.sql_planner.corrections.messages import messages
 from substrait_agg.sql_planner.query.windows import BOUNDS, FIELDS
 
-_CONSTRUCTORS = frozenset({"struct", "named_struct"})
+
+def read_fields(plan: Any, tables: Tables, functions: Functions) -> None:
+    """Replace the calls in a plan that read fields of structs, or bounds of windows."""
+    calls = {functions.name(c) for c in messages(plan, "substrait.Expression.ScalarFunction")}
+    if calls.isdisjoint(("get_field", *BOUNDS)):
+        return
+    places = _field_places(plan, tables.values(), functions)
+
+    def correct(expression: Any, type_of: TypeOf) -> None:
+        name = functions.scalar(expression)
+        if (name == "get_field" or name in BOUNDS) and not _read_bound(expression, name, functions):
+            _read_field(expression, type_of, places, functions)
+
+    correction = TypedCorrection(tables, functions, correct)
+    for root in plan.relations:
+        correction.apply(root.root.input)
 
 
-def field_places(
+def _field_places(
     plan: Any, schemas: Iterable[pa.Schema], functions: Functions
 ) -> Mapping[str, int | None]:
     """Return the position of each field of the structs that a query can have.
@@ -30,8 +53,8 @@ def field_places(
     structs = [list(FIELDS)]
     for call in messages(plan, "substrait.Expression.ScalarFunction"):
         name = functions.name(call)
-        if name in _CONSTRUCTORS:
-            structs.append(_constructor_fields(name, [a.value for a in call.arguments]))
+        if name in CONSTRUCTORS:
+            structs.append(constructor_fields(name, [a.value for a in call.arguments]))
     for schema in schemas:
         structs.extend(_struct_names(schema.types))
     places: dict[str, int | None] = {}
@@ -51,13 +74,6 @@ def _struct_names(types: Sequence[pa.DataType]) -> Iterator[list[str]]:
         yield from _struct_names([field.type for field in inner])
 
 
-def _constructor_fields(name: str, arguments: Sequence[Any]) -> list[str]:
-    """Return the names of the fields of a struct that a function makes of its arguments."""
-    if name == "struct":
-        return [f"c{i}" for i in range(len(arguments))]
-    return [argument.literal.string for argument in arguments[::2]]
-
-
 def _read_bound(expression: Any, name: str, functions: Functions) -> bool:
     """Replace a bound of a tumbling window by its function. Return whether the call was a bound."""
     arguments = [a.value for a in expression.scalar_function.arguments]
@@ -71,45 +87,54 @@ def _read_bound(expression: Any, name: str, functions: Functions) -> bool:
     return True
 
 
-def read_field(
-    expression: Any, field_places: Mapping[str, int | None], functions: Functions
+def _read_field(
+    expression: Any, type_of: TypeOf, places: Mapping[str, int | None], functions: Functions
 ) -> None:
-    """Replace a call that reads fields of a struct, or a bound of a window.
+    """Replace a call of ``get_field`` or of a function of `BOUNDS`.
 
     Args:
-        expression: a call of ``get_field`` or of a function of `BOUNDS`; it is changed.
-        field_places: what `field_places` returns.
+        expression: the call; it is changed, unless it reads a map or a field of an unknown position.
+        type_of: returns the type of a value.
+        places: what `_field_places` returns.
         functions: the functions of the plan.
     """
     name = functions.scalar(expression)
-    if _read_bound(expression, name, functions):
-        return
     value, *keys = (a.value for a in expression.scalar_function.arguments)
-    places = [BOUNDS[name]] if name in BOUNDS else []
+    type_ = type_of(value)
+    steps = [BOUNDS[name]] if name in BOUNDS else []
     for key in keys:
         text = key.literal.string
-        part = None if places else _part(value, text, functions)
+        part = None if steps else _part(value, text, functions)
         if part is not None:
-            value = part
+            value, type_ = part, type_of(part)
             continue
-        field_place = field_places.get(text)
-        if field_place is None:
-            return  # a key of a map, or a field of an unknown place
-        places.append(field_place)
+        place = _place(type_, text, places)
+        if place is None:
+            return
+        steps.append(place)
+        type_ = type_.field(place).type if type_ is not None and pa.types.is_struct(type_) else None
     corrected_value = algebra_pb2.Expression()
     corrected_value.CopyFrom(value)
-    if places:
-        _select(corrected_value, places)
+    if steps:
+        _select(corrected_value, steps)
     expression.CopyFrom(corrected_value)
+
+
+def _place(type_: ValueType, name: str, places: Mapping[str, int | None]) -> int | None:
+    """Return the position of a field in values of a type, None if it is not known or there is none."""
+    if type_ is None or pa.types.is_null(type_):
+        return places.get(name)
+    place = type_.get_field_index(name) if pa.types.is_struct(type_) else -1
+    return place if place >= 0 else None
 
 
 def _part(value: Any, text: str, functions: Functions) -> Any | None:
     """Return the argument of a constructor that is its field of a name, None if `value` is no constructor."""
     constructor = functions.scalar(value)
-    if constructor not in _CONSTRUCTORS:
+    if constructor not in CONSTRUCTORS:
         return None
     arguments = [a.value for a in value.scalar_function.arguments]
-    own = _constructor_fields(constructor, arguments)
+    own = constructor_fields(constructor, arguments)
     step = len(arguments) // len(own)
     return arguments[own.index(text) * step + step - 1] if text in own else None
 
