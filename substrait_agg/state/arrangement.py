@@ -34,7 +34,7 @@ from substrait_agg.state.run import (
     HASH_MAX,
     RunFile,
     RunReader,
-    open_run,
+    open_runs,
     scan_ranges,
 )
 from substrait_agg.state.storage import Storage
@@ -116,7 +116,7 @@ class Arrangement:
         self, storage: Storage, files: Sequence[RunFile], layout: ArrangementLayout
     ) -> None:
         self.layout = layout
-        self._runs = [open_run(storage, file) for file in files]
+        self._runs = open_runs(storage, files, layout.schema)
 
     def probe(self, hashes: Hashes, keys: Sequence[pa.Array]) -> Iterator[Matches]:
         """Yield the rows of all runs that have the key of a probe.

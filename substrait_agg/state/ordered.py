@@ -29,7 +29,7 @@ from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_row
 from substrait_agg.state.run import (
     HASH_MAX,
     RunFile,
-    open_run,
+    open_runs,
     rows_at_once,
     scan_ranges,
 )
@@ -64,7 +64,7 @@ class OrderedTree:
         extra: Entries | None = None,
     ) -> None:
         self._layout = layout
-        self._readers = [open_run(storage, file) for file in files]
+        self._readers = open_runs(storage, files, layout.schema)
         self._runs = [OrderedRun.of_reader(reader, layout) for reader in self._readers]
         self._extra = extra
         if extra is not None and len(extra):

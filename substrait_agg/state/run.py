@@ -20,7 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.errors import StateRefused
-from substrait_agg.functions.numbers.stored_digits import fitted, with_digits_of
+from substrait_agg.functions.numbers.stored_digits import (
+    FIXED,
+    fitted,
+    is_stored_form,
+    with_digits_of,
+)
 from substrait_agg.state.keys.rows import Hashes
 from substrait_agg.state.packing import ZSTD, pack, unpack
 from substrait_agg.state.storage import Storage, store_failed
@@ -202,10 +207,10 @@ class RunReader:
         for page in self.pages:
             page.validate()
         if sum(page.num_rows for page in self.pages) != file.rows:
-            raise _damaged(file, "it does not have the number of rows in the snapshot")
+            raise damaged_run(file, "it does not have the number of rows in the snapshot")
         self.schema = schema
         if not all(_has_fences(page) for page in self.pages):
-            raise _damaged(file, "it has a page without hashes")
+            raise damaged_run(file, "it has a page without hashes")
         self.hashes: list[Hashes] = [page.column(0).to_numpy() for page in self.pages]
         self.first = np.array([h[0] for h in self.hashes], np.uint64)
         self.last = np.array([h[-1] for h in self.hashes], np.uint64)
@@ -342,6 +347,27 @@ def open_run(storage: Storage, file: RunFile) -> RunReader:
     return _with_range(reader, file)
 
 
+def open_runs(storage: Storage, files: Sequence[RunFile], schema: pa.Schema) -> list[RunReader]:
+    """Open the runs of a tree, and check their columns.
+
+    Args:
+        storage: the storage of the runs.
+        files: the runs.
+        schema: their columns; each run may have other digits.
+
+    Raises:
+        StateRefused: STATE_DAMAGED if a run is missing, differs from what was written, or has
+            other columns.
+    """
+    readers = [open_run(storage, file) for file in files]
+    schemas = (schema, *(reader.schema for reader in readers))
+    most = next((columns for columns in schemas if FIXED in columns.names), schema)
+    for reader in readers:
+        if not is_stored_form(reader.schema, most):
+            raise damaged_run(reader.file, "it does not have the columns of its tree")
+    return readers
+
+
 def is_verified(storage: Storage, file: RunFile) -> bool:
     """Return whether the checksum of a run is verified, so that opening it does not read the file.
 
@@ -399,16 +425,17 @@ def _verify(storage: Storage, file: RunFile) -> None:
     if whole:
         return
     if not storage.forget(file.name):
-        raise _damaged(file, "its size or checksum is not the one in the snapshot")
+        raise damaged_run(file, "its size or checksum is not the one in the snapshot")
     # The local copy is damaged; verify a fresh copy of the original.
     _verify(storage, file)
 
 
 def _unread(file: RunFile, error: Exception) -> StateRefused:
-    return store_failed(file.name, error) or _damaged(file, str(error))
+    return store_failed(file.name, error) or damaged_run(file, str(error))
 
 
-def _damaged(file: RunFile, reason: str) -> StateRefused:
+def damaged_run(file: RunFile, reason: str) -> StateRefused:
+    """Return the error of a run that is not what was written."""
     return StateRefused(
         "STATE_DAMAGED",
         f"state file {file.name} is damaged: {reason}",

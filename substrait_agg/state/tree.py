@@ -30,7 +30,9 @@ from substrait_agg.state.run import (
     HASH_MAX,
     RunFile,
     RunReader,
+    damaged_run,
     open_run,
+    open_runs,
     rows_at_once,
     scan_ranges,
 )
@@ -87,7 +89,7 @@ class KeyedTree:
         self.run_probes = self.page_reads = 0
         self._storage = storage
         self._keys = keys
-        self._runs = [open_run(storage, file) for file in files]
+        self._runs = open_runs(storage, files, schema)
         self.schema = with_digits_of(schema, [run.schema for run in self._runs])
 
     def lookup(self, hashes: Hashes, keys: Sequence[pa.Array]) -> LookupResult:
@@ -351,10 +353,23 @@ def _flat(columns: Sequence[pa.ChunkedArray | pa.Array]) -> list[pa.Array]:
     return [one_array(c) if isinstance(c, pa.ChunkedArray) else c for c in columns]
 
 
-def tree_of(storage: Storage, runs: Sequence[RunFile]) -> KeyedTree:
-    """Open a tree with at least one run, whose schema defines the columns."""
+def tree_of(storage: Storage, runs: Sequence[RunFile], keys: int | None = None) -> KeyedTree:
+    """Open a tree with at least one run, whose schema defines the columns.
+
+    Args:
+        storage: the storage of the runs.
+        runs: newest first.
+        keys: number of key columns; None for those of the run.
+
+    Raises:
+        StateRefused: STATE_DAMAGED, STORE_FAILED.
+    """
     schema = open_run(storage, runs[0]).schema
-    return KeyedTree(storage, runs, schema, len(key_columns(schema)))
+    count = len(key_columns(schema)) if keys is None else keys
+    first = ["hash", "dead", *(f"k{i}" for i in range(count))]
+    if schema.names[: KEYS_FROM + count] != first:
+        raise damaged_run(runs[0], f"its first columns are not {', '.join(first)}")
+    return KeyedTree(storage, runs, schema, count)
 
 
 def key_columns(schema: pa.Schema) -> list[str]:

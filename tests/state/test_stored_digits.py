@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.errors import StateRefused
 from substrait_agg.functions.numbers.exact import Digits
 from substrait_agg.functions.numbers.stored_digits import (
     FIXED,
@@ -20,7 +21,7 @@ from substrait_agg.functions.numbers.stored_digits import (
 )
 from substrait_agg.required import required
 from substrait_agg.state.run import COMPRESSED_ROWS, RunFile, RunWriter, open_run
-from substrait_agg.state.tree import KeyedTree
+from substrait_agg.state.tree import KeyedTree, tree_of
 
 DIGITS = 80
 SCHEMA = pa.schema(
@@ -136,3 +137,75 @@ def test_a_run_of_several_tables_has_the_digits_of_all(tmp_path: Path, rows: int
     assert np.array_equal(unpack_digits(stored, DIGITS), np.concatenate(numbers, axis=1))
     alone = KeyedTree(files, [_run(files, "one", tables[1], page_rows=rows // 2 + 1)], SCHEMA, 1)
     assert _name(alone.schema) == f"{FIXED}_81"
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        ("fixed_0", 0),
+        ("fixed_", 4),
+        ("fixed_x", 4),
+        ("fixed_-3", 8),
+        ("fixed_03", 8),
+        ("fixed_3", 4),
+        ("fixed_3", 12),
+        ("fixed_" + "1" + "0" * 5000, 4),
+        (FIXED, 4),
+        (FIXED, 400),
+        (FIXED, 3),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_with_forged_digits_is_refused(
+    name: str, width: int, place: int, tmp_path: Path
+) -> None:
+    """A column of digits whose name and width disagree is damage, whatever run of a tree has it."""
+    files = FolderFiles(tmp_path)
+    rows = _rows(_digits(0, 1))
+    at = required(digits_at(rows.schema))
+    values = pa.array([bytes(width)] * rows.num_rows, pa.binary(width))
+    forged = _stored(files, "forged", rows.set_column(at, name, values))
+    runs = [_run(files, "right", rows), _run(files, "other", _rows(_digits(0, 1, 2)))]
+    runs.insert(place, forged)
+    with pytest.raises(StateRefused, match="forged") as refused:
+        KeyedTree(files, runs, SCHEMA, 1)
+    assert refused.value.code == "STATE_DAMAGED"
+
+
+@pytest.mark.parametrize("change", ["type", "order", "missing", "no digits", "twice"])
+def test_a_run_with_other_columns_is_refused(change: str, tmp_path: Path) -> None:
+    """A run whose columns are not those of its tree is damage."""
+    files = FolderFiles(tmp_path)
+    rows = _rows(_digits(0, 1))
+    at = required(digits_at(rows.schema))
+    order = list(range(rows.num_columns))
+    forged = {
+        "type": rows.set_column(2, rows.column_names[2], pa.array(["x"] * rows.num_rows)),
+        "order": rows.select([0, 2, 1, *order[3:]]),
+        "missing": rows.select(order[:-1]),
+        "no digits": rows.remove_column(at),
+        "twice": rows.append_column("fixed_1", pa.array([b"four"] * rows.num_rows, pa.binary(4))),
+    }[change]
+    with pytest.raises(StateRefused, match="forged") as refused:
+        KeyedTree(files, [_stored(files, "forged", forged)], SCHEMA, 1)
+    assert refused.value.code == "STATE_DAMAGED"
+
+
+@pytest.mark.parametrize("columns", [[0, 2, 3], [1, 0, 2, 3], [0, 1, 3], [0, 1, 3, 2]])
+def test_a_tree_of_unknown_columns_has_those_of_its_keys(
+    columns: list[int], tmp_path: Path
+) -> None:
+    """A first run without the hash, the deletion or a key of its rows is damage."""
+    files = FolderFiles(tmp_path)
+    forged = _stored(files, "forged", _rows(_digits(0, 1)).select(columns))
+    with pytest.raises(StateRefused, match="forged") as refused:
+        tree_of(files, [forged], 1)
+    assert refused.value.code == "STATE_DAMAGED"
+
+
+def _stored(files: FolderFiles, name: str, rows: pa.Table) -> RunFile:
+    """Write rows as a run with a right checksum, whatever their columns."""
+    with files.create(name) as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    size, crc = files.checksum(name)
+    return RunFile(name, rows.num_rows, size, crc)

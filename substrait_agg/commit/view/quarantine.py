@@ -59,7 +59,7 @@ def _groups_below_zero(
     storage: Storage, guarded: EarlyRetractionSchema, state: OperatorState
 ) -> Iterator[list[pa.Array]]:
     first = 0 if guarded.ports == 1 else 1
-    for rows in tree_of(storage, state[GROUP]).scan():
+    for rows in tree_of(storage, state[GROUP], guarded.keys).scan():
         if not rows.num_rows:
             continue
         digits = unpack_digits(rows, COUNT_DIGITS * (first + guarded.ports))
@@ -96,7 +96,7 @@ def _keys_of(
 ) -> list[pa.Array]:
     """Return the key columns of the groups of entries in order of hash and collision id."""
     hashes, chains = (entries.column(name).to_numpy() for name in ("hash", "chain"))
-    tree = tree_of(storage, state[GROUP])
+    tree = tree_of(storage, state[GROUP], guarded.keys)
     group_hashes = np.unique(hashes)
     parts = [_of_hashes(rows, group_hashes) for rows in tree.scan(int(hashes[0]), int(hashes[-1]))]
     groups = pa.concat_tables(parts)

@@ -6,6 +6,7 @@ the digits whose bits are set in the hexadecimal number MASK; the others are 0 i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -27,6 +28,41 @@ def digits_at(schema: pa.Schema) -> int | None:
     """Return the place of the column of digits; None without one."""
     names = enumerate(schema.names)
     return next((i for i, name in names if name == FIXED or name.startswith(_SOME)), None)
+
+
+def is_stored_form(stored: pa.Schema, schema: pa.Schema) -> bool:
+    """Return whether stored rows have the columns of a schema, with any of its digits.
+
+    Args:
+        stored: the columns of the rows.
+        schema: the columns that they should have; their digits may be those of other rows.
+    """
+    place = digits_at(stored)
+    if place is None or place != digits_at(schema):
+        return place is None and bool(stored.equals(schema))
+    digits, target = stored.field(place), schema.field(place)
+    if not (_is_packed(digits) and _is_packed(target)):
+        return False
+    if target.name == FIXED and not _is_part(digits, target):
+        return False
+    return bool(stored.set(place, target).equals(schema))
+
+
+def _is_part(digits: pa.Field, whole: pa.Field) -> bool:
+    if digits.name == FIXED:
+        return bool(digits.type == whole.type)
+    return bool(_positions(digits)[-1] < len(_positions(whole)))
+
+
+def _is_packed(field: pa.Field) -> bool:
+    """Return whether the name and the type of a column of digits state the same digits."""
+    if not pa.types.is_fixed_size_binary(field.type):
+        return False
+    if field.name == FIXED:
+        return bool(field.type.byte_width > 0 and field.type.byte_width % _BYTES == 0)
+    if not re.fullmatch("[1-9a-f][0-9a-f]*", field.name.removeprefix(_SOME)):
+        return False
+    return bool(field.type.byte_width == _BYTES * len(_positions(field)))
 
 
 def pack_digits(digits: Digits) -> tuple[pa.Field, pa.Array]:
