@@ -129,6 +129,7 @@ def test_names_of_a_view_name_its_columns() -> None:
         ("SELECT sum(length(DISTINCT region)) FROM t", "SQL_NOT_PLANNED", (1, 19), "DISTINCT"),
         ("SELECT concat(region, (SELECT max(region) FROM other) ORDER BY a) FROM t", "SQL_NOT_PLANNED", (1, 55), "ORDER"),
         ("SELECT t.a FROM t LEFT JOIN other USING (a)", "SQL_NOT_PLANNED", (1, 35), "USING"),
+        ("SELECT t.a FROM t JOIN other USING (a)", "SQL_NOT_PLANNED", (1, 30), "a join with USING"),
         ("SELECT (SELECT x.c FROM other x WHERE x.a = t.a ORDER BY c LIMIT 1) FROM t", "SQL_NOT_PLANNED", (1, 41), "outer query"),
         ("SELECT ts AT TIME ZONE 'Europe/Paris' FROM t", "SQL_TYPES", (1, 19), "Europe/Paris"),
         ("SELECT CAST(-a AS bigint unsigned) FROM t", "SQL_TYPES", (1, 26), "UInt64"),
