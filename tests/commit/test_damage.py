@@ -110,13 +110,23 @@ WHOLE: dict[str, Damage] = {
 }
 
 
-def kinds(full: FullCheckpoint) -> list[Path]:
-    """The newest and the oldest file of every kind."""
-    found: dict[tuple[str, str], list[Path]] = {}
+def files_by_kind(full: FullCheckpoint) -> list[list[Path]]:
+    """The files of every kind, the oldest first."""
+    files: dict[tuple[str, str], list[Path]] = {}
     for path in files_of(full):
         kind = path.name.split("-")[0] if path.parent.name == "state" else path.suffix
-        found.setdefault((path.parent.name, kind), []).append(path)
-    return [p for paths in found.values() for p in {paths[0], paths[-1]}]
+        files.setdefault((path.parent.name, kind), []).append(path)
+    return list(files.values())
+
+
+def kinds(full: FullCheckpoint) -> list[Path]:
+    """The newest and the oldest file of every kind."""
+    return [p for paths in files_by_kind(full) for p in {paths[0], paths[-1]}]
+
+
+def one_of_each_kind(full: FullCheckpoint) -> list[Path]:
+    """The newest and the oldest file, by turns from one kind to the next."""
+    return [paths[-(turn % 2)] for turn, paths in enumerate(files_by_kind(full))]
 
 
 def test_the_checkpoint_has_everything(full: FullCheckpoint, right: dict[str, Any]) -> None:
@@ -150,7 +160,7 @@ def test_a_file_that_is_not_there_or_not_whole(
 def test_a_flipped_bit(full: FullCheckpoint, right: dict[str, Any], seed: int) -> None:
     """A flipped bit in a file of every kind is reported."""
     random = Random(seed)
-    for path in kinds(full):
+    for path in one_of_each_kind(full):
         place, bit = random.randrange(1 << 30), random.randrange(8)
         with damaged(path, flipped(place, bit)(path.read_bytes())):
             check(full, right, (path.name,), f"bit {bit} at {place} of {path.name}")
@@ -278,7 +288,8 @@ def test_what_is_no_plain_file_is_refused(
     full: FullCheckpoint, right: dict[str, Any], kind: str, tmp_path: Path
 ) -> None:
     """Pipes and links among the files are refused: a pipe blocks, a link leads out of the folder."""
-    for path in kinds(full):
+    # An old file is opened like a new one of its kind.
+    for path in one_of_each_kind(full):
         before = path.read_bytes()
         path.unlink()
         try:

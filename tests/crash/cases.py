@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
 from fsspec.implementations.memory import MemoryFileSystem
@@ -269,7 +269,7 @@ def evolving_cases(
 
 
 def quick_sample(
-    chosen: Iterable[tuple[Undisturbed, Case]], *, every_error: bool = True
+    chosen: Iterable[tuple[Undisturbed, Case]], *, kinds: Literal["all", "one"] = "all"
 ) -> Iterator[tuple[Undisturbed, Case]]:
     """Take one error and one end, a kill or a sleep, of every operation on every kind of file; all others run in soak.
 
@@ -277,7 +277,7 @@ def quick_sample(
 
     Args:
         chosen: the cases, each with the undisturbed run that it belongs to.
-        every_error: whether a file that is written has every error, instead of one.
+        kinds: ``all`` takes also every error of a file that is written; ``one`` takes an error or an end, by turns.
     """
     points: dict[tuple[str, str], list[tuple[Undisturbed, Case]]] = {}
     for whole, case in chosen:
@@ -285,7 +285,11 @@ def quick_sample(
         points.setdefault((point.operation, point.what), []).append((whole, case))
     for turn, ((operation, _), every) in enumerate(points.items()):
         errors, ends = ([c for c in every if c[1].is_error == wanted] for wanted in (True, False))
-        yield from errors if every_error and operation in WRITES else _in_turn(errors, turn)
+        if kinds == "one":
+            some = (errors, ends) if turn % 2 else (ends, errors)
+            yield from _in_turn(next(filter(None, some)), turn // 2)
+            continue
+        yield from errors if operation in WRITES else _in_turn(errors, turn)
         yield from _in_turn(ends, turn)
 
 
