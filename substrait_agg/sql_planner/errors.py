@@ -79,7 +79,7 @@ _RULES = (
     ),
     _Rule(
         re.compile(r"join constraint: `(?P<name>using)`"),
-        "SQL_NOT_PLANNED", "a join with USING or NATURAL cannot be planned",
+        "SQL_NOT_PLANNED", "an outer join with USING or NATURAL, or one beside IS NOT DISTINCT FROM, cannot be planned",
         "write the condition with ON, and coalesce(x.a, y.a) for a column of both sides",
     ),
     _Rule(

@@ -27,6 +27,7 @@ from substrait_agg.sql_planner.session import (
     check_window_calls,
     declared_schema,
     has_decimal_literals,
+    has_joins_by_name,
     new_session,
     with_parentheses,
     without_exponents,
@@ -162,7 +163,11 @@ def plan_statement(statement: Statement, tables: Mapping[str, pa.Schema]) -> Pla
 
 
 def _planned(query: QueryText, names: TableNames, columns: Sequence[str]) -> bytes:
-    context = new_session(names.schemas, decimal_literals=has_decimal_literals(query, names))
+    context = new_session(
+        names.schemas,
+        decimal_literals=has_decimal_literals(query, names),
+        joins_by_name=has_joins_by_name(query),
+    )
     check_scalar_calls(context, query)
     check_window_calls(query)
     register_windows(context, query, names.schemas)

@@ -37,26 +37,32 @@ SETTINGS = {
 DECIMAL_LITERALS = "datafusion.sql_parser.parse_float_as_decimal"
 """Setting: whether a literal such as 0.05 is a decimal, as in the standard, or a float."""
 
-REMOVED_RULES = (
-    "single_distinct_aggregation_to_group_by",
-    "push_down_filter",
-    "eliminate_cross_join",
-)
-"""Rules of the optimizer that are not used.
+REMOVED_RULES = ("single_distinct_aggregation_to_group_by", "push_down_filter")
+"""Rules of the optimizer that are not used, besides `JOIN_RULE`.
 
 The first replaces count(DISTINCT x) by two aggregates, which cost more state than one. The others change results:
 `push_down_filter` makes ``1 = x AND x = 1`` false, which joins infer, and moves a constant condition below an aggregate
-that has a row without input; `eliminate_cross_join` makes IS NOT DISTINCT FROM an equality. When a plan is bound,
-conditions and cross products become joins with keys anyway (`bind.joins.normal_form`).
+that has a row without input. When a plan is bound, conditions and cross products become joins with keys anyway
+(`bind.joins.normal_form`).
+"""
+
+JOIN_RULE = "eliminate_cross_join"
+"""A rule of the optimizer that makes IS NOT DISTINCT FROM an equality.
+
+It is used only for JOIN ... USING and NATURAL JOIN, which have no plan without it.
 """
 
 
 def new_session(
-    tables: Mapping[tuple[str, ...], pa.Schema], *, decimal_literals: bool = True
+    tables: Mapping[tuple[str, ...], pa.Schema],
+    *,
+    decimal_literals: bool = True,
+    joins_by_name: bool = False,
 ) -> SessionContext:
     """Return a session of DataFusion that has tables of these schemas.
 
     Args:
+        joins_by_name: whether `JOIN_RULE` is used.
         tables: name -> schema. A name has up to three parts: catalog, schema and table.
         decimal_literals: whether a literal such as 0.05 is a decimal, not a float.
     """
@@ -65,13 +71,20 @@ def new_session(
 
     literals = "true" if decimal_literals else "false"
     context = SessionContext(SessionConfig({**SETTINGS, DECIMAL_LITERALS: literals}))
-    for rule in REMOVED_RULES:
+    for rule in REMOVED_RULES if joins_by_name else (*REMOVED_RULES, JOIN_RULE):
         context.remove_optimizer_rule(rule)
     for name, schema in tables.items():
         _create_schema(context, name)
         empty = pa.RecordBatch.from_pylist([], schema=plannable(schema))
         context.register_record_batches(".".join(map(quoted, name[-3:])), [[empty]])
     return context
+
+
+def has_joins_by_name(query: QueryText) -> bool:
+    """Return whether a query joins by USING or NATURAL, and `JOIN_RULE` changes no condition of it."""
+    words = [token.text.lower() for token in query.tokens]
+    keeps_nulls = any(pair == ("not", "distinct") for pair in pairwise(words)) or "<=>" in words
+    return not keeps_nulls and not {"using", "natural"}.isdisjoint(words)
 
 
 def _create_schema(context: SessionContext, name: tuple[str, ...]) -> None:
@@ -284,7 +297,7 @@ def check_clauses(query: QueryText) -> None:
 
 
 def check_scalar_calls(context: SessionContext, query: QueryText) -> None:
-    """Refuse DISTINCT, ORDER BY and FILTER of scalar functions, which DataFusion leaves out.
+    """Refuse DISTINCT, ORDER BY, FILTER and OVER of scalar functions, which DataFusion leaves out.
 
     Args:
         context: the session, for the names of its functions.
@@ -298,7 +311,7 @@ def check_scalar_calls(context: SessionContext, query: QueryText) -> None:
     closed = ""
     for number, token in enumerate(query.tokens[1:], 1):
         before = query.tokens[number - 1]
-        follows_call = before.text == ")" and token.is_word("filter")
+        follows_call = before.text == ")" and token.is_word("filter", "over")
         called = closed if follows_call else (open_calls or [""])[-1]
         starts = before.text == "(" and token.is_word("distinct")
         if called in scalar and (follows_call or starts or token.is_word("order")):
@@ -311,12 +324,28 @@ def check_scalar_calls(context: SessionContext, query: QueryText) -> None:
             closed = open_calls.pop()
 
 
+_AFTER_PARENTHESIS = (
+    "partition", "order", "rows", "range", "groups", "select", "with", "values", "table", "from",
+)  # fmt: skip
+"""Words with which a window, or the query of a view or a WITH clause, can begin."""
+
+
 def check_window_calls(query: QueryText) -> None:
     """Refuse DISTINCT, ORDER BY and FILTER of window functions, which the plan of DataFusion lacks.
+
+    Windows that extend a named one, ``OVER (w ROWS ...)``, are refused too: DataFusion leaves out the name.
 
     Raises:
         SqlRefused: SQL_NOT_PLANNED.
     """
+    for before, opened, token in zip(
+        query.tokens, query.tokens[1:], query.tokens[2:], strict=False
+    ):
+        named = token.kind in ("word", "quoted") and not token.is_word(*_AFTER_PARENTHESIS)
+        if before.is_word("over", "as") and opened.text == "(" and named:
+            message = f"a window that extends {token.name} cannot be planned: {token.name} would be left out"
+            help = "write PARTITION BY and ORDER BY in each window"
+            raise query.refused_token("SQL_NOT_PLANNED", token, message, help)
     opening: list[int] = []
     calls: dict[int, int] = {}  # last parenthesis of a call -> its first one
     for number, token in enumerate(query.tokens):

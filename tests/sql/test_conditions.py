@@ -37,6 +37,11 @@ QUERIES = [
     "SELECT q.a, q.n FROM (SELECT a, count(*) AS n FROM t GROUP BY a) q WHERE 2 = q.a AND q.a = 2",
     "SELECT q.a FROM (SELECT a, s FROM t UNION ALL SELECT b, s FROM u) q WHERE 1 = q.a AND q.s = 'x' AND 'x' = q.s",
     "SELECT t.a, u.b FROM t, u WHERE t.a = u.b AND t.s = 'x' OR t.a = u.b AND u.s = ''",
+    "SELECT * FROM t JOIN u USING (s)",
+    "SELECT * FROM t NATURAL JOIN u WHERE t.a = 1 OR u.b > 2",
+    "SELECT s, count(*) AS n, sum(u.b) AS b FROM t JOIN u USING (s) GROUP BY s",
+    "SELECT a FROM t WHERE a = (SELECT min(b) + (SELECT 0) FROM u HAVING min(b) < 3)",
+    "SELECT a FROM t WHERE a = (SELECT b FROM u ORDER BY b DESC NULLS LAST LIMIT 1)",
 ]
 
 

@@ -195,6 +195,26 @@ def test_parts_that_the_planner_loses_are_refused(call: str, word: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT sum(x) OVER (w ROWS UNBOUNDED PRECEDING) AS v FROM t WINDOW w AS (PARTITION BY k ORDER BY id)",
+        "SELECT sum(x) OVER v AS v FROM t WINDOW w AS (PARTITION BY k), v AS (w ORDER BY id)",
+    ],
+)
+def test_windows_that_extend_others_are_refused(query: str) -> None:
+    """The planner leaves out the name, so the window would have no partitions."""
+    with pytest.raises(sa.SqlRefused, match="extends w") as refused:
+        sa.sql(query, {"t": SCHEMA})
+    assert refused.value.code == "SQL_NOT_PLANNED"
+    assert f"SQL:1:{query.index('(w ') + 2}" in str(refused.value)
+
+
+def test_scalar_functions_have_no_windows() -> None:
+    with pytest.raises(sa.SqlRefused, match="its call has no OVER"):
+        sa.sql("SELECT abs(x) OVER (PARTITION BY k) AS v FROM t", {"t": SCHEMA})
+
+
+@pytest.mark.parametrize(
     ("call", "code"),
     [
         ("median(x) OVER (ORDER BY id)", "WINDOW_FUNCTION_NOT_SUPPORTED"),

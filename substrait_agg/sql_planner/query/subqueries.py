@@ -1,6 +1,7 @@
-"""Refuse subqueries that refer to the outer query and that DataFusion plans as joins with other rows.
+"""Refuse subqueries that DataFusion plans as joins with other rows.
 
-DataFusion moves a condition such as ``u.k = t.k`` out of the subquery and joins what is left. Above an aggregate without
+A subquery that is a value must have at most one row: DataFusion joins all its rows. If a subquery refers to the outer
+query, DataFusion moves a condition such as ``u.k = t.k`` out of the subquery and joins what is left. Above an aggregate without
 keys, a window function or OFFSET, this is another query: they would see the rows of all outer rows at once.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from itertools import pairwise
 from typing import Any
 
 from substrait_agg.sql_planner.query.tokens import QueryText
@@ -23,6 +25,14 @@ _WHOLE = re.compile(
 """Relations that depend on all rows of their input."""
 _ONE_ROW = re.compile(r"Aggregate: groupBy=\[\[\]\]")
 """An aggregate that has a row without input. DataFusion adds this row to the join of a scalar subquery or of LATERAL."""
+
+
+_AT_MOST_ONE = re.compile(
+    r"Aggregate: groupBy=\[\[\]\]|Limit: skip=\d+, fetch=[01]$|EmptyRelation: rows=[01]"
+)
+"""Relations of at most one row."""
+_OF_ITS_INPUT = re.compile(r"Projection: |SubqueryAlias: |Sort: |Filter: |Distinct:|Limit: ")
+"""Relations without more rows than their input."""
 
 
 class _Kind(Enum):
@@ -49,6 +59,13 @@ def check_subqueries(logical: Any, query: QueryText) -> None:
         lost = _OUTER in text and bool(_WHOLE.search(text) or _ONE_ROW.search(text))
     else:
         lost = any(_is_lost(*block) for block in _blocks(text.split("\n")))
+    if not lost and any(_may_repeat(*block) for block in _blocks(text.split("\n"))):
+        place = next((b for a, b in pairwise(query.tokens) if a.text == "(" and b.is_word("select")), query.tokens[0])  # fmt: skip
+        message = "a subquery that is a value may have several rows, which would be joined"
+        help = (
+            "select an aggregate such as max(y), or add LIMIT 1; write IN to compare with all rows"
+        )
+        raise query.refused_token("SQL_NOT_PLANNED", place, message, help)
     if lost:
         place = next((t for t in query.tokens if t.is_word("exists", "in", "lateral")), query.tokens[0])  # fmt: skip
         message = "a subquery refers to the outer query below an aggregate without keys, a window function or OFFSET, which cannot be planned as a join"
@@ -86,6 +103,18 @@ def _is_lost(lines: Sequence[str], kind: _Kind) -> bool:
         elif kind is _Kind.LATERAL and line.strip().startswith("Filter: "):
             loses |= any(map(_ONE_ROW.search, inner))  # HAVING
         if loses and any(_OUTER in below for below in inner):
+            return True
+    return False
+
+
+def _may_repeat(lines: Sequence[str], kind: _Kind) -> bool:
+    """Return whether a value is selected from several rows. DataFusion checks those that refer to the outer query."""
+    if kind is not _Kind.SCALAR or any(_OUTER in line for line in lines):
+        return False
+    for line in map(str.strip, lines):
+        if _AT_MOST_ONE.match(line):
+            return False
+        if line != _BLOCK and not _OF_ITS_INPUT.match(line):
             return True
     return False
 
