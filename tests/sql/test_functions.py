@@ -233,3 +233,18 @@ def test_structs_that_are_cast_by_names_are_refused(query: str) -> None:
     """A plan has no names of fields in its casts, so the fields would stay at their places."""
     report = sa.validate(sa.sql(query, {"t": STRUCTS.schema}))
     assert {p.code for p in report.problems if p.level == "error"} == {"CAST_NOT_SUPPORTED"}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        "lag(k) OVER w",
+        "rank() OVER w, lead(x, 2) OVER w, sum(x) OVER (PARTITION BY g ORDER BY k, x ROWS UNBOUNDED PRECEDING)",
+    ],
+)
+def test_functions_of_one_window_see_equal_rows_in_one_order(others: str, tmp_path: Path) -> None:
+    """The position of a row decides between equal rows, also for the functions beside it."""
+    rows = pa.table({"g": [1, 1, 1, 1, 2, 2], "k": [5, 5, 5, 7, 1, 1], "x": [1, 1, 1, 2, 3, 3]})
+    query = f"SELECT g, k, x, row_number() OVER w, {others} FROM t WINDOW w AS (PARTITION BY g ORDER BY k, x)"
+    batches = [{"t": rows.slice(0, 2)}, {"t": rows.slice(2)}]
+    assert kept(query, batches, tmp_path) == of_duckdb(query, {"t": rows})

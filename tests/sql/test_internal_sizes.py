@@ -74,7 +74,7 @@ QUERIES = [
     f"SELECT id, row_number() OVER ({LATEST}) AS n FROM t",
     "SELECT id, rank() OVER (PARTITION BY k ORDER BY x NULLS FIRST) AS n, dense_rank() OVER (ORDER BY x NULLS LAST) AS d FROM t",
     "SELECT id, n FROM (SELECT *, rank() OVER (PARTITION BY k ORDER BY x NULLS FIRST) AS n FROM t) q WHERE n <= 3",
-    f"SELECT id, lag(x) OVER w AS p, lead(s, 2) OVER w AS q, sum(x) OVER w AS r FROM t WINDOW w AS (PARTITION BY k {LATEST})",
+    f"SELECT id, lag(x) OVER w AS p, lead(s, 2) OVER w AS q, sum(x) OVER w AS r FROM t WINDOW w AS (PARTITION BY k {LATEST}, s)",
     f"SELECT id, sum(x) OVER (PARTITION BY k {LATEST} ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS r FROM t",
     f"SELECT id, x - avg(x) OVER (PARTITION BY k) AS a, ntile(3) OVER (PARTITION BY k {LATEST}) AS b FROM t",
 ]

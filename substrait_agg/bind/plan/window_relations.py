@@ -58,6 +58,11 @@ class BoundWindow:
         return "row_number" if read is None else read.name
 
     @property
+    def is_position(self) -> bool:
+        """Return whether the function is the position of the row."""
+        return self.measure is None and self.computed is None
+
+    @property
     def expressions(self) -> tuple[Expr, ...]:
         """Return every expression that the function reads."""
         read = self.measure or self.computed
@@ -130,6 +135,13 @@ def _with_windows(
     places: dict[int, int] = {}
     measured: dict[tuple[object, ...], list[int]] = {}
     for numbers in _in_one_order(windows):
+        # Positions come first: they are then the last tie-break of functions with the same order, so that
+        # equal rows have the same order for all of them.
+        order = _order(windows[numbers[0]])
+        for number, window in enumerate(windows):
+            if window.is_position and number not in places and _order(window) == order:
+                relation = _numbered(window, relation)
+                places[number] = len(relation.types) - 1
         first = len(relation.types)
         relation = _with_computed([windows[number] for number in numbers], relation)
         places.update({number: first + i for i, number in enumerate(numbers)})
@@ -137,7 +149,7 @@ def _with_windows(
         if window.measure is not None:
             source, _ = _source(window, base, same_rows)
             measured.setdefault((id(source), window.partitions), []).append(number)
-        elif window.computed is None:
+        elif window.is_position and number not in places:
             relation = _numbered(window, relation)
             places[number] = len(relation.types) - 1
     for numbers in measured.values():
@@ -181,8 +193,13 @@ def _in_one_order(windows: Sequence[BoundWindow]) -> list[list[int]]:
     together: dict[tuple[object, ...], list[int]] = {}
     for number, window in enumerate(windows):
         if window.computed is not None:
-            together.setdefault((window.partitions, window.sorts), []).append(number)
+            together.setdefault(_order(window), []).append(number)
     return list(together.values())
+
+
+def _order(window: BoundWindow) -> tuple[object, ...]:
+    """Return what functions have in common that see rows in one order."""
+    return window.partitions, window.sorts
 
 
 def _with_computed(windows: Sequence[BoundWindow], source: BoundRelation) -> BoundWindowValues:
