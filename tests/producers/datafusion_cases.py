@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.producers.case import SAMPLES, Case, anti_join, crossed
 from tests.producers.plans import (
     BOOL,
+    I32,
     I64,
     TEXT,
     Json,
@@ -26,6 +27,13 @@ DATAFUSION = "DataFusion"
 def _datafusion(root: Json, names: str, *functions: str, minor: int = 85) -> Json:
     bare = tuple(("", name) for name in functions)
     return plan(root, names, *bare, producer="datafusion", minor=minor)
+
+
+def _struct_of_other_type() -> Json:
+    """A cast of a struct of i64 to a struct of i32."""
+    made = {"literal": {"struct": {"fields": [{"i64": "1"}, {"i64": "2"}]}}}
+    target = {"struct": {"types": [I32, I32], "nullability": "NULLABILITY_NULLABLE"}}
+    return {"cast": {"type": target, "input": made, "failureBehavior": 2}}
 
 
 DATAFUSION_CASES = (
@@ -154,6 +162,13 @@ DATAFUSION_CASES = (
         ("FUNCTION_MEANING",),
         "i64?",
         ("least_skip_null",),
+    ),
+    Case(
+        DATAFUSION,
+        "casts of structs, which it takes by the names of their fields",
+        "refused, as types in a plan have no names of fields",
+        _datafusion(project(read(), _struct_of_other_type(), **emit(5)), "x a b"),
+        ("CAST_NOT_SUPPORTED",),
     ),
     Case(
         DATAFUSION,
