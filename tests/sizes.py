@@ -43,6 +43,7 @@ LEAST: Mapping[str, Mapping[str, int]] = {
     "functions.numbers.stored_digits": {"_ROWS_IN_CACHE": 1},
     "operator.sessionize.step": {"GROWTH": 2},
     "operator.window.step": {"ROWS_AT_ONCE": 1},
+    "operator.window.sums": {"BLOCK_ROWS": 1},
     "operator.top_k.window": {"SPARE_ROWS": 0, "FIRST_ROWS": 1},
     "commit.runtime.consolidate": {"PIECE_ROWS": 1, "SLICE_ROWS": 1, "SLICE_BYTES": 1},
     "commit.runtime.spill": {"SPILL_BUCKETS": 2},

@@ -277,9 +277,18 @@ class OrderedTree:
         No entry may have a weight below 0 in the tree, and the sum must fit 63 bits.
         """
         total = np.zeros(len(hashes), np.int64)
-        for window in self._windows(hashes, chains):
-            total += weight_before(window, _place(window, positions))
+        for window in self.ranges_before(hashes, chains, positions):
+            total += weight_before(window, window.high)
         return total
+
+    def ranges_before(
+        self, hashes: Hashes, chains: CollisionIds, positions: Positions
+    ) -> list[RowRange]:
+        """Return per run the rows of each group before a position."""
+        return [
+            RowRange(window.run, window.low, _place(window, positions))
+            for window in self._windows(hashes, chains)
+        ]
 
     def total_weights(self, hashes: Hashes, chains: CollisionIds) -> Weights:
         """Return per group the sum of the weights of all its entries; see `weights_before`."""

@@ -7,8 +7,8 @@ places at once, page by page, and read only the pages concerned.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -29,10 +29,17 @@ _WORD_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Adjacent rows of a run: their entries, and the running sum of the weights."""
+    """Adjacent rows of a run.
+
+    Attributes:
+        entries: their entries.
+        cum: the running sum of the weights.
+        derived: cached objects that readers derive from the page.
+    """
 
     entries: Entries
     cum: Weights
+    derived: dict[object, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,25 @@ class OrderedRun:
             back = np.empty_like(order)
             back[order] = np.arange(len(order))
         return RowsByPage(tuple(rows_of_pages), back)
+
+    def pages_between(
+        self, low: Indices, high: Indices
+    ) -> Iterator[tuple[RunPage, Indices, Indices, Indices]]:
+        """Yield the pages with rows of ranges of places, which follow one another.
+
+        Yields:
+            A page, the ordinals of the ranges with rows of it, and their starts and ends (exclusive)
+            within the page.
+        """
+        some = np.flatnonzero(low < high)
+        begin, end = low[some], high[some]
+        firsts = np.searchsorted(end, self._starts[:-1], "right")
+        lasts = np.searchsorted(begin, self._starts[1:], "left")
+        for page in np.flatnonzero(firsts < lasts).tolist():
+            inside, start = slice(firsts[page], lasts[page]), self._starts[page]
+            stop = self._starts[page + 1]
+            within = np.maximum(begin[inside], start) - start, np.minimum(end[inside], stop) - start
+            yield self._pages[page], some[inside], *within
 
     @staticmethod
     def _by_page(pages: Indices) -> tuple[Indices | None, list[tuple[int, Indices]]]:

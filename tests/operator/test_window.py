@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
@@ -33,8 +34,15 @@ from substrait_agg.flow.graph.window import Window
 from substrait_agg.flow.passes.ordered_rows import ordered_rows_node
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.functions.aggregates.kinds import MeasureKind
+from substrait_agg.operator.measures.row_partials import split_accumulator
 from substrait_agg.operator.window import step as step_module
-from substrait_agg.operator.window.frames import PartitionRows, least_in_ranges, peer_numbers
+from substrait_agg.operator.window import sums as sums_module
+from substrait_agg.operator.window.frames import (
+    PartitionRows,
+    RowsBefore,
+    least_in_ranges,
+    peer_numbers,
+)
 from substrait_agg.plan.types import Type
 from substrait_agg.required import required
 from substrait_agg.state.keys.keys import Component
@@ -263,6 +271,7 @@ BATCHES = st.lists(
     st.lists(FUNCTIONS, min_size=1, max_size=4),
     st.sampled_from([1, 4]),
     st.sampled_from([1, 16, 1 << 18]),
+    st.sampled_from([1, 2, 256]),
 )
 @example(
     [[("p", (n, "a", n / 2), 1) for n in range(1, 9)], [("p", (3, "a", 1.5), -1)]],
@@ -275,6 +284,7 @@ BATCHES = st.lists(
     ],
     4,
     16,
+    256,
 )
 def test_every_version_is_that_of_a_computation_of_all_rows(
     batches: list[list[tuple[str | None, Row, int]]],
@@ -282,11 +292,13 @@ def test_every_version_is_that_of_a_computation_of_all_rows(
     functions: list[BoundWindowFunction],
     partitions: int,
     at_once: int,
+    block: int,
 ) -> None:
     with (
         TemporaryDirectory() as folder,
         merging_soon(4, 8),
         patch.object(step_module, "ROWS_AT_ONCE", at_once),
+        patch.object(sums_module, "BLOCK_ROWS", block),
     ):
         world = World(Path(folder), node_of(sorts, functions, keys=1), spread=2)
         rows: Counter[Row] = Counter()
@@ -298,6 +310,45 @@ def test_every_version_is_that_of_a_computation_of_all_rows(
             rows = Counter({row: w for row, w in rows.items() if w})
             plain = Counter({back(row): w for row, w in rows.items()})
             assert world.log == with_values(plain, sorts, functions, keys=1)
+
+
+NO_ROWS_AFTER = [Frame(rows=True, lower=None, upper=upper) for upper in (-2, 0, 1)]
+RUNNING_FUNCTIONS = [
+    function
+    for frame in (*NO_ROWS_AFTER, Frame(rows=False, lower=None, upper=0))
+    for function in (
+        measure("sum", NUMBERS, frame), measure("avg", FLOATS, frame), measure("count", TEXT, frame),
+        place("first_value", TEXT, 0, frame), place("last_value", TEXT, 0, frame),
+        place("nth_value", NUMBERS, 3, frame), place("nth_value", FLOATS, -2, frame),
+    )
+] + [position("rank"), measure("sum", NUMBERS, Frame(rows=True, lower=-2, upper=0))]  # fmt: skip
+
+
+@settings(max_examples=examples(400))
+@given(st.integers(0, 1 << 32))
+def test_running_frames_need_no_rows_before(seed: int) -> None:
+    """All functions of the operator take the rows before the changes from sums and first rows."""
+    random = Random(seed)
+    functions = random.sample(RUNNING_FUNCTIONS, random.randint(1, 3))
+    sorts: list[Sort] = [(NUMBERS, random.random() < 0.5, random.random() < 0.5)]
+    blocks = patch.object(sums_module, "BLOCK_ROWS", random.choice([1, 2, 3]))
+    live: Counter[Row] = Counter()
+    with TemporaryDirectory() as folder, blocks:
+        node = node_of(sorts, functions, keys=1)
+        world = World(Path(folder), node, page_rows=random.choice([1, 4, 1000]))
+        for count in (30, 3, 2, 2, 1):
+            batch = Counter(random_row(random) for _ in range(count))
+            batch.subtract(random.sample(sorted(live, key=str), min(len(live), count)))
+            world.batch([*batch.items()])
+            live.update(batch)
+            live = +live
+            assert world.log == with_values(live, sorts, functions, keys=1)
+
+
+def random_row(random: Random) -> Row:
+    """A row of one of two partitions."""
+    number, text = random.choice([None, *range(20)]), random.choice([None, "", "a", "ä"])
+    return (random.choice("ppq"), number, text, random.choice([None, math.inf, 0.1, -1.5, 1e200]))
 
 
 @settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
@@ -391,7 +442,11 @@ def test_frames_by_distances_between_values(
     key = Component(column_.type, nullable=True, descending=descending, nulls_first=nulls_first)
     own = np.array(owners, np.int64)
     rows = PartitionRows.of(
-        [column_], own, peer_numbers(own, [column_], [key]), np.zeros(3, np.int64), (key,)
+        [column_],
+        own,
+        peer_numbers(own, [column_], [key]),
+        RowsBefore(np.zeros(3, np.int64)),
+        (key,),
     )
     frame = Frame(rows=False, lower=lower, upper=upper)
     low, high = rows.frames(frame)
@@ -538,6 +593,40 @@ def test_a_limited_frame_reads_only_the_rows_around_a_change(
     changes = world.batch(numbers((9_001, None, 1)))
     assert 2 <= sum(map(abs, changes.values())) <= 12
     assert sum(tree.rows_read for tree in read) < 2_000
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        measure("sum", NUMBERS, RUNNING),
+        measure("avg", FLOATS, Frame(rows=True, lower=None, upper=0)),
+        measure("count", None, Frame(rows=True, lower=None, upper=-3)),
+        place("first_value", NUMBERS, 0, RUNNING),
+        place("last_value", NUMBERS, 0, RUNNING),
+        place("nth_value", NUMBERS, 3, RUNNING),
+    ],
+    ids=lambda function: function.name,
+)
+def test_a_running_frame_reads_only_the_rows_behind_a_change(
+    function: BoundWindowFunction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sums of a page are computed once, so a later batch reads a few blocks of it."""
+    count = 20_000
+    world = World(tmp_path, node_of(BY_NUMBER, [function]), page_rows=512, slice_rows=count)
+    pick = np.random.default_rng(3)
+    world.batch(numbers(*((int(n) * 2, float(n), 1) for n in pick.permutation(count))))
+    world.batch(numbers((39_901, 0.5, 1)))
+    read, summed = trees_read(monkeypatch), []
+
+    def recorded(*args: Any) -> dict[str, Any]:
+        summed.append(len(args[-1].values))
+        return split_accumulator(*args)
+
+    monkeypatch.setattr(sums_module, "split_accumulator", recorded)
+    changes = world.batch(numbers((39_801, 0.5, 1)))
+    assert changes[next(row for row in changes if row[0] == 39_801)] == 1
+    assert sum(tree.rows_read for tree in read) < 3_000
+    assert sum(summed) < 3_000
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ bits; `from_halves` converts them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,11 @@ class FloatDigits:
     base: int
     digits: exact.Digits
     registers: exact.Digits | None = None
+
+    def apply(self, function: Callable[[exact.Digits], exact.Digits]) -> FloatDigits:
+        """Return the result of a function of the digits and of the registers."""
+        registers = None if self.registers is None else function(self.registers)
+        return FloatDigits(self.base, function(self.digits), registers)
 
 
 def int64_column(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
@@ -209,6 +215,37 @@ def add_floats(left: FloatDigits, right: FloatDigits) -> FloatDigits:
         start = part.base - base
         digits[start : start + len(part.digits)] += part.digits
     return FloatDigits(base, exact.carry(digits), _add_registers(left.registers, right.registers))
+
+
+def concat_floats(parts: Sequence[FloatDigits]) -> FloatDigits:
+    """Return the numbers of all parts, one part after the other."""
+    base = min(part.base for part in parts)
+    top = max(part.base + len(part.digits) for part in parts)
+    ends = np.cumsum([part.digits.shape[1] for part in parts])
+    digits = exact.zeros(top - base, int(ends[-1]))
+    counting = any(part.registers is not None for part in parts)
+    registers = exact.zeros(_ALL_REGISTERS, int(ends[-1])) if counting else None
+    for part, end in zip(parts, ends, strict=True):
+        columns = slice(end - part.digits.shape[1], end)
+        digits[part.base - base : part.base - base + len(part.digits), columns] = part.digits
+        if registers is not None and part.registers is not None:
+            registers[:, columns] = part.registers
+    return FloatDigits(base, digits, registers)
+
+
+def consolidate_floats(
+    value: FloatDigits, owners: npt.NDArray[np.int64], count: int
+) -> FloatDigits:
+    """Return the uncarried sums of carried numbers per owner, of `count` owners."""
+    order = np.argsort(owners, kind="stable")
+    starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+
+    def sums(digits: exact.Digits) -> exact.Digits:
+        total = exact.zeros(len(digits), count)
+        total[:, owners[order[starts]]] = np.add.reduceat(digits[:, order], starts, axis=1)
+        return total
+
+    return value.apply(sums)
 
 
 def trimmed(value: FloatDigits, *, carries: int = 0) -> FloatDigits:

@@ -11,10 +11,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.bind.bound import Frame
+from substrait_agg.operator.measures.finalize import GroupState
 from substrait_agg.state.keys.keys import Component, encode
 from substrait_agg.state.keys.rows import Indices, Mask, as_mask
 
 Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsBefore:
+    """The rows of partitions that come before those that are read.
+
+    Attributes:
+        counts: per partition, their number.
+        state: per partition, the accumulators of frames over them; None if no frame reads them.
+        first: columns of the first rows of the partitions, `number` for each, null if there are
+            fewer.
+        number: how many there are of each partition.
+    """
+
+    counts: Int64s
+    state: GroupState | None = None
+    first: tuple[pa.Array, ...] = ()
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +50,8 @@ class PartitionRows:
         first_peer: per such row, the first row of the partition with the same sort keys.
         stop_peer: per such row, the end (exclusive) of the rows with the same sort keys.
         peers_before: per such row, the number of sort keys of the partition before its own.
-        before: per such row, the number of rows of the partition that come before `first`.
+        owners: per such row, its partition.
+        before: the rows of the partitions that come before all these.
         sort_keys: the sort keys, which are the first columns.
     """
 
@@ -42,7 +62,8 @@ class PartitionRows:
     first_peer: Indices
     stop_peer: Indices
     peers_before: Indices
-    before: Indices
+    owners: Indices
+    before: RowsBefore
     sort_keys: tuple[Component, ...]
 
     @staticmethod
@@ -50,7 +71,7 @@ class PartitionRows:
         payload: Sequence[pa.Array],
         owners: Indices,
         peers: Indices,
-        before: Indices,
+        before: RowsBefore,
         sort_keys: tuple[Component, ...],
         some: Indices | None = None,
     ) -> PartitionRows:
@@ -60,7 +81,7 @@ class PartitionRows:
             payload: columns of the rows.
             owners: the partition of each row, ascending.
             peers: per row, the number of its sort keys, as of `peer_numbers`.
-            before: per partition, the number of its rows that come before these.
+            before: the rows of the partitions that come before these.
             sort_keys: the sort keys, which are the first columns.
             some: the rows whose values are computed; None for all.
         """
@@ -76,9 +97,15 @@ class PartitionRows:
             first_peer[some],
             stop_peer[some],
             ordinals[some] - ordinals[partition],
-            before[owners[some]],
+            owners[some],
+            before,
             sort_keys,
         )
+
+    @property
+    def rows_before(self) -> Int64s:
+        """Return per row the number of rows of its partition that come before `first`."""
+        return self.before.counts[self.owners]
 
     def frames(self, frame: Frame) -> tuple[Indices, Indices]:
         """Return the frame of each row: its first row, and its end (exclusive), not before it."""
@@ -200,21 +227,6 @@ def _ends(sections: Indices) -> tuple[Indices, Indices]:
     starts = np.flatnonzero(np.diff(sections, prepend=-1))
     lengths = np.diff(starts, append=len(sections))
     return np.repeat(starts, lengths), np.repeat(starts + lengths, lengths)
-
-
-def sums_in_ranges(digits: Int64s, low: Indices, high: Indices) -> Int64s:
-    """Return the sums of columns of numbers in ranges of rows.
-
-    Sums of all rows must fit 63 bits.
-
-    Args:
-        digits: a line per column.
-        low: starts of the ranges.
-        high: ends of the ranges (exclusive), not before the starts.
-    """
-    before = np.zeros((len(digits), digits.shape[1] + 1), np.int64)
-    np.cumsum(digits, axis=1, out=before[:, 1:])
-    return before[:, high] - before[:, low]
 
 
 def least_in_ranges(values: Int64s, low: Indices, high: Indices, nothing: int) -> Int64s:

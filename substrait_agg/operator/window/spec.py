@@ -12,10 +12,13 @@ from substrait_agg.flow.graph.window import Window, WindowColumn
 from substrait_agg.operator.common.spec import OperatorSpec, group_spec
 from substrait_agg.operator.top_k.spec import LIVE, OrderedRowsSpec, ordered_fields
 from substrait_agg.plan.arrow import to_arrow
+from substrait_agg.required import required
 from substrait_agg.state.keys.keys import Component
 
 _LOOKS_BACK: dict[WindowKind, int] = {"lag": 1, "lead": -1}
 """The direction in which a function reads a row at a distance: 1 is back."""
+MOST_FIRST_ROWS = 16
+"""Greatest position of ``nth_value`` whose row is read apart from the rows after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class FunctionSpec:
         arguments: components of the tree: the value, then the default if there is one.
         number: the distance, the position or the number of parts, as in `WindowColumn`.
         measure: for an aggregate function, its ordinal among the measures of the frames.
+        summed: whether it is an aggregate function of sums over its frame.
         type: type of its values.
     """
 
@@ -52,6 +56,7 @@ class FunctionSpec:
     number: int
     frame: Frame | None
     measure: int | None
+    summed: bool
     type: pa.DataType
 
     @property
@@ -69,10 +74,28 @@ class FunctionSpec:
             return Reach()
         back = None if frame.lower is None else max(-frame.lower, 0)
         ahead = None if frame.upper is None else max(frame.upper, 0)
+        if frame.upper is not None and self._is_running and (frame.rows or frame.upper == 0):
+            back = max(-frame.upper, 0) + max(-self.number, 0)
+            return Reach(back, ahead, peers=not frame.rows, to_end=True)
         if frame.rows:
             return Reach(back, ahead, peers=False)
         # Any number of rows may be within a distance between values.
         return Reach(0 if back == 0 else None, 0 if ahead == 0 else None)
+
+    @property
+    def first_rows(self) -> int:
+        """Return how many of the first rows of a partition the function reads."""
+        if self.frame is None or self.frame.lower is not None:
+            return 0
+        return {"first_value": 1, "nth_value": max(self.number, 0)}.get(self.function, 0)
+
+    @property
+    def _is_running(self) -> bool:
+        """Return whether sums and the first rows stand for the rows at the start of a frame."""
+        if self.frame is None or self.frame.lower is not None:
+            return False
+        places = ("first_value", "last_value", "nth_value")
+        return self.summed or (self.function in places and self.first_rows <= MOST_FIRST_ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,20 +144,30 @@ def _greatest(numbers: Iterable[int | None]) -> int | None:
 def window_spec(node: Window) -> WindowSpec:
     """Return the spec of a window node."""
     types = node.types[len(node.types) - len(node.functions) :]
+    frames = None if node.frames is None else group_spec(node.frames)
     return WindowSpec(
         **ordered_fields(node),
         functions=tuple(
-            _function(column, to_arrow(type_))
+            _function(column, frames, to_arrow(type_))
             for column, type_ in zip(node.functions, types, strict=True)
         ),
         sorts=node.sorts,
-        frames=None if node.frames is None else group_spec(node.frames),
+        frames=frames,
         frame_arguments=node.frame_arguments,
         last=node.last,
     )
 
 
-def _function(column: WindowColumn, type_: pa.DataType) -> FunctionSpec:
+def _function(
+    column: WindowColumn, frames: OperatorSpec | None, type_: pa.DataType
+) -> FunctionSpec:
+    summed = column.measure is not None and required(frames).measures[column.measure].tree is None
     return FunctionSpec(
-        column.function, column.arguments, column.number, column.frame, column.measure, type_
+        column.function,
+        column.arguments,
+        column.number,
+        column.frame,
+        column.measure,
+        summed,
+        type_,
     )

@@ -26,8 +26,9 @@ from substrait_agg.operator.top_k.window import (
     last_changed,
     lesser,
 )
-from substrait_agg.operator.window.frames import PartitionRows, peer_numbers
+from substrait_agg.operator.window.frames import PartitionRows, RowsBefore, peer_numbers
 from substrait_agg.operator.window.spec import Reach, WindowSpec
+from substrait_agg.operator.window.sums import state_before
 from substrait_agg.operator.window.values import function_values, within_limit
 from substrait_agg.state.keys.keys import Component, encode, prefix_keys, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask, take
@@ -166,7 +167,8 @@ def _differences(
         The changes, and the groups without any because more rows must be read.
     """
     within = replace(groups, hashes=groups.hashes[some], collision_ids=groups.collision_ids[some])
-    entries_and_change = within.between(ranges.low.take(some), ranges.high.take(some))
+    low = ranges.low.take(some)
+    entries_and_change = within.between(low, ranges.high.take(some))
     if entries_and_change is None:
         return RowChanges(some[:0], (), np.zeros(0, np.int64)), some[:0]
     entries, change = entries_and_change
@@ -179,6 +181,7 @@ def _differences(
     payload = entries.payload(np.arange(len(now)))
     peers = peer_numbers(entries.owners, payload, spec.sort_keys)
     affected = _affected(spec.reach, entries.owners, peers, np.minimum(now, before), change)
+    earlier = _rows_before_read(spec, within, low, ranges.before[some])
     of_entry, values = [], []
     complete = np.zeros(len(some), np.int64)
     for weights in (before, now):
@@ -189,7 +192,7 @@ def _differences(
             columns,
             owners,
             peers[rows],
-            ranges.before[some],
+            earlier,
             spec.sort_keys,
             computed,
         )
@@ -208,6 +211,23 @@ def _differences(
     )
     changes = RowChanges(some[entries.owners[at]], tuple(take(payload, at)), sums, tuple(added))
     return changes, some[~is_complete]
+
+
+def _rows_before_read(
+    spec: WindowSpec, groups: OrderedGroups, low: Positions, counts: Int64s
+) -> RowsBefore:
+    """Return the rows before a position, which are the same before and after the batch."""
+    if not counts.any():
+        return RowsBefore(counts)
+    at, state, first = (groups.hashes, groups.collision_ids), None, ()
+    if spec.frames is not None:
+        ranges = groups.old.ranges_before(*at, low)
+        state = state_before(spec.frames, spec.frame_arguments, ranges, counts)
+    number = max(function.first_rows for function in spec.functions)
+    if number:
+        each = np.repeat(np.arange(len(counts)), number)
+        _, first = groups.old.at_ranks(*at, each, np.tile(np.arange(number), len(counts)))
+    return RowsBefore(counts, state, first, number)
 
 
 def _rows(payload: Sequence[pa.Array], weights: Int64s) -> tuple[Indices, Sequence[pa.Array]]:

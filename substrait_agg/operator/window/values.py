@@ -14,20 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from substrait_agg.bind.bound import WindowKind
-from substrait_agg.functions.aggregates.accumulators import COUNT_DIGITS
 from substrait_agg.functions.aggregates.kinds import complete
-from substrait_agg.functions.numbers import exact
-from substrait_agg.operator.aggregate.groups import Sums
-from substrait_agg.operator.aggregate.step import added
 from substrait_agg.operator.aggregate.trees import GroupExtremes, contributes, typed
 from substrait_agg.operator.aggregate.values import MeasuredGroups, measure_values
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import OperatorSpec, TreeSpec
 from substrait_agg.operator.measures.finalize import GroupState
-from substrait_agg.operator.measures.row_partials import Weights, split_accumulator
-from substrait_agg.operator.numeric.delta import FloatDigits, fixed_digits, float_digits
-from substrait_agg.operator.window.frames import PartitionRows, least_in_ranges, sums_in_ranges
+from substrait_agg.operator.window.frames import PartitionRows, least_in_ranges
 from substrait_agg.operator.window.spec import FunctionSpec, WindowSpec
+from substrait_agg.operator.window.sums import no_rows, state_of_ranges
 from substrait_agg.required import required
 from substrait_agg.state.keys.keys import encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask
@@ -60,7 +55,7 @@ def within_limit(spec: WindowSpec, values: Sequence[pa.Array]) -> Mask:
 
 
 def _rank(_function: FunctionSpec, rows: PartitionRows) -> pa.Array:
-    return pa.array(rows.before + rows.first_peer - rows.first + 1)
+    return pa.array(rows.rows_before + rows.first_peer - rows.first + 1)
 
 
 def _dense_rank(_function: FunctionSpec, rows: PartitionRows) -> pa.Array:
@@ -100,7 +95,7 @@ def _in_frame(
 
 
 def _first_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
-    return _in_frame(function, rows, lambda low, _high: low)
+    return _from_start(function, rows, 0)
 
 
 def _last_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
@@ -111,7 +106,19 @@ def _nth_value(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
     number = function.number
     if number < 0:
         return _in_frame(function, rows, lambda _low, high: high + number)
-    return _in_frame(function, rows, lambda low, _high: low + number - 1)
+    return _from_start(function, rows, number - 1)
+
+
+def _from_start(function: FunctionSpec, rows: PartitionRows, place: int) -> pa.Array:
+    """Return the value of the row at a place of the frame, counted from its first row."""
+    if not rows.before.number or required(function.frame).lower is not None:
+        return _in_frame(function, rows, lambda low, _high: low + place)
+    _, high = rows.frames(required(function.frame))
+    argument, before = function.arguments[0], rows.rows_before
+    both = pa.concat_arrays([rows.payload[argument], rows.before.first[argument]])
+    first = len(both) - len(rows.before.first[argument]) + rows.owners * rows.before.number
+    is_before, at = place < before, rows.first + place - before
+    return _taken(both, np.where(is_before, first + place, at), is_before | (at < high))
 
 
 def _ntile(function: FunctionSpec, rows: PartitionRows) -> pa.Array:
@@ -172,15 +179,22 @@ def _measures(spec: WindowSpec, rows: PartitionRows) -> dict[int, pa.Array]:
         ordinals = by_frame.pop(function.frame, []) if function.measure is not None else []
         if ordinals:
             low, high = rows.frames(required(function.frame))
-            of_frame = measure_values(_as_groups(frames, arguments, low, high))
+            state = state_of_ranges(
+                frames, arguments, low, high, _state_before(frames, rows, function)
+            )
+            of_frame = measure_values(_as_groups(frames, arguments, low, high, state))
             values |= {ordinal: of_frame[ordinal] for ordinal in ordinals}
     return values
 
 
 def _as_groups(
-    spec: OperatorSpec, arguments: Mapping[int, pa.Array], low: Indices, high: Indices
+    spec: OperatorSpec,
+    arguments: Mapping[int, pa.Array],
+    low: Indices,
+    high: Indices,
+    state: GroupState,
 ) -> MeasuredGroups:
-    """Return frames as groups."""
+    """Return frames as groups with these accumulators."""
     count = len(low)
     every = np.ones(count, np.bool_)
     return MeasuredGroups(
@@ -188,7 +202,7 @@ def _as_groups(
         hashes=np.zeros(count, np.uint64),
         collision_ids=np.zeros(count, np.uint16),
         keys=(),
-        state=_state(spec, arguments, low, high),
+        state=state,
         shown=every,
         existed=~every,
         before=(),
@@ -202,38 +216,15 @@ def _as_groups(
     )
 
 
-def _state(
-    spec: OperatorSpec, arguments: Mapping[int, pa.Array], low: Indices, high: Indices
-) -> GroupState:
-    """Return the accumulators of frames."""
-    count = len(low)
-    rows = max(map(len, arguments.values()), default=0)
-    ones = Weights(np.ones(rows, np.int64), ones=True)
-    fixed: dict[int, exact.Digits] = {}
-    floats: dict[int, FloatDigits] = {}
-    for i, accumulator in enumerate(spec.accumulators):
-        if accumulator.tree is not None:  # nothing reads how many extremes a frame has had
-            fixed[i] = exact.zeros(accumulator.digits, count)
-            continue
-        cells = pa.table(split_accumulator(i, accumulator, arguments, ones))
-        if accumulator.floating:
-            floats[i] = _float_sums(float_digits(cells, i, accumulator), low, high)
-        else:
-            fixed[i] = _sums(fixed_digits(cells, i, accumulator), low, high)
-    nothing = {i: FloatDigits(0, exact.zeros(1, count)) for i in floats}
-    digits = exact.zeros(spec.layout.digits, count)
-    weight = exact.widen(exact.from_words((high - low)[:, None]), COUNT_DIGITS + 1)
-    return added(spec, Sums(weight, fixed, floats), GroupState(digits, nothing))
-
-
-def _sums(digits: exact.Digits, low: Indices, high: Indices) -> exact.Digits:
-    """Return the sums of digits in ranges of rows. Carried digits leave room for 2^31 rows."""
-    return sums_in_ranges(exact.carry(digits.copy()), low, high)
-
-
-def _float_sums(value: FloatDigits, low: Indices, high: Indices) -> FloatDigits:
-    registers = None if value.registers is None else _sums(value.registers, low, high)
-    return FloatDigits(value.base, _sums(value.digits, low, high), registers)
+def _state_before(spec: OperatorSpec, rows: PartitionRows, function: FunctionSpec) -> GroupState:
+    """Return the accumulators over the rows of each frame that come before those that are read."""
+    state = rows.before.state
+    if state is None or required(function.frame).lower is not None:
+        return no_rows(spec, len(rows.positions))
+    floats = {
+        i: value.apply(lambda digits: digits[:, rows.owners]) for i, value in state.floats.items()
+    }
+    return GroupState(state.fixed[:, rows.owners], floats)
 
 
 def _extremes(

@@ -32,7 +32,7 @@ from substrait_agg.operator.join.spec import JoinSpec, join_spec
 from substrait_agg.operator.top_k.spec import LIVE, OrderedRowsSpec, TopKSpec
 from substrait_agg.operator.top_k.window import each_rank
 from substrait_agg.operator.upsert.spec import THERE
-from substrait_agg.operator.window.frames import PartitionRows, peer_numbers
+from substrait_agg.operator.window.frames import PartitionRows, RowsBefore, peer_numbers
 from substrait_agg.operator.window.spec import WindowSpec
 from substrait_agg.operator.window.values import function_values, within_limit
 from substrait_agg.state.arrangement import Arrangement, ArrangementLayout
@@ -237,7 +237,7 @@ def _with_values(spec: WindowSpec, rows: _OrderedEntries, keys: pa.Table) -> pa.
     each = np.repeat(np.arange(len(rows.weights)), rows.weights)
     partitions = np.cumsum(rows.first) - 1
     peers = peer_numbers(partitions, rows.payload, spec.sort_keys)
-    before = np.zeros(len(rows.weights), np.int64)
+    before = RowsBefore(np.zeros(len(rows.weights), np.int64))
     ordered = PartitionRows.of(
         take(rows.payload, each), partitions[each], peers[each], before, spec.sort_keys
     )
