@@ -13,6 +13,7 @@ from substrait_agg.report.checked_plan import Plan
 from substrait_agg.sql_planner.corrections.not_in import check_marks
 from substrait_agg.sql_planner.corrections.plan import corrected
 from substrait_agg.sql_planner.errors import is_syntax_error, panics_as_errors, planning_error
+from substrait_agg.sql_planner.query.frames import value_frames
 from substrait_agg.sql_planner.query.names import TableNames, output_names
 from substrait_agg.sql_planner.query.places import SqlOrigin
 from substrait_agg.sql_planner.query.script import Statement, statements
@@ -244,7 +245,9 @@ def _frame(context: SessionContext, query: QueryText) -> DataFrame:
 
     options = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
     plain = without_exponents(query.text, query.tokens)
-    text = with_parentheses(plain, tokens(plain))
+    rows = value_frames(query).as_rows(query.text)
+    rows = without_exponents(rows, tokens(rows))
+    text = with_parentheses(rows, tokens(rows))
     try:
         return context.sql_with_options(text, options)
     except Exception as error:

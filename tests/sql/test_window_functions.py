@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -230,35 +232,97 @@ def test_what_cannot_be_computed_is_refused_at_its_place(call: str, code: str) -
     assert "SQL:1:12" in str(refused.value)
 
 
+TIMES = [datetime(2024, 2, 28, 22) + timedelta(hours=h) for h in (0, 1, 2, 3, 25, 26, 49, 72)]
+FRAMES_OF_VALUES = [
+    ("ts", "RANGE INTERVAL '3 hours' PRECEDING"),
+    ("ts DESC", "range between INTERVAL '1' DAY preceding and interval '90 minutes' following"),
+    ("ts", "RANGE BETWEEN INTERVAL '1 day 1 hour' FOLLOWING AND UNBOUNDED FOLLOWING"),
+    ("day", "RANGE BETWEEN CURRENT ROW AND INTERVAL '1' DAY FOLLOWING"),
+    ("day DESC", "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '2 days' PRECEDING"),
+    ("price", "RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING"),
+    ("price DESC", "RANGE BETWEEN 1.5 PRECEDING AND .25 PRECEDING"),
+    ("price", "RANGE 1e1 PRECEDING"),
+]
+
+
+@pytest.mark.parametrize(("key", "frame"), FRAMES_OF_VALUES)
+def test_distances_between_times_and_decimals(key: str, frame: str, tmp_path: Path) -> None:
+    """DataFusion writes unbounded frames instead. Frames of rows and of integers are beside them."""
+    rng = random.Random(5)
+    times = rng.choices([*TIMES, None], k=ROWS)
+    rows = pa.table(
+        {
+            "k": pa.array(rng.choices((1, 2), k=ROWS), pa.int64()),
+            "ts": pa.array(times, pa.timestamp("us")),
+            "day": pa.array([t and t.date() for t in times], pa.date32()),
+            "price": pa.array([Decimal(rng.randrange(-300, 300)) / 100 for _ in times], pa.decimal128(9, 2)),
+            "id": pa.array(range(ROWS), pa.int64()),
+        }
+    )  # fmt: skip
+    query = (
+        f"SELECT *, sum(id) OVER (PARTITION BY k ORDER BY {key} NULLS LAST {frame}), count(*) OVER w AS c,"
+        " max(id) OVER (ORDER BY id ROWS 2 PRECEDING) AS m, min(id) OVER (ORDER BY id RANGE 3 PRECEDING) AS n"
+        f" FROM t WINDOW w AS (ORDER BY {key} NULLS FIRST {frame})"
+    )
+    schemas = {"t": rows.schema}
+    plan = sa.sql(query, schemas)
+    (name,) = (name for name in plan.bound().names if "ORDER BY" in name)
+    assert ("RANGE BETWEEN" in name, "ROWS" in name) == (True, False)
+    run = started(plan, schemas, tmp_path)
+    before: set[int] = set()
+    for _ in range(3):
+        after = {i for i in range(ROWS) if rng.random() < 0.6}
+        run.batch({"t": changed(rows, before, after)})
+        before = after
+        assert ordered(list(run.view.elements())) == of_duckdb(query, {"t": chosen(rows, after)})
+
+
 @pytest.mark.parametrize(
-    ("key", "frame"),
+    ("key", "frame", "reason"),
     [
-        ("CAST(x AS TIMESTAMP)", "RANGE INTERVAL '3 hours' PRECEDING"),
-        ("CAST(id AS DATE)", "RANGE BETWEEN CURRENT ROW AND INTERVAL '1' MONTH FOLLOWING"),
-        ("CAST(x AS DECIMAL(9, 2))", "RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING"),
-        ("CAST(x AS DOUBLE)", "RANGE BETWEEN 1.5 PRECEDING AND UNBOUNDED FOLLOWING"),
+        ("day", "RANGE INTERVAL '1' MONTH PRECEDING", "by a distance of type interval_compound"),
+        ("day", "RANGE 1 PRECEDING", "by a distance of type i64 between values of type date"),
+        ("k", "RANGE '2 days' PRECEDING", "by a distance of type interval_day"),
+        ("k, day", "RANGE INTERVAL '1' DAY PRECEDING", "values of other than one sort key"),
+        ("day", "RANGE INTERVAL '-1' DAY PRECEDING", "below zero"),
+        ("price", "RANGE 1e30 PRECEDING", "by a distance of more than 63 bits"),
     ],
 )
-def test_distances_that_the_planner_loses_are_refused(key: str, frame: str) -> None:
-    """DataFusion writes unbounded frames instead."""
-    query = f"SELECT sum(x) OVER (ORDER BY id), sum(x) OVER (ORDER BY {key} {frame}) AS v FROM t"
-    with pytest.raises(sa.SqlRefused, match="RANGE by a distance") as refused:
+def test_distances_that_no_frame_can_have_are_refused(key: str, frame: str, reason: str) -> None:
+    columns = [("k", pa.int64()), ("day", pa.date32()), ("price", pa.decimal128(9, 2))]
+    query = f"SELECT sum(k) OVER (ORDER BY {key} {frame}) AS v FROM t"
+    with pytest.raises(sa.PlanRefused, match=reason) as refused:
+        sa.explain(sa.sql(query, {"t": pa.schema(columns)}))
+    assert "SQL:1:8" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ("RANGE INTERVAL 'soon' PRECEDING", "Invalid input syntax"),
+        ("RANGE INTERVAL '1 day' * 2 PRECEDING", "frame offsets for RANGE"),
+    ],
+)
+def test_distances_that_are_no_constants_are_refused(frame: str, message: str) -> None:
+    query = f"SELECT sum(x) OVER (ORDER BY CAST(id AS DATE) {frame}) AS v FROM t"
+    with pytest.raises(sa.SqlRefused, match=message):
         sa.sql(query, {"t": SCHEMA})
-    assert refused.value.code == "SQL_NOT_PLANNED"
-    assert f"SQL:1:{query.index('RANGE') + 1}" in str(refused.value)
+
+
+LOST = f"RANGE BETWEEN 0.{'0' * 38}1 PRECEDING AND CURRENT ROW"
+"""A frame of more digits than a decimal has, which DataFusion writes as an unbounded one."""
 
 
 def test_a_lost_distance_is_noticed_beside_names_and_texts_with_line_breaks() -> None:
-    lost = (
-        "sum(x) OVER (ORDER BY CAST(id AS DOUBLE) RANGE BETWEEN 1.5 PRECEDING AND CURRENT ROW) AS v"
-    )
+    lost = f"sum(x) OVER (ORDER BY CAST(id AS DOUBLE) {LOST}) AS v"
     text = "lag(CAST(x AS VARCHAR), 1, 'a\nb') OVER (ORDER BY CAST(id AS DOUBLE)) AS p"
     for query in (
         f"SELECT {text}, {lost} FROM t",
         f'SELECT "a\nb", {lost} FROM (SELECT *, k AS "a\nb" FROM t) q',
     ):
-        with pytest.raises(sa.SqlRefused, match="RANGE by a distance"):
+        with pytest.raises(sa.SqlRefused, match="RANGE by a distance") as refused:
             sa.sql(query, {"t": SCHEMA})
+        assert refused.value.code == "SQL_NOT_PLANNED"
 
 
 @pytest.mark.parametrize("call", ["lag(x) IGNORE NULLS", "first_value(x IGNORE NULLS)"])

@@ -14,6 +14,7 @@ from substrait_agg.sql_planner.corrections.functions import number_functions
 from substrait_agg.sql_planner.corrections.messages import messages
 from substrait_agg.sql_planner.corrections.not_in import rewrite_not_in
 from substrait_agg.sql_planner.corrections.set_operations import count_copies
+from substrait_agg.sql_planner.query.frames import value_frames
 from substrait_agg.sql_planner.query.logical_plans import below, subquery_text
 from substrait_agg.sql_planner.query.names import TableNames, column_name
 from substrait_agg.sql_planner.query.tokens import QueryText
@@ -68,10 +69,14 @@ def corrected(
         if not join.HasField("expression"):
             join.expression.literal.boolean = True  # a cross product
     _check_frames(plan, optimized, query)
+    frames = value_frames(query)
+    frames.restore(list(messages(plan, "substrait.Expression.WindowFunction")))
     rewrite_not_in(plan, optimized, query)
     count_copies(plan, query)
     tables = {names.tables[key]: schema for key, schema in names.schemas.items()}
     correct_expressions(plan, tables, written)
+    root = plan.relations[0].root
+    root.names[:] = map(frames.original_name, root.names)
     _name_result(plan, names, outputs)
     number_functions(plan)
     return bytes(plan.SerializeToString(deterministic=True))
@@ -123,7 +128,7 @@ _RANGE = re.compile(f"RANGE BETWEEN {_BOUND} AND {_BOUND}")
 
 
 def _check_frames(plan: Any, optimized: Any, query: QueryText) -> None:
-    """Refuse distances between values that DataFusion writes as unbounded: all but those of integers."""
+    """Refuse distances between values that DataFusion writes as unbounded, and `value_frames` does not replace."""
     inner = subquery_text(optimized)
     relations = (relation.display() for relation in below(optimized))
     shown = [text for text in relations if text.startswith(_WINDOW)]
@@ -145,6 +150,6 @@ def _check_frames(plan: Any, optimized: Any, query: QueryText) -> None:
     if len(distances) == sum(bound in ("preceding", "following") for bound in bounds):
         return
     place = next((t for t in query.tokens if t.is_word("range")), query.tokens[0])
-    message = "RANGE by a distance that is no integer cannot be planned: it would be lost"
-    help = "order by an integer, such as a number of seconds or cents, or write a Substrait plan"
+    message = "RANGE by a distance of this form cannot be planned: it would be lost"
+    help = "write an interval, or a number of at most 38 digits"
     raise query.refused_token("SQL_NOT_PLANNED", place, message, help)
