@@ -13,6 +13,7 @@ from enum import Enum, auto
 from itertools import pairwise
 from typing import Any
 
+from substrait_agg.sql_planner.query.logical_plans import relation_lines
 from substrait_agg.sql_planner.query.tokens import QueryText
 
 _MARKER = re.compile(r"(EXISTS |\bIN )?\(<subquery>\)")
@@ -53,13 +54,9 @@ def check_subqueries(logical: Any, query: QueryText) -> None:
     Raises:
         SqlRefused: SQL_NOT_PLANNED.
     """
-    text = str(logical.display_indent())
-    if any("\n" in token.text for token in query.tokens):
-        # A name or a text with line breaks spreads a relation over several lines.
-        lost = _OUTER in text and bool(_WHOLE.search(text) or _ONE_ROW.search(text))
-    else:
-        lost = any(_is_lost(*block) for block in _blocks(text.split("\n")))
-    if not lost and any(_may_repeat(*block) for block in _blocks(text.split("\n"))):
+    blocks = list(_blocks(relation_lines(logical, query)))
+    lost = any(_is_lost(*block) for block in blocks)
+    if not lost and any(_may_repeat(*block) for block in blocks):
         place = next((b for a, b in pairwise(query.tokens) if a.text == "(" and b.is_word("select")), query.tokens[0])  # fmt: skip
         message = "a subquery that is a value may have several rows, which would be joined"
         help = (
