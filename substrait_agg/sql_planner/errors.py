@@ -43,6 +43,8 @@ class _Rule:
 
 _NO_TABLES = "the tables are: none"
 _TABLES = "the tables are: {tables}; CREATE TABLE in the script, or --source NAME=SPEC, adds one"
+_OUTER_REFERENCE = "this subquery, which refers to {name} of the outer query, cannot be planned"
+_OUTER_REFERENCE_HELP = "write it as a join, as a condition of WHERE, or with an aggregate such as min or max instead of LIMIT"
 _RULES = (
     _Rule(
         re.compile(rf"table '(?P<name>{_DOTTED}|[^']+)' not found"),
@@ -84,10 +86,50 @@ _RULES = (
     ),
     _Rule(
         re.compile(r"Cannot convert OuterReferenceColumn.*?name: .?\"(?P<name>\w+)", re.S),
-        "SQL_NOT_PLANNED", "this subquery, which refers to {name} of the outer query, cannot be planned",
-        "write it as a join, as a condition of WHERE, or with an aggregate such as min or max instead of LIMIT",
+        "SQL_NOT_PLANNED", _OUTER_REFERENCE, _OUTER_REFERENCE_HELP,
+    ),
+    _Rule(
+        re.compile(r"Correlated (?P<name>scalar subquery) must be aggregated"),
+        "SQL_NOT_PLANNED", "a subquery that is a value refers to the outer query and may have several rows",
+        "select an aggregate such as max(y)",
+    ),
+    _Rule(
+        re.compile(r"Correlated (?P<name>scalar subquery) can only be used in"),
+        "SQL_NOT_PLANNED", "a subquery that refers to the outer query cannot be planned in ORDER BY, in OVER or in a join",
+        "select it in a subquery in FROM, and name its value",
+    ),
+    _Rule(
+        re.compile(r'unique expression names but the expression "(?P<one>.*?)" at position \d+ and "(?P<name>.*?)" at position \d+', re.S),
+        "SQL_NOT_PLANNED", "two columns have one name, as casts do not count: {one} and {name}",
+        "name one of them: AS x",
+    ),
+    _Rule(
+        re.compile(r"Unsupported window frame unit: (?P<name>Groups)"),
+        "SQL_NOT_PLANNED", "a window frame of GROUPS cannot be planned", "write ROWS or RANGE",
+    ),
+    _Rule(
+        re.compile(r"Unsupported plan type: (?P<name>Recursive)Query"),
+        "SQL_NOT_PLANNED", "a recursive query cannot be planned", "write one join for each level",
+    ),
+    _Rule(
+        re.compile(r"Unsupported plan type: (?P<name>Unnest)"),
+        "SQL_NOT_PLANNED", "UNNEST cannot be planned", "write the elements as rows in the source, or name them: l[1], l[2]",
+    ),
+    _Rule(
+        re.compile(r"Cannot convert (?P<name>Similar)To"),
+        "SQL_NOT_PLANNED", "SIMILAR TO cannot be planned", "write LIKE",
+    ),
+    _Rule(
+        re.compile(r"Unsupported JOIN operator (?P<name>Semi|Anti)\b"),
+        "SQL_NOT_PLANNED", "a join of this kind cannot be planned", "write LEFT SEMI JOIN or LEFT ANTI JOIN",
     ),
 )  # fmt: skip
+_WHILE_OPTIMIZED = re.compile(r"^(?:DataFusion error: )?Optimizer rule", re.I)
+_LOST_REFERENCE = _Rule(
+    re.compile(rf"No field named {_NAME}\.(?P<name>{_NAME})\.(?:\s|$)"),
+    "SQL_NOT_PLANNED", _OUTER_REFERENCE, _OUTER_REFERENCE_HELP,
+)  # fmt: skip
+"""A column that the optimizer misses: all names of the query itself exist."""
 
 
 def planning_error(error: Exception, query: QueryText, names: TableNames) -> SqlRefused:
@@ -96,7 +138,8 @@ def planning_error(error: Exception, query: QueryText, names: TableNames) -> Sql
     plain = _PREFIX.sub("", text)
     if is_syntax_error(error):
         return _syntax_error(text, query)
-    for rule in _RULES:
+    rules = (_LOST_REFERENCE, *_RULES) if _WHILE_OPTIMIZED.match(text) else _RULES
+    for rule in rules:
         match = rule.pattern.search(plain)
         if match is not None:
             return _by_rule(rule, match, plain, query, names)
@@ -152,6 +195,7 @@ def _by_rule(
     near = re.search(r"Did you mean '([^']+)'", plain)
     types = re.search(r"coercion from (.*?) to the signature|argument types '(.*?)'", plain, re.S)
     words = {
+        **groups,
         "name": name,
         "all": _with_sql_types(_first_line(plain)),
         "tables": ", ".join(".".join(table) for table in names.tables.values()) or "none",
@@ -210,7 +254,7 @@ def _place_of(name: str, tokens: Sequence[Token]) -> tuple[int, int | None]:
     for sought in (parts, parts[-1:]):
         for number in range(len(named) - len(sought) + 1):
             run = named[number : number + len(sought)]
-            if sought and [t.name for t in run] == sought:
+            if sought and [t.name for t in run] in (sought, [part.lower() for part in sought]):
                 return run[0].start, run[-1].end
     return (tokens[0].start, tokens[0].end) if tokens else (0, None)
 
