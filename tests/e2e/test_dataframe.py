@@ -162,6 +162,22 @@ QUERIES: dict[str, Query] = {
         F.max("n").over(in_order().rowsBetween(Window.unboundedPreceding, 0)).alias("m"),
         F.avg("price").over(Window.partitionBy("ok").orderBy("day").rangeBetween(Window.currentRow, Window.unboundedFollowing)).alias("rest"),
     ),
+    "rows at a distance": lambda t, _: t.select(
+        "id", F.lag("name").over(in_order()).alias("p"), F.lag("n", -2, 0).over(Window.orderBy("id", "n")).alias("q"),
+        F.lead("price", 2, Decimal("1.5")).over(Window.orderBy("id", "n")).alias("r"), F.lag("id", 0).over(in_order()).alias("own"),
+    ),
+    "parts and places": lambda t, _: t.select(
+        "id", F.ntile(3).over(Window.orderBy("id", "n")).alias("part"), F.percent_rank().over(Window.orderBy("day")).alias("p"),
+        F.cume_dist().over(Window.partitionBy("name").orderBy("day")).alias("c"), F.first("n").over(in_order()).alias("f"),
+        F.last("x").over(Window.orderBy("id", "n").rowsBetween(-1, 1)).alias("l"), F.nth_value("day", 2).over(in_order()).alias("second"),
+    ),
+    "moving frames": lambda t, _: t.select(
+        "id", F.sum("n").over(Window.orderBy("id", "n").rowsBetween(-2, 1)).alias("s"),
+        F.count("*").over(Window.orderBy("n").rangeBetween(-2, 1)).alias("c"), F.max("price").over(Window.orderBy(F.desc("id")).rangeBetween(-1, 0)).alias("m"),
+        F.expr("count(*) OVER (ORDER BY day RANGE 400 PRECEDING)").alias("d"), F.expr("sum(n) OVER (ORDER BY price RANGE BETWEEN 1.25BD PRECEDING AND 3.1BD FOLLOWING)").alias("near"),
+        F.expr("min(n) OVER (ORDER BY at RANGE BETWEEN INTERVAL 20 HOURS PRECEDING AND INTERVAL 1 HOUR FOLLOWING)").alias("i"),
+        F.expr("sum(id) OVER (ORDER BY CAST(day AS TIMESTAMP_NTZ) DESC NULLS LAST RANGE BETWEEN CURRENT ROW AND INTERVAL '400 02:00:00' DAY TO SECOND FOLLOWING)").alias("j"),
+    ),
     "positions of groups": lambda t, _: t.groupBy("name").agg(F.sum("n").alias("s")).withColumn("r", F.row_number().over(Window.orderBy(F.desc("s"), "name"))),
     "literals": lambda t, _: t.select(
         F.lit(1).alias("i"), F.lit(2**40).alias("l"), F.lit(1.5).alias("x"), F.lit("a").alias("s"), F.lit(True).alias("b"),
@@ -244,9 +260,11 @@ def test_views_equal_the_answers_of_spark(
         (lambda t, _: t.agg(F.try_sum("n")), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.agg(F.avg(F.col("price").cast("decimal(38,21)"))), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.select(F.array("n")), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.lag("n").over(in_order())), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.ntile(2).over(in_order())), "DATAFRAME_EXPRESSION"),
-        (lambda t, _: t.select(F.sum("n").over(in_order().rowsBetween(-1, 0))), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.expr("lag(n) IGNORE NULLS OVER (ORDER BY id)")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.first("n", ignorenulls=True).over(in_order())), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.expr("sum(n) OVER (ORDER BY day RANGE INTERVAL 1 MONTH PRECEDING)")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.expr("sum(n) OVER (ORDER BY CAST(at AS TIMESTAMP) RANGE INTERVAL 1 DAY PRECEDING)")), "DATAFRAME_EXPRESSION"),
+        (lambda t, _: t.select(F.expr("sum(n) OVER (ORDER BY x RANGE 1D PRECEDING)")), "DATAFRAME_EXPRESSION"),
         (lambda t, _: t.select(F.expr("count(*) FILTER (WHERE ok) OVER (PARTITION BY name)")), "DATAFRAME_EXPRESSION"),
     ],
 )  # fmt: skip

@@ -12,6 +12,8 @@ from substrait_agg.spark.dataframe.types import Relation, SparkType, Typed, deci
 
 _VARIADIC = ("and", "coalesce", "concat", "or")
 """Functions whose signatures name a repeated argument once."""
+_NUMBERED = ("first_value", "lag", "last_value", "lead", "nth_value")
+"""Functions of values of any type, of which the second argument is a number."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class PlanContext:
         shorts = [a.type.short for a in arguments]
         if urn in ("comparison", "aggregate_generic") and name != "is_nan":
             shorts = ["any"] * len(shorts)
+        if name in _NUMBERED:
+            shorts = [s if place == 1 else "any" for place, s in enumerate(shorts)]
         if name in _VARIADIC:
             shorts = shorts[:1]
         signature = f"{name}:{before}{'_'.join(shorts)}"

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from substrait_agg.spark.dataframe.aggregates import is_measure, measure
 from substrait_agg.spark.dataframe.analyzed import SparkTree
 from substrait_agg.spark.dataframe.scope import Scope, cast, not_supported
-from substrait_agg.spark.dataframe.types import SparkType, Typed
+from substrait_agg.spark.dataframe.types import INTEGERS, SparkType, Typed
 
 RANKINGS: Mapping[str, str] = {"DenseRank": "dense_rank", "Rank": "rank", "RowNumber": "row_number"}
 """Class of a function of positions in Spark -> its name in Substrait."""
+
+_SHARES: Mapping[str, str] = {"CumeDist": "cume_dist", "PercentRank": "percent_rank"}
+_NEIGHBOURS: Mapping[str, tuple[str, str]] = {"Lag": ("lag", "lead"), "Lead": ("lead", "lag")}
+"""Class of a function of the row at a distance -> its name, and that for a distance below zero."""
+_PLACES: Mapping[str, str] = {"First": "first_value", "Last": "last_value", "NthValue": "nth_value"}
 
 _BOUNDS: Mapping[str, Mapping[str, Any]] = {
     "UnboundedPreceding": {"unbounded": {}},
     "CurrentRow": {"currentRow": {}},
     "UnboundedFollowing": {"unbounded": {}},
 }
-_FRAMES = {"RowFrame": "BOUNDS_TYPE_ROWS", "RangeFrame": "BOUNDS_TYPE_RANGE"}
+_ROWS, _VALUES = "BOUNDS_TYPE_ROWS", "BOUNDS_TYPE_RANGE"
+_FRAMES = {"RowFrame": _ROWS, "RangeFrame": _VALUES}
+_DAY = 86_400 * 10**6
+"""Microseconds of a day."""
 
 
 def window_function(
@@ -38,11 +47,17 @@ def window_function(
     if tree.kind != "WindowExpression":
         raise not_supported(tree, "in place of a window function")
     function, specification = tree.children
-    make = _measure if is_measure(function) else _ranking
+    if is_measure(function) and function.children[0].kind in _PLACES:
+        (function,) = function.children
+    make = _measure if is_measure(function) else _FUNCTIONS.get(function.kind)
+    if make is None:
+        raise not_supported(function, "as a window function")
+    if function.fields.get("ignoreNulls"):
+        raise not_supported(function, "with IGNORE NULLS")
     body, type_, finish = make(scope, function)
     window = {
         **body,
-        **_frame(specification),
+        **_frame(scope, specification),
         "partitions": partitions,
         "sorts": sorts,
         "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
@@ -54,13 +69,75 @@ _Function = tuple[dict[str, Any], SparkType, Callable[[Typed], Typed]]
 """The call, its type, and what turns its value into that of Spark."""
 
 
+def _call(
+    scope: Scope, name: str, arguments: Sequence[Typed], type_: SparkType
+) -> tuple[dict[str, Any], SparkType]:
+    reference = scope.context.reference("arithmetic", name, arguments)
+    values = [{"value": argument.message} for argument in arguments]
+    return {
+        "functionReference": reference,
+        "arguments": values,
+        "outputType": type_.message(),
+    }, type_
+
+
 def _ranking(scope: Scope, tree: SparkTree) -> _Function:
-    if tree.kind not in RANKINGS:
-        raise not_supported(tree, "as a window function")
-    type_ = SparkType("long", nullable=False)
-    reference = scope.context.reference("arithmetic", RANKINGS[tree.kind], ())
-    body = {"functionReference": reference, "arguments": [], "outputType": type_.message()}
-    return body, type_, lambda value: cast(value, "integer")
+    called = _call(scope, RANKINGS[tree.kind], (), SparkType("long", nullable=False))
+    return *called, lambda value: cast(value, "integer")
+
+
+def _share(scope: Scope, tree: SparkTree) -> _Function:
+    return *_call(scope, _SHARES[tree.kind], (), SparkType("double", nullable=False)), _as_it_is
+
+
+def _ntile(scope: Scope, tree: SparkTree) -> _Function:
+    parts = scope.typed(tree.children[0])
+    return *_call(scope, "ntile", (parts,), SparkType("integer", nullable=False)), _as_it_is
+
+
+def _neighbour(scope: Scope, tree: SparkTree) -> _Function:
+    value, default = scope.typed(tree.children[0]), tree.children[2]
+    distance = _constant(tree, tree.children[1])
+    name = _NEIGHBOURS[tree.kind][distance < 0]
+    arguments = [value, _integer(abs(distance))]
+    nullable = True
+    if default.kind != "Literal" or default.fields["value"] is not None:
+        arguments.append(scope.typed(default))
+        nullable = value.type.nullable or arguments[-1].type.nullable
+    return *_call(scope, name, arguments, SparkType(value.type.name, nullable)), _as_it_is
+
+
+def _place(scope: Scope, tree: SparkTree) -> _Function:
+    value, *place = tree.children
+    arguments = [scope.typed(value), *(_integer(_constant(tree, number)) for number in place)]
+    type_ = SparkType(arguments[0].type.name)
+    return *_call(scope, _PLACES[tree.kind], arguments, type_), _as_it_is
+
+
+_FUNCTIONS: Mapping[str, Callable[[Scope, SparkTree], _Function]] = {
+    **dict.fromkeys(RANKINGS, _ranking),
+    **dict.fromkeys(_SHARES, _share),
+    **dict.fromkeys(_NEIGHBOURS, _neighbour),
+    **dict.fromkeys(_PLACES, _place),
+    "NTile": _ntile,
+}
+"""Class of a window function in Spark that is no aggregate function -> how it is translated."""
+
+
+def _as_it_is(value: Typed) -> Typed:
+    return value
+
+
+def _constant(tree: SparkTree, number: SparkTree) -> int:
+    """Return an integer argument of a function."""
+    sign, literal = (-1, number.children[0]) if number.kind == "UnaryMinus" else (1, number)
+    if literal.kind != "Literal" or literal.fields["dataType"] != "integer":
+        raise not_supported(tree, "with a number that is not constant")
+    return sign * int(literal.fields["value"])
+
+
+def _integer(value: int) -> Typed:
+    return Typed({"literal": {"i32": value}}, SparkType("integer", nullable=False))
 
 
 def _measure(scope: Scope, tree: SparkTree) -> _Function:
@@ -70,13 +147,74 @@ def _measure(scope: Scope, tree: SparkTree) -> _Function:
     return aggregate.message["measure"], aggregate.type, aggregate.result
 
 
-def _frame(specification: SparkTree) -> dict[str, Any]:
+# --- frames --------------------------------------------------------------------------------------
+
+
+def _frame(scope: Scope, specification: SparkTree) -> dict[str, Any]:
     frame = next(t for t in specification.walk() if t.kind.endswith("WindowFrame"))
-    bounds = [_BOUNDS.get(bound.kind.rstrip("$")) for bound in frame.children]
-    if frame.kind != "SpecifiedWindowFrame" or None in bounds:
-        raise not_supported(
-            frame, "only frames between the current row and the ends of the partition"
-        )
-    kind = str(frame.fields["frameType"]["object"]).rpartition(".")[2].rstrip("$")
-    lower, upper = bounds
-    return {"lowerBound": lower, "upperBound": upper, "boundsType": _FRAMES[kind]}
+    if frame.kind != "SpecifiedWindowFrame":
+        raise not_supported(frame)
+    kind = _FRAMES[str(frame.fields["frameType"]["object"]).rpartition(".")[2].rstrip("$")]
+    keys = [scope.typed(order.children[0]).type for order in specification.walk() if order.kind == "SortOrder"]  # fmt: skip
+    key = keys[0].name if kind == _VALUES and keys else ""
+    lower, upper = (_bound(scope, frame, bound, key) for bound in frame.children)
+    return {"lowerBound": lower, "upperBound": upper, "boundsType": kind}
+
+
+def _bound(scope: Scope, frame: SparkTree, bound: SparkTree, key: str) -> Mapping[str, Any]:
+    """Return a bound of a frame.
+
+    Args:
+        scope: the columns of the rows.
+        frame: the frame.
+        bound: the bound in Spark; a distance is below zero before the row.
+        key: type of the sort key between whose values distances are; empty for rows.
+    """
+    fixed = _BOUNDS.get(bound.kind.rstrip("$"))
+    if fixed is not None:
+        return fixed
+    distance, type_ = _distance(frame, bound)
+    if not distance:
+        return _BOUNDS["CurrentRow"]
+    size = abs(distance)
+    side: dict[str, Any] = {"offset": str(size)}
+    if type_.startswith("interval"):
+        side = {"offsetExpr": _interval(frame, type_, int(size), key)}
+    elif key == "date":
+        side = {"offsetExpr": _interval(frame, "interval day", int(size) * _DAY, key)}
+    elif SparkType(type_).digits:
+        constant = {"value": str(size), "dataType": type_}
+        side = {"offsetExpr": scope.typed(SparkTree("Literal", constant, ())).message}
+    elif type_ not in INTEGERS:
+        raise not_supported(frame, f"with a distance of type {type_}")
+    return {"preceding" if distance < 0 else "following": side}
+
+
+def _distance(frame: SparkTree, tree: SparkTree) -> tuple[Decimal, str]:
+    """Return a constant distance, in least units if it is an interval, and its type."""
+    if tree.kind == "Literal" and tree.fields["value"] is not None:
+        return Decimal(tree.fields["value"]), str(tree.fields["dataType"])
+    if tree.kind not in ("Cast", "UnaryMinus"):
+        raise not_supported(frame, "with a distance that is not constant")
+    distance, type_ = _distance(frame, tree.children[0])
+    if tree.kind == "UnaryMinus":
+        return -distance, type_
+    # Spark casts a distance to the type of the sort key.
+    target = str(tree.fields["dataType"])
+    digits = SparkType(target).digits
+    if digits:
+        return distance.quantize(Decimal(1).scaleb(-digits[1]), ROUND_HALF_UP), target
+    return (Decimal(int(distance)) if target in INTEGERS else distance), target
+
+
+def _interval(frame: SparkTree, type_: str, micros: int, key: str) -> dict[str, Any]:
+    """Return a literal of an interval."""
+    if "month" in type_ or "year" in type_:
+        raise not_supported(frame, "with a distance of months")
+    if key == "timestamp" and micros >= _DAY:
+        reason = "with a distance of days, whose length depends on the time zone: order by a timestamp_ntz"
+        raise not_supported(frame, reason)
+    days, rest = divmod(micros, _DAY)
+    return {
+        "literal": {"intervalDayToSecond": {"days": days, "subseconds": str(rest), "precision": 6}}
+    }
