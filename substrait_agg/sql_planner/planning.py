@@ -31,6 +31,7 @@ from substrait_agg.sql_planner.session import (
     has_joins_by_name,
     new_session,
     with_parentheses,
+    with_signed_results,
     without_exponents,
     written_decimals,
 )
@@ -247,13 +248,16 @@ def _frame(context: SessionContext, query: QueryText) -> DataFrame:
     plain = without_exponents(query.text, query.tokens)
     rows = value_frames(query).as_rows(query.text)
     rows = without_exponents(rows, tokens(rows))
-    text = with_parentheses(rows, tokens(rows))
+    signed = with_signed_results(rows, tokens(rows))
+    text = with_parentheses(signed, tokens(signed))
     try:
         return context.sql_with_options(text, options)
     except Exception as error:
         if text == plain or not is_syntax_error(error):
             raise
     context.sql_with_options(plain, options)
+    if text == signed:
+        return context.sql_with_options(rows, options)  # a name is one of the functions
     place = next(t for t in query.tokens if t.is_word("is"))
     message = "the operands of IS DISTINCT FROM are not clear"
     raise query.refused_token(

@@ -162,6 +162,54 @@ def _without_exponent(number: str) -> str:
     return plain if fraction else f"{plain}."
 
 
+_UNSIGNED_CALLS = (
+    "row_number", "rank", "dense_rank", "ntile", "approx_distinct", "array_length", "list_length", "cardinality",
+)  # fmt: skip
+"""Functions whose result is an unsigned integer in DataFusion."""
+
+
+def with_signed_results(text: str, tokens: Sequence[Token]) -> str:
+    """Return a query that divides the results of functions that count as integers.
+
+    DataFusion makes decimals of unsigned integers in arithmetic, so ``rank() / 2`` would be 0.5. Other
+    operators have the same value for decimals.
+
+    Args:
+        text: the query.
+        tokens: its tokens.
+    """
+    if not any(token.text == "/" for token in tokens):
+        return text
+    inserted: list[tuple[int, str]] = []
+    for place in range(len(tokens) - 2):
+        is_part = place and tokens[place - 1].text == "."
+        if is_part or not tokens[place].is_word(*_UNSIGNED_CALLS) or tokens[place + 1].text != "(":
+            continue
+        end = _end_of_call(tokens, place)
+        inserted += [(tokens[place].start, "CAST("), (tokens[end - 1].end, " AS BIGINT)")]
+    for offset, added in sorted(inserted, reverse=True):
+        text = text[:offset] + added + text[offset:]
+    return text
+
+
+def _end_of_call(tokens: Sequence[Token], place: int) -> int:
+    """Return the place after a call: after its arguments, FILTER and OVER."""
+    end = _after_parentheses(tokens, place + 1)
+    while end + 1 < len(tokens) and tokens[end].is_word("filter", "over"):
+        is_list = tokens[end + 1].text == "("
+        end = _after_parentheses(tokens, end + 1) if is_list else end + 2
+    return end
+
+
+def _after_parentheses(tokens: Sequence[Token], opening: int) -> int:
+    depth = 0
+    for place in range(opening, len(tokens)):
+        depth += (tokens[place].text == "(") - (tokens[place].text == ")")
+        if depth == 0:
+            return place + 1
+    return len(tokens)
+
+
 def written_decimals(logical: Any) -> Counter[tuple[int, int]]:
     """Return how often a logical plan names a decimal type, by its digits and those after the point.
 

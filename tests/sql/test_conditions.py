@@ -70,6 +70,7 @@ FLOATS = {
     "query",
     [
         "SELECT f FROM t WHERE f IN (0.3, 1)",
+        "SELECT f FROM t WHERE f IN (0.3, d)",
         "SELECT f FROM t WHERE f BETWEEN 0.5 AND 12345678901234567890123",
         "SELECT f FROM t WHERE f = d",
         "SELECT f FROM t WHERE g = d",
@@ -93,6 +94,8 @@ def test_floats_become_decimals_only_where_the_query_says_so(query: str) -> None
     ("condition", "shown"),
     [
         ("f = 0.3", "f = 0.3"),
+        ("f IN (0.3, 1.5)", "f IN (0.3, 1.5)"),
+        ("f NOT IN (0.3, 1.5, 2.5, 3.5)", "f IN (0.3, 1.5, 2.5, 3.5)"),
         ("CAST(f AS DECIMAL(30, 15)) = 0.3", "CAST(f AS decimal<30,15>) = 0.300000000000000"),
         ("CAST(f AS DECIMAL(12, 2)) = d", "CAST(f AS decimal<12,2>)"),
         ("f = CAST(d AS DOUBLE)", "f = CAST(d AS fp64)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 from substrait import algebra_pb2
@@ -49,7 +49,11 @@ def correct_expressions(
         if name in BITWISE:
             _read_grouping_bits(expression.scalar_function)
         elif name in COMPARISONS:
-            _compare_floats(expression.scalar_function, written)
+            sides = [argument.value for argument in expression.scalar_function.arguments]
+            _compare_floats(sides, written)
+        elif expression.HasField("singular_or_list"):
+            in_list = expression.singular_or_list
+            _compare_floats([in_list.value, *in_list.options], written)
     _sign_positions(plan, functions)
     declare_windows(plan)
 
@@ -105,25 +109,20 @@ def _read_grouping_bits(call: Any) -> None:
             side.cast.type.i32.nullability = _NULLABLE
 
 
-def _compare_floats(call: Any, written: Container[tuple[int, int]]) -> None:
-    """Compare a float with a decimal as floats.
+def _compare_floats(sides: Sequence[Any], written: Container[tuple[int, int]]) -> None:
+    """Compare a float with decimals as floats.
 
     DataFusion casts the float to a decimal, which fails for large numbers, infinity and NaN.
     """
-    sides = [argument.value for argument in call.arguments]
     floats = [side for side in sides if _is_float_as_decimal(side, written)]
     others = [side for side in sides if not _is_float_as_decimal(side, written)]
-    if len(floats) != 1 or not others[0].HasField("literal"):
+    if len(floats) != 1 or not all(side.literal.HasField("decimal") for side in others):
         return
     inner = algebra_pb2.Expression()
     inner.CopyFrom(floats[0].cast.input)
-    literal = others[0].literal
-    if not literal.HasField("decimal"):
-        return
-    value = _decimal_value(literal.decimal)
     floats[0].CopyFrom(inner)
-    literal.ClearField("decimal")
-    literal.fp64 = value
+    for side in others:
+        side.literal.fp64 = _decimal_value(side.literal.decimal)
 
 
 def _is_float_as_decimal(expression: Any, written: Container[tuple[int, int]]) -> bool:
