@@ -338,7 +338,8 @@ def test_running_frames_need_no_rows_before(seed: int) -> None:
         world = World(Path(folder), node, page_rows=random.choice([1, 4, 1000]))
         for count in (30, 3, 2, 2, 1):
             batch = Counter(random_row(random) for _ in range(count))
-            batch.subtract(random.sample(sorted(live, key=str), min(len(live), count)))
+            deleted = min(len(live), random.randint(0, count))
+            batch.subtract(random.sample(sorted(live, key=str), deleted))
             world.batch([*batch.items()])
             live.update(batch)
             live = +live
@@ -497,6 +498,68 @@ def test_every_version_has_the_frames_of_values(
             assert world.log == expected
 
 
+@settings(max_examples=examples(600))
+@given(st.integers(0, 1 << 32))
+def test_only_rows_within_the_distances_are_read(seed: int) -> None:
+    """Frames of values beside functions of other reach, with sort keys at the ends of their type."""
+    random = Random(seed)
+    bounds = [None, -(1 << 63) + 1, -5, -2, -1, 0, 1, 2, 4]
+    frames = [
+        Frame(rows=False, lower=lower, upper=upper)
+        for lower in random.sample(bounds, 3)
+        for upper in random.sample(bounds, 2)
+        if lower is None or upper is None or lower <= upper
+    ] or [Frame(rows=False, lower=-3, upper=3)]
+    functions = [
+        measure(random.choice(["count", "max"]), NUMBERS, random.choice(frames)) for _ in range(2)
+    ]
+    functions += random.sample(
+        [position("rank"), measure("count", None, RUNNING), neighbour("lag", NUMBERS, 2)],
+        random.choice([0, 1, 1, 2]),
+    )
+    sort = (NUMBERS, random.random() < 0.5, random.random() < 0.5)
+    numbers_of = [None, *range(40), *random.choice([EXTREMES, []])]
+    live: Counter[int | None] = Counter()
+    with TemporaryDirectory() as folder:
+        world = World(Path(folder), node_of([sort], functions), page_rows=random.choice([4, 1000]))
+        for count in (30, 3, 2, 1, 2):
+            batch = Counter(random.choices(numbers_of, k=count))
+            deleted = min(len(live), random.randint(0, count))
+            batch.subtract(random.sample(sorted(live, key=str), deleted))
+            world.batch(numbers(*((n, None, weight) for n, weight in batch.items())))
+            live.update(batch)
+            live = +live
+            assert world.log == with_frames_of_values(live, sort, functions)
+
+
+def with_frames_of_values(
+    live: Counter[int | None], sort: Sort, functions: Sequence[BoundWindowFunction]
+) -> Counter[Row]:
+    """The rows with the values of functions, of which some have frames by distances."""
+    rows = Counter({(n, None, None): weight for n, weight in live.items()})
+    expected: Counter[Row] = Counter()
+    plain = [f for f in functions if f.frame is None or f.frame == RUNNING]
+    others = with_values(rows, [sort], plain)
+    for row, weight in others.items():
+        own, values = row[0], iter(row[3:])
+        every = list(live.elements())
+        shown = [
+            next(values)
+            if f in plain
+            else of_frame(f, [n for n in every if in_values(n, own, required(f.frame), *sort[1:])])
+            for f in functions
+        ]
+        expected[(*row[:3], *shown)] += weight
+    return expected
+
+
+def of_frame(function: BoundWindowFunction, values: Sequence[int | None]) -> Any:
+    """The value of a count or a greatest value."""
+    present = [n for n in values if n is not None]
+    kind = required(function.measure).kind
+    return len(present) if kind == "count" else max(present, default=None)
+
+
 def in_values(
     other: int | None, own: int | None, frame: Frame, descending: bool, nulls_first: bool
 ) -> bool:
@@ -577,6 +640,7 @@ def trees_read(monkeypatch: pytest.MonkeyPatch) -> list[OrderedTree]:
     [
         neighbour("lag", NUMBERS, 2),
         measure("sum", NUMBERS, Frame(rows=True, lower=-3, upper=1)),
+        measure("sum", NUMBERS, Frame(rows=False, lower=-6, upper=2)),
         place("last_value", NUMBERS, 0, Frame(rows=True, lower=-3, upper=-1)),
     ],
     ids=lambda function: function.name,

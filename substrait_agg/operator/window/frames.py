@@ -128,12 +128,19 @@ class PartitionRows:
         With `stop`, the row after the last one whose sort key is at most that.
         """
         keys = _SortKeys.of(self)
-        target, outside = keys.moved(distance)
+        target, outside = moved(keys.own, distance)
         place = keys.place(target, right=np.where(outside, distance > 0, stop))
         return np.where(keys.exists, place, self.stop_peer if stop else self.first_peer)
 
 
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def moved(numbers: Int64s, distance: int) -> tuple[Int64s, Mask]:
+    """Return numbers plus a distance, and a mask of those limited to 64 bits."""
+    limit = _GREATEST if distance > 0 else _LEAST
+    outside = numbers > limit - distance if distance > 0 else numbers < limit - distance
+    return np.where(outside, limit, numbers + np.where(outside, 0, distance)), outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,7 @@ class _SortKeys:
     def of(rows: PartitionRows) -> _SortKeys:
         """Return the sort keys of rows."""
         (key,), values = rows.sort_keys, rows.payload[0]
-        numbers = _as_integers(values)
+        numbers = as_integers(values)
         numbers = ~numbers if key.descending else numbers  # -n would not fit for the least n
         is_null = as_mask(values.is_null())
         nulls = np.concatenate([[0], np.cumsum(is_null)])
@@ -171,12 +178,6 @@ class _SortKeys:
             rows.stop - (0 if key.nulls_first else count),
         )
 
-    def moved(self, distance: int) -> tuple[Int64s, Mask]:
-        """Return the own numbers plus a distance, and a mask of those limited to 64 bits."""
-        limit = _GREATEST if distance > 0 else _LEAST
-        outside = self.own > limit - distance if distance > 0 else self.own < limit - distance
-        return np.where(outside, limit, self.own + np.where(outside, 0, distance)), outside
-
     def place(self, target: Int64s, right: Mask) -> Indices:
         """Return per row the first place whose number is not below `target`, or is above it."""
         low, high = self.low, np.maximum(self.low, self.high)
@@ -188,7 +189,7 @@ class _SortKeys:
         return low
 
 
-def _as_integers(values: pa.Array) -> Int64s:
+def as_integers(values: pa.Array) -> Int64s:
     """Return integers, dates, timestamps and decimals of at most 18 digits in their least units."""
     if pa.types.is_decimal(values.type):
         whole = values.cast(pa.decimal128(38, values.type.scale)).fill_null(0)
@@ -197,6 +198,20 @@ def _as_integers(values: pa.Array) -> Int64s:
     if pa.types.is_date(values.type):
         values = values.cast(pa.int32())
     return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+
+
+def of_integers(numbers: Int64s, type_: pa.DataType) -> pa.Array:
+    """Return values of a type from their least units; the nearest value if the type has none."""
+    if pa.types.is_decimal(type_):
+        most = 10**type_.precision - 1
+        low = np.clip(numbers, -most, most)
+        words = np.stack([low, low >> np.int64(63)], axis=1)
+        return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(words.tobytes())])
+    stored = {pa.date32(): np.dtype(np.int32)}.get(type_) or (
+        np.dtype(type_.to_pandas_dtype()) if pa.types.is_integer(type_) else np.dtype(np.int64)
+    )
+    limits = np.iinfo(stored)
+    return pa.array(np.clip(numbers, limits.min, limits.max).astype(stored)).cast(type_)
 
 
 def peer_numbers(

@@ -29,6 +29,7 @@ class Reach:
         back: number of rows before it; None if on all.
         ahead: number of rows after it; None if on all.
         peers: whether on the rows with its sort keys, however many these are.
+        values: how far before and after its own sort key those of the rows are, in least units.
         to_end: whether a row changes the values of all rows after it, though these depend on no
             more than `back` rows.
     """
@@ -36,6 +37,7 @@ class Reach:
     back: int | None = None
     ahead: int | None = None
     peers: bool = True
+    values: tuple[int, int] = (0, 0)
     to_end: bool = False
 
 
@@ -79,7 +81,8 @@ class FunctionSpec:
             return Reach(back, ahead, peers=not frame.rows, to_end=True)
         if frame.rows:
             return Reach(back, ahead, peers=False)
-        # Any number of rows may be within a distance between values.
+        if back is not None and ahead is not None and back + ahead:
+            return Reach(0, 0, peers=False, values=(back, ahead))
         return Reach(0 if back == 0 else None, 0 if ahead == 0 else None)
 
     @property
@@ -126,10 +129,16 @@ class WindowSpec(OrderedRowsSpec):
     def reach(self) -> Reach:
         """Return the rows on which the values of a row depend."""
         every = [function.reach for function in self.functions]
+        back = _greatest(reach.back for reach in every)
+        ahead = _greatest(reach.ahead for reach in every)
+        values = max(r.values[0] for r in every), max(r.values[1] for r in every)
+        if any(values) and (back or ahead):
+            back = None  # rows around those within a distance are not searched for
         return Reach(
-            _greatest(reach.back for reach in every),
-            _greatest(reach.ahead for reach in every),
+            back,
+            ahead,
             any(reach.peers for reach in every),
+            values,
             any(reach.to_end for reach in every),
         )
 

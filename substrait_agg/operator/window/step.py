@@ -22,17 +22,14 @@ from substrait_agg.operator.top_k.window import (
     OrderedGroups,
     RowChanges,
     first_changed,
-    greater,
-    last_changed,
-    lesser,
 )
 from substrait_agg.operator.window.frames import PartitionRows, RowsBefore, peer_numbers
+from substrait_agg.operator.window.ranges import ReadRanges, ranges_to_read
 from substrait_agg.operator.window.spec import Reach, WindowSpec
 from substrait_agg.operator.window.sums import state_before
 from substrait_agg.operator.window.values import function_values, within_limit
-from substrait_agg.state.keys.keys import Component, encode, prefix_keys, sort_order
+from substrait_agg.state.keys.keys import Component, encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask, take
-from substrait_agg.state.ordered import OrderedTree
 from substrait_agg.state.ranks import Positions
 
 Int64s = npt.NDArray[np.int64]
@@ -65,7 +62,7 @@ def value_changes(spec: WindowSpec, groups: OrderedGroups) -> list[RowChanges]:
     rest = np.flatnonzero(~first_changed(groups).end)
     rows = None if spec.last is None else spec.last + SPARE_ROWS
     while len(rest):
-        ranges = _ranges_to_read(spec, groups, rows)
+        ranges = ranges_to_read(spec, groups, rows)
         sizes = ranges.sizes[rest]
         if int(sizes.max()) > MOST_ROWS:
             raise _too_large()
@@ -87,73 +84,8 @@ def _too_large() -> RunFailed:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranges:
-    """The rows of groups that are read: all whose values may change, and those that these depend on.
-
-    Attributes:
-        low: position before the first row.
-        high: position after the last row.
-        before: number of rows before `low`.
-        sizes: number of rows between, before or after the batch, at most.
-    """
-
-    low: Positions
-    high: Positions
-    before: Int64s
-    sizes: Int64s
-
-
-def _ranges_to_read(spec: WindowSpec, groups: OrderedGroups, rows: int | None) -> _Ranges:
-    """Return the ranges to read, of at most `rows` rows if that is not None."""
-    reach, end = spec.reach, groups.end()
-    sizes = _rows_before(groups, end)
-    if reach.back is None or reach.ahead is None or (reach.peers and not spec.sorts):
-        starts = (groups.at_ranks(tree, [0])[0] for tree in (groups.old, groups.new))
-        ranges = _Ranges(lesser(*starts), end, np.zeros(len(sizes), np.int64), sizes)
-    else:
-        around = reach.back + reach.ahead
-        sorts = spec.sorts if reach.peers else 0
-        low = first_changed(groups, sorts)
-        at = groups.hashes, groups.collision_ids
-        before = groups.old.weights_before(*at, low)
-        if around:
-            first_row = np.maximum(before - around, 0)
-            low = lesser(low, _at(groups, groups.new, first_row, sorts))
-            before = groups.old.weights_before(*at, low)
-        high = end
-        if not (reach.peers or reach.to_end):
-            high = last_changed(groups)
-            sizes = np.minimum(sizes, _rows_before(groups, high) + around)
-            if around:
-                last_row = groups.new.weights_before(*at, high) + around - 1
-                high = _at(groups, groups.new, last_row).behind()
-        ranges = _Ranges(low, high, before, sizes - before)
-    if rows is None:
-        return ranges
-    stops = (_at(groups, tree, ranges.before + rows) for tree in (groups.old, groups.new))
-    high = lesser(ranges.high, greater(*stops))
-    return replace(ranges, high=high, sizes=np.minimum(ranges.sizes, rows))
-
-
-def _rows_before(groups: OrderedGroups, position: Positions) -> Int64s:
-    """Return the number of rows before a position, before or after the batch."""
-    at = groups.hashes, groups.collision_ids, position
-    return np.maximum(groups.old.weights_before(*at), groups.new.weights_before(*at))
-
-
-def _at(groups: OrderedGroups, tree: OrderedTree, ranks: Int64s, sorts: int = 0) -> Positions:
-    """Return the position before the entry with a rank of each group; the end if there is none.
-
-    If `sorts` is above zero, it is the position before the entries with the same sort keys.
-    """
-    each = np.arange(len(groups.hashes))
-    exists, payload = tree.at_ranks(groups.hashes, groups.collision_ids, each, ranks)
-    return Positions.at(prefix_keys(payload[: sorts or None], groups.layout.components), exists)
-
-
 def _differences(
-    spec: WindowSpec, groups: OrderedGroups, some: Indices, ranges: _Ranges
+    spec: WindowSpec, groups: OrderedGroups, some: Indices, ranges: ReadRanges
 ) -> tuple[RowChanges, Indices]:
     """Return the rows with their values that are there more or less often than before.
 
@@ -250,7 +182,7 @@ def _affected(reach: Reach, owners: Indices, peers: Indices, both: Int64s, chang
         change: the change of the weight of each entry.
     """
     count = len(owners)
-    if reach.ahead is None:
+    if reach.ahead is None or any(reach.values):
         return np.ones(count, np.bool_)
     changed = np.flatnonzero(change)
     groups, at = np.unique(owners[changed], return_index=True)
