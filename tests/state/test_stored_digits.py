@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.view.scan import ViewScan
 from substrait_agg.errors import StateRefused
 from substrait_agg.functions.numbers.exact import Digits
 from substrait_agg.functions.numbers.stored_digits import (
@@ -201,6 +202,35 @@ def test_a_tree_of_unknown_columns_has_those_of_its_keys(
     with pytest.raises(StateRefused, match="forged") as refused:
         tree_of(files, [forged], 1)
     assert refused.value.code == "STATE_DAMAGED"
+
+
+@pytest.mark.parametrize("name", ["dead", "shown"])
+@pytest.mark.parametrize("change", ["type", "missing"])
+def test_a_view_needs_deletions_and_numbers_of_rows(name: str, change: str, tmp_path: Path) -> None:
+    """A run without them, or with another type, is damage instead of a wrong view."""
+    files = FolderFiles(tmp_path)
+    rows = pa.table(
+        {
+            "hash": pa.array([1, 2], pa.uint64()),
+            "dead": [True, False],
+            "k0": [7, 8],
+            "shown": pa.array([1, 1], pa.int64()),
+        }
+    )
+    right = _stored(files, "right", rows)
+    assert _shown_keys(files, right) == [8]
+    at = rows.column_names.index(name)
+    other = rows.set_column(at, name, pa.array([0, 1], pa.int8()))
+    forged = _stored(files, "forged", other if change == "type" else rows.remove_column(at))
+    with pytest.raises(StateRefused, match="forged") as refused:
+        _shown_keys(files, forged)
+    assert refused.value.code == "STATE_DAMAGED"
+
+
+def _shown_keys(files: FolderFiles, run: RunFile) -> list[int]:
+    schema = pa.schema([("k", pa.int64())])
+    scan = ViewScan(str(files.root), 0, ("k0",), schema, 1, ((run,),))
+    return [key for batch in scan.batches(files) for key in batch.column(0).to_pylist()]
 
 
 def _stored(files: FolderFiles, name: str, rows: pa.Table) -> RunFile:

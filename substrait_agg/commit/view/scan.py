@@ -14,14 +14,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.hash_ranges import clip
 from substrait_agg.commit.view.schema import with_view_types
 from substrait_agg.state.keys.row_sizes import repeated
-from substrait_agg.state.run import HASH_MAX, RunFile, open_run
+from substrait_agg.state.run import HASH_MAX, RunFile, damaged_run
 from substrait_agg.state.storage import Storage
-from substrait_agg.state.tree import KeyedTree
+from substrait_agg.state.tree import KeyedTree, tree_of
 
 Runs = tuple[RunFile, ...]
 PART_ROWS = 1 << 20
@@ -96,16 +95,34 @@ class ViewScan:
                 yield from self._rows(files, runs)
 
     def _rows(self, storage: Storage, runs: Runs) -> Iterator[pa.RecordBatch]:
-        schema = open_run(storage, runs[0]).schema
         read = [SHOWN, *dict.fromkeys(self.columns)]
-        if not {"hash", *read, *(f"k{i}" for i in range(self.keys))} <= set(schema.names):
-            raise damaged(f"state/{runs[0].name}", "it does not have the columns of the view")
         at = [read.index(column) for column in self.columns]
-        tree = KeyedTree(storage, runs, schema, self.keys)
+        tree = view_tree(storage, runs, self.keys, self.columns)
         for rows in tree.current(read, self.low, self.high):
             for shown in _shown(rows):
                 if shown.num_rows:
                     yield _named(shown.select(at), self.schema)
+
+
+def view_tree(storage: Storage, runs: Runs, keys: int, columns: Sequence[str]) -> KeyedTree:
+    """Open a tree of rows of the view, and check the columns that are read.
+
+    Args:
+        storage: the folder of the runs.
+        runs: newest first, at least one.
+        keys: number of key columns.
+        columns: the columns of the view, by their names in the runs.
+
+    Raises:
+        StateRefused: STATE_DAMAGED, STORE_FAILED.
+    """
+    tree = tree_of(storage, runs, keys)
+    names = tree.schema.names
+    if any(names.count(name) != 1 for name in (SHOWN, *columns)):
+        raise damaged_run(runs[0], "it does not have the columns of the view")
+    if tree.schema.field("dead").type != pa.bool_() or tree.schema.field(SHOWN).type != pa.int64():
+        raise damaged_run(runs[0], "its deletions or its numbers of rows have another type")
+    return tree
 
 
 def _named(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 
 from substrait_agg.arguments import typed
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
-from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.plan_document import ViewColumn, ViewSchema, ViewSort
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
 from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
-from substrait_agg.commit.view.scan import ViewScan
+from substrait_agg.commit.view.scan import ViewScan, view_tree
 from substrait_agg.commit.view.schema import (
     PlanChange,
     decode_schema,
@@ -34,8 +33,7 @@ from substrait_agg.operator.common.names import CLOSED, GROUP, VERSION, WEIGHT
 from substrait_agg.optional_packages import require
 from substrait_agg.state.keys.row_sizes import repeated
 from substrait_agg.state.keys.rows import nested_bytes
-from substrait_agg.state.run import RunFile, open_run
-from substrait_agg.state.tree import KeyedTree
+from substrait_agg.state.run import RunFile
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -252,13 +250,10 @@ class View:
         return ordered(pa.concat_tables([schema.empty_table(), *rows]), view.sorts)
 
     def _rows(self, files: Sequence[RunFile], view: ViewSchema) -> Iterator[pa.Table]:
-        if not files:
-            return
-        schema = open_run(self._checkpoint.state, files[0]).schema
-        read = {"hash", "shown", *(f"k{i}" for i in range(view.keys))}
-        if not read | {c.source for c in view.columns} <= set(schema.names):
-            raise damaged(f"state/{files[0].name}", "it does not have the columns of the view")
-        yield from KeyedTree(self._checkpoint.state, files, schema, view.keys).scan()
+        if files:
+            columns = [column.source for column in view.columns]
+            tree = view_tree(self._checkpoint.state, tuple(files), view.keys, columns)
+            yield from tree.scan()
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:
