@@ -324,7 +324,7 @@ RUNNING_FUNCTIONS = [
 ] + [position("rank"), measure("sum", NUMBERS, Frame(rows=True, lower=-2, upper=0))]  # fmt: skip
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(200))
 @given(st.integers(0, 1 << 32))
 def test_running_frames_need_no_rows_before(seed: int) -> None:
     """All functions of the operator take the rows before the changes from sums and first rows."""
@@ -498,7 +498,7 @@ def test_every_version_has_the_frames_of_values(
             assert world.log == expected
 
 
-@settings(max_examples=examples(600))
+@settings(max_examples=examples(300))
 @given(st.integers(0, 1 << 32))
 def test_only_rows_within_the_distances_are_read(seed: int) -> None:
     """Frames of values beside functions of other reach, with sort keys at the ends of their type."""
