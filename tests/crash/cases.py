@@ -16,7 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from substrait_agg.errors import CommitConflict, SubstraitAggError
 from substrait_agg.files.filesystem import using
 from substrait_agg.spark.executors.executor import Executor
-from tests.crash.faulty_disk import WRITES, Dead, FaultyDisk, Mode, Point, Strike
+from tests.crash.faulty_disk import Dead, FaultyDisk, Mode, Point, Strike
 from tests.crash.scenario import (
     FIRST,
     Call,
@@ -269,7 +269,7 @@ def evolving_cases(
 
 
 def quick_sample(
-    chosen: Iterable[tuple[Undisturbed, Case]], *, kinds: Literal["all", "one"] = "all"
+    chosen: Iterable[tuple[Undisturbed, Case]], *, kinds: Literal["both", "one"] = "both"
 ) -> Iterator[tuple[Undisturbed, Case]]:
     """Take one error and one end, a kill or a sleep, of every operation on every kind of file; all others run in soak.
 
@@ -277,19 +277,19 @@ def quick_sample(
 
     Args:
         chosen: the cases, each with the undisturbed run that it belongs to.
-        kinds: ``all`` takes also every error of a file that is written; ``one`` takes an error or an end, by turns.
+        kinds: ``both`` takes an error and an end; ``one`` takes an error or an end, by turns.
     """
     points: dict[tuple[str, str], list[tuple[Undisturbed, Case]]] = {}
     for whole, case in chosen:
         point = case.strike.point
         points.setdefault((point.operation, point.what), []).append((whole, case))
-    for turn, ((operation, _), every) in enumerate(points.items()):
+    for turn, every in enumerate(points.values()):
         errors, ends = ([c for c in every if c[1].is_error == wanted] for wanted in (True, False))
         if kinds == "one":
             some = (errors, ends) if turn % 2 else (ends, errors)
             yield from _in_turn(next(filter(None, some)), turn // 2)
             continue
-        yield from errors if operation in WRITES else _in_turn(errors, turn)
+        yield from _in_turn(errors, turn)
         yield from _in_turn(ends, turn)
 
 

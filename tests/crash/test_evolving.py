@@ -40,7 +40,7 @@ def check_all(whole: Undisturbed, *, every_call: bool, every_caller: bool) -> No
         # A run that sleeps around a commit finds the plan of another run when it wakes up.
         commits = [c for c in chosen if is_sleeping_commit(c[1])]
         others = (c for c in chosen if c not in commits)
-        # `test_matrix` has every error of every file that is written, and an end of each.
+        # `test_matrix` has an error and an end of every kind of file.
         chosen = [*commits, *quick_sample(others, kinds="one")]
     assert run_all(chosen, check_codes) > 25
 

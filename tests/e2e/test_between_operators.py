@@ -232,7 +232,7 @@ def versions(
     ("name", "seed"),
     sample(
         [(name, seed) for name in PLANS for seed in range(20)],
-        ("by text", 0), ("three", 0), ("difference", 0), ("join", 0), ("table and aggregate", 0),
+        ("by text", 0), ("difference", 0), ("join", 0),
     ),
 )  # fmt: skip
 def test_changes_without_a_job_give_the_same_versions(

@@ -234,9 +234,9 @@ SCENARIOS: dict[str, Callable[[], Scenario]] = {
 
 
 IN_TEST = (
-    "tumbling windows", "windows emitted by count and watermark", "hopping windows", "sessions", "two tables and a filter",
-    "an aggregate over windows", "time to live, rows kept", "emission by count", "early retractions kept aside",
-    "early retractions of rows", "upserts", "a fetch", "window functions", "a set operation", "hidden keys", "evolution",
+    "windows emitted by count and watermark", "sessions", "two tables and a filter", "an aggregate over windows",
+    "time to live, rows kept", "early retractions kept aside", "upserts", "a fetch", "window functions", "a set operation",
+    "evolution",
 )  # fmt: skip
 """At least one scenario per operator, per reason to wait and per policy; the others differ from these only in what operators
 do, which their own tests show on the local executor."""

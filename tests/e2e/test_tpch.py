@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
     ("name", "query"),
     sample(
         [(name, query) for name in PRODUCERS for query in ("q01", "q06")],
-        ("datafusion-55", "q01"), ("datafusion-45", "q06"), ("isthmus", "q01"), ("substrait-python", "q06"),
+        ("datafusion-55", "q01"), ("substrait-python", "q06"),
     ),
 )  # fmt: skip
 def test_every_version_is_what_duckdb_gives(

@@ -124,7 +124,7 @@ def brokerage() -> PlanSet:
     return plan_pipeline(scripts_in(PIPELINE), lambda _: TABLES)
 
 
-@pytest.mark.parametrize("seed", seeds(2, 20))
+@pytest.mark.parametrize("seed", seeds(1, 20))
 def test_views_of_a_pipeline_with_policies_of_their_own(tmp_path: Path, seed: int) -> None:
     random, plans = Random(seed), brokerage()
     given = tables_of(tmp_path, seed)

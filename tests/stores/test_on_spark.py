@@ -182,6 +182,7 @@ def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
     assert bag(sa.open_view(where).to_arrow()) == {(1, 2, 40, 1.0): 1}
 
 
+@pytest.mark.soak
 def test_back_to_a_version_and_on_again(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
