@@ -66,6 +66,10 @@ class Type:
             and all(a.same_kind(b) for a, b in zip(self.children, other.children, strict=True))
         )
 
+    def has_map(self) -> bool:
+        """Return whether values of the type contain maps, which have no order."""
+        return self.kind == "map" or any(child.has_map() for child in self.children)
+
     def __str__(self) -> str:
         mark = "?" if self.nullable else ""
         inner = [str(p) for p in self.params] + [str(c) for c in self.children]

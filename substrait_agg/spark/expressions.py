@@ -26,7 +26,7 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.errors import UsageError
-from substrait_agg.plan.types import Type, field_name
+from substrait_agg.plan.types import field_name
 from substrait_agg.spark.functions.parts import Arguments
 from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 from substrait_agg.spark.types.casts import convert
@@ -147,15 +147,10 @@ def _nested_value(expr: BoundNestedValue, columns: Columns) -> SparkColumn:
 def comparable(expr: Expr, columns: Columns) -> SparkColumn:
     """Return an expression in a form that Spark can compare. Spark cannot compare maps."""
     column = to_column(expr, columns)
-    if not has_map(expr.type):
+    if not expr.type.has_map():
         return column
     type_ = to_spark(expr.type)
     return hashable(normalised(column, type_), type_)
-
-
-def has_map(type_: Type) -> bool:
-    """Return whether values of a type contain maps."""
-    return type_.kind == "map" or any(map(has_map, type_.children))
 
 
 COMPARISONS = frozenset(

@@ -460,6 +460,31 @@ def test_lists_structs_and_maps_of_expressions() -> None:
     assert show(found, list(COLUMNS)) == "MAP('a', must, 'b', big)"
 
 
+A_MAP = NestedExpression("map", (lit("a", STRING.as_nullable(False)), col("must")), False, ROOT)
+WITH_MAPS = [A_MAP, *(NestedExpression(kind, (A_MAP,), False, ROOT) for kind in ("list", "struct"))]
+BY_ORDER = {
+    "lt": 2, "lte": 2, "gt": 2, "gte": 2, "between": 3, "nullif": 2, "least": 2, "greatest": 2,
+    "least_skip_null": 2, "greatest_skip_null": 2,
+}  # fmt: skip
+"""Function -> number of arguments."""
+
+
+@pytest.mark.parametrize("value", WITH_MAPS, ids=["map", "list", "struct"])
+def test_maps_can_be_equal_but_have_no_order(value: Expression) -> None:
+    """They are refused before the run, which would compare them by the order of their entries."""
+    for name, count in BY_ORDER.items():
+        found = codes(call(name, *[value] * count, output=None))
+        assert found["FUNCTION_ARGUMENTS"] == "error", name
+    for name in ("equal", "not_equal", "is_distinct_from", "coalesce"):
+        assert "FUNCTION_ARGUMENTS" not in codes(call(name, value, value, output=None)), name
+
+
+@pytest.mark.parametrize("name", ["list_min", "list_max"])
+def test_a_list_of_maps_has_no_extremes(name: str) -> None:
+    assert codes(call(name, WITH_MAPS[1], output=None))["FUNCTION_ARGUMENTS"] == "error"
+    assert "FUNCTION_ARGUMENTS" not in codes(call(name, NUMBERS, output=None))
+
+
 ELEMENT = ParameterRef(0, (0,), ROOT)
 NUMBERS = lit((1, 2), Type("list", nullable=False, children=(I64,)))
 

@@ -44,6 +44,7 @@ from substrait_agg.functions.aggregates.catalogue import find as find_aggregate
 from substrait_agg.functions.scalars.catalogue import SCALAR_NAMES, SCALARS
 from substrait_agg.functions.scalars.forms import (
     FAMILIES,
+    OF_MANY_KINDS,
     WORDS,
     Overload,
     ScalarFunction,
@@ -187,7 +188,7 @@ def _with_times(
 ) -> tuple[Argument, ...] | None:
     """Read text arguments of a comparison as dates and times; report invalid ones, return None."""
     values = value_arguments(arguments)
-    compares = any(o.unify and o.params[0] == "any" for o in row.overloads)
+    compares = any(o.unify and o.params[0] in OF_MANY_KINDS for o in row.overloads)
     if not compares or len(values) < len(arguments):
         return arguments
     # A call that does not come from a plan has no argument nodes.
@@ -266,13 +267,19 @@ def _fits(param: str, argument: Argument) -> bool:
         return isinstance(argument, Constant) and argument.value in _TIME_DIGITS
     if word == "format":
         return isinstance(argument, Constant) and argument.type.kind in FAMILIES["text"]
-    if word == "decimal" and table:
-        return argument.type.kind == word and argument.type.params[1] == int(table)
     if word == "escape":
         return isinstance(argument, Constant) and (
             argument.value is None or (isinstance(argument.value, str) and len(argument.value) == 1)
         )
-    return word == "any" or argument.type.kind in FAMILIES[word]
+    return _is_of_family(argument.type, word, table)
+
+
+def _is_of_family(type_: Type, family: str, only: str) -> bool:
+    if family == "decimal" and only:
+        return type_.kind == family and type_.params[1] == int(only)
+    if "ordered" in (family, only) and type_.has_map():
+        return False
+    return family == "any" or type_.kind in FAMILIES[family]
 
 
 def _values(params: tuple[str, ...], arguments: tuple[Argument, ...]) -> tuple[Expr, ...]:
@@ -434,7 +441,8 @@ def _takes(row: ScalarFunction) -> str:
 def _form(overload: Overload) -> str:
     more = ", ...)" if overload.variadic else ")"
     form = "(" + ", ".join(map(parameter_text, overload.params)) + more
-    return f"{form} of one type" if overload.unify and overload.params[0] == "any" else form
+    of_one_type = overload.unify and overload.params[0] in OF_MANY_KINDS
+    return f"{form} of one type" if of_one_type else form
 
 
 Params = tuple[str, ...]

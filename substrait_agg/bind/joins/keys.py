@@ -89,4 +89,4 @@ def as_condition(key: JoinKey, left: Expr, right: Expr) -> Call:
 def is_comparable(type_: Type) -> bool:
     """Return whether values of a type can be join keys: columns of it exist, and it has no map."""
     inner = all(is_comparable(child) for child in type_.children)
-    return is_keyable(type_) and type_.kind != "map" and inner
+    return is_keyable(type_) and not type_.has_map() and inner

@@ -260,7 +260,11 @@ def _scalar_options() -> CatalogueTable:
 
 
 def _words() -> CatalogueTable:
-    families = ((name, codes(sorted(kinds))) for name, kinds in FAMILIES.items() if kinds)
+    families = (
+        (name, codes(sorted(kinds)) + (" without maps inside" if name == "ordered" else ""))
+        for name, kinds in FAMILIES.items()
+        if kinds
+    )
     words = ((name, codes(sorted(values))) for name, values in WORDS.items())
     rows = tuple((code(name), meaning) for name, meaning in (*families, *words))
     return CatalogueTable("Words of these arguments", ("word", "stands for"), rows)

@@ -44,8 +44,13 @@ _NEGATIVE_START = {"NEGATIVE_START": ("LEFT_OF_BEGINNING", "WRAP_FROM_END")}
 _CONCAT = {"NULL_HANDLING": ("ACCEPT_NULLS", "IGNORE_NULLS")}
 
 
-def _compare(name: str, *aliases: str, nulls: Nulls = "mirror") -> ScalarFunction:
+def _equal(name: str, *aliases: str, nulls: Nulls = "mirror") -> ScalarFunction:
     return ScalarFunction(name, (Overload(("any", "any"), "bool", unify=True),), nulls, aliases)
+
+
+def _compare(name: str, *aliases: str) -> ScalarFunction:
+    form = Overload(("ordered", "ordered"), "bool", unify=True)
+    return ScalarFunction(name, (form,), aliases=aliases)
 
 
 def _test(name: str, family: str, *aliases: str, nulls: Nulls = "never") -> ScalarFunction:
@@ -211,8 +216,8 @@ def _round() -> ScalarFunction:
     return ScalarFunction("round", tuple(forms))
 
 
-def _choice(name: str, nulls: Nulls, *aliases: str) -> ScalarFunction:
-    form = Overload(("any",), "unified", unify=True, variadic=True)
+def _choice(name: str, nulls: Nulls, *aliases: str, family: str = "ordered") -> ScalarFunction:
+    form = Overload((family,), "unified", unify=True, variadic=True)
     return ScalarFunction(name, (form,), nulls, aliases)
 
 
@@ -337,15 +342,15 @@ _DATE_AND_TIME = (
 
 _ROWS: tuple[ScalarFunction, ...] = (
     # comparison
-    _compare("equal", "eq"),
-    _compare("not_equal", "neq", "ne"),
+    _equal("equal", "eq"),
+    _equal("not_equal", "neq", "ne"),
     _compare("lt", "less", "less_than"),
     _compare("lte", "less_equal", "less_than_or_equal"),
     _compare("gt", "greater", "greater_than"),
     _compare("gte", "greater_equal", "greater_than_or_equal"),
-    _compare("is_distinct_from", nulls="never"),
-    _compare("is_not_distinct_from", nulls="never"),
-    ScalarFunction("between", (Overload(("any", "any", "any"), "bool", unify=True),)),
+    _equal("is_distinct_from", nulls="never"),
+    _equal("is_not_distinct_from", nulls="never"),
+    ScalarFunction("between", (Overload(("ordered",) * 3, "bool", unify=True),)),
     _test("is_null", "any", "isnull"),
     _test("is_not_null", "any", "isnotnull"),
     _test("is_true", "bool"),
@@ -357,8 +362,8 @@ _ROWS: tuple[ScalarFunction, ...] = (
     _test("is_nan", "float", "isnan", nulls="mirror"),
     _test("is_finite", "float", nulls="mirror"),
     _test("is_infinite", "float", nulls="mirror"),
-    ScalarFunction("nullif", (Overload(("any", "any"), "unified", unify=True),), "always"),
-    _choice("coalesce", "all", "ifnull", "nvl"),
+    ScalarFunction("nullif", (Overload(("ordered", "ordered"), "unified", unify=True),), "always"),
+    _choice("coalesce", "all", "ifnull", "nvl", family="any"),
     _choice("least", "mirror"),
     _choice("greatest", "mirror"),
     _choice("least_skip_null", "all"),
@@ -474,8 +479,8 @@ _ROWS: tuple[ScalarFunction, ...] = (
     ),
     ScalarFunction("list_element", (Overload(("list", "integer"), "element"),), "always"),
     ScalarFunction("list_contains", (Overload(("list", "any"), "bool", element=1),)),
-    ScalarFunction("list_min", (Overload(("list",), "element"),), "always"),
-    ScalarFunction("list_max", (Overload(("list",), "element"),), "always"),
+    ScalarFunction("list_min", (Overload(("list:ordered",), "element"),), "always"),
+    ScalarFunction("list_max", (Overload(("list:ordered",), "element"),), "always"),
     ScalarFunction(
         "map_value",
         tuple(Overload(("map", key), "value", element=1) for key in ("text", "integer")),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from substrait_agg.plan.types import UNSIGNED
+from substrait_agg.plan.types import PARAMETER_KINDS, SIMPLE_KINDS, UNSIGNED
 
 Nulls = OneOf["mirror", "never", "always", "all", "undeclared"]
 """When the result can be null: if any argument can; never; always; only if every argument can.
@@ -20,7 +20,8 @@ class Overload:
     """One signature of a scalar function.
 
     Attributes:
-        params: per argument a key of `FAMILIES` (``decimal:0`` accepts only decimals of scale 0),
+        params: per argument a key of `FAMILIES` (``decimal:0`` accepts only decimals of scale 0,
+            ``list:ordered`` only lists of `ordered` elements),
             ``enum:W`` (enumeration argument, one of ``WORDS[W]``, in upper case), ``word:W``
             (constant string, one of ``WORDS[W]``, in lower case in a bound call), ``escape``
             (constant string of one character; omitted from a bound call if it is null), ``span:F``
@@ -92,9 +93,12 @@ FAMILIES: dict[str, frozenset[str]] = {
     "list": frozenset({"list"}),
     "map": frozenset({"map"}),
     "function": frozenset({"func"}),
+    "ordered": frozenset({*SIMPLE_KINDS, *PARAMETER_KINDS, "struct", "list"}),
     "any": frozenset(),
 }
-"""Family -> accepted type kinds; ``any`` accepts all."""
+"""Family -> accepted type kinds; ``any`` accepts all. No value of an ``ordered`` type contains a map."""
+OF_MANY_KINDS = ("any", "ordered")
+"""Families whose members have no conversion in common."""
 
 _CLOCK_COMPONENTS = frozenset(
     {
@@ -150,6 +154,7 @@ def parameter_text(param: str) -> str:
         "span": f"constant {name}",
         "function": f"function with the result {name}",
         "decimal": f"decimal of scale {name}",
+        "list": f"list of {name} elements",
     }
     plain = {"format": "constant format", "digits": "constant digits of a second"}
     return named[kind] if name else plain.get(param, param)

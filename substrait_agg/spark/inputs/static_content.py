@@ -24,7 +24,6 @@ from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.expressions import has_map
 from substrait_agg.spark.sources.files import local_files, look_up
 from substrait_agg.spark.sources.open import open_source
 from substrait_agg.spark.sources.specs import SourceSpec
@@ -133,4 +132,4 @@ def _sums(spark: SparkSession, source: SourceSpec | DataFrame, origin: TableOrig
 
 def _hashable(column: Column, type_: Type) -> Column:
     """Return a value that Spark can hash; it hashes no maps."""
-    return F.to_json(F.struct(column)) if has_map(type_) else column
+    return F.to_json(F.struct(column)) if type_.has_map() else column
