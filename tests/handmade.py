@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 I64 = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
+REQUIRED = {"nullability": "NULLABILITY_REQUIRED"}
 KEY = {"selection": {"directReference": {"structField": {"field": 0}}, "rootReference": {}}}
 
 
@@ -12,7 +13,7 @@ def counting(function: str = "count") -> dict[str, Any]:
     """SELECT k, function(*) AS n FROM t GROUP BY k, in protobuf-JSON."""
     urn = "extension:io.substrait:functions_aggregate_generic"
     read = {
-        "baseSchema": {"names": ["k"], "struct": {"types": [I64]}},
+        "baseSchema": {"names": ["k"], "struct": {"types": [I64], **REQUIRED}},
         "namedTable": {"names": ["t"]},
     }
     measure = {

@@ -200,6 +200,14 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "bytes of one type as another; one that does not produces another schema."),
     ),
     (
+        "RESULT_TYPE_LOSSY", "warning", "error",
+        "{function} declares {declared}, but its arguments give {derived}; the value loses digits",
+        "declare {derived}, or convert the value with a cast",
+        ("The declared type must be the type that the declaration of the function derives (specification, Scalar "
+         "Functions, Aggregate Functions). Here the value is converted to the declared type, which has fewer digits "
+         "after the point: 1.5 becomes 1 as an integer. A consumer that computes in the derived type keeps them."),
+    ),
+    (
         "RESULT_NULLABILITY", "warning", "error",
         "{function} declares {declared}, but its result can be null; the column is nullable",
         "declare the type nullable",

@@ -146,6 +146,21 @@ JOINS: tuple[ProblemKind, ...] = kinds(
          "another frame."),
     ),
     (
+        "WINDOW_DISTANCE_ZERO", "warning", "error",
+        "the bound of the frame is at distance 0; it is read as the current row",
+        "write the current row as the bound",
+        ("The offset of a bound is greater than zero, and zero was never a valid offset: the current row is a bound of "
+         "its own (specification, Window Functions). A bound without an offset has the offset 0 too. If the offset was "
+         "lost, the plan means another frame."),
+    ),
+    (
+        "WINDOW_BOUNDS_TYPE_MISSING", "info", "error",
+        "{name} does not say whether its frame is of rows or of values; the value is the same for both",
+        "set the bounds type to ROWS or RANGE",
+        ("A frame that begins or ends at the current row has a bounds type (specification, Window Functions). The value "
+         "of this function is the same for both. A consumer that needs the type refuses the plan, or takes one of both."),
+    ),
+    (
         "WINDOW_FUNCTION_MISPLACED", "error", "error",
         "window function {name} is called outside of a projection",
         "compute it in a projection below, and refer to its column",

@@ -101,10 +101,10 @@ PLANS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "FIELD_REMOVED", "warning", "error",
-        "the plan is written for Substrait {version}, but field {field} of {message} was removed in {release}",
-        "write the field that replaced it, or state the release that the plan is written for",
-        ("The release that the plan states no longer has the field (release notes of Substrait). The field is read "
-         "with the meaning that it had. Bindings of that release skip it: a plan that has its grouping keys in the "
+        "the plan is written for Substrait {version}, but {what} {field} of {message} was removed in {release}",
+        "write the {what} that replaced it, or state the release that the plan is written for",
+        ("The release that the plan states no longer has the field, or the name of the enumeration's value (release "
+         "notes of Substrait). It is read with the meaning that it had. Bindings of that release skip it: a plan that has its grouping keys in the "
          "field becomes one aggregate over all rows."),
     ),
     (
@@ -137,11 +137,11 @@ PLANS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "NULLABILITY_MISSING", "info", "error",
-        "type {type} does not say whether it is nullable; it is read as nullable",
+        "type {type} does not say whether it is nullable; it is read as {read}",
         "set the nullability",
         ("Every type says whether it is nullable (specification, Type System); unspecified is only the default of the "
-         "enumeration. Read as required, the column would lose its nulls or fail on them. Read as nullable, it loses "
-         "nothing."),
+         "enumeration. Read as required, a column would lose its nulls or fail on them. Read as nullable, it loses "
+         "nothing. Only the struct of a schema is read as required, because it is the row."),
     ),
     (
         "SCHEMA_NULLABLE", "info", "error",
@@ -228,6 +228,14 @@ PLANS: tuple[ProblemKind, ...] = kinds(
         ("A plan states its release and its producer (specification, Versioning). Fields and functions changed their "
          "meaning over time, and producers deviate in known ways. Without a version the plan is read as the newest "
          "specification defines it."),
+    ),
+    (
+        "RELEASE_UNKNOWN", "warning", "error",
+        "the plan is written for Substrait {version}, which is not a release 0.x; it is read as the newest of them",
+        "write the plan for a release 0.x, or state the release that it is written for",
+        ("A release with another major version may change the meaning of every field (specification, Versioning). The "
+         "releases that are known here have the major version 0. A consumer that reads the plan of a later one may run "
+         "a different plan."),
     ),
     (
         "NAMES_TOP_LEVEL", "warning", "error",

@@ -7,6 +7,14 @@ from substrait_agg.problem_kinds.kind import ProblemKind, kinds
 RELATIONS: tuple[ProblemKind, ...] = kinds(
     "relations",
     (
+        "MASK_REORDERS", "info", "error",
+        "the mask keeps the columns {columns}, which is not their order; they are read in the order of the mask",
+        "list the columns of the mask in ascending order, and change their order in a projection",
+        ("A mask leaves out columns, and the specification does not define that it changes their order or repeats them "
+         "(specification, Field References). Producers write masks that do, and mean the order of the mask. A consumer "
+         "that keeps the order of the columns reads others under their names."),
+    ),
+    (
         "FILES_NOT_ALLOWED", "error", "error",
         "the plan reads files directly ({files})",
         "write the read as a named table and give its location as a source",

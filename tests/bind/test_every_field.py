@@ -40,12 +40,12 @@ def _measure(anchor: int, type_: Json, *arguments: Json, **fields: Any) -> Json:
 def valid_plan() -> Json:
     """A plan without problems in which functions have every kind of part."""
     schema_ = {
-        "names": ["k", "x", "s", "b"],
-        "struct": {"types": [I64, I64, STRING, BOOL], **REQUIRED},
+        "names": ["x", "k", "s", "b", "left_out"],
+        "struct": {"types": [I64, I64, STRING, BOOL, I64], **REQUIRED},
     }
     read = {
         "base_schema": schema_, "named_table": {"names": ["db", "t"]}, "filter": column(3),
-        "projection": {"select": {"struct_items": [{"field": f} for f in (1, 0, 2, 3)]}}, **_emit(1, 0, 2, 3),
+        "projection": {"select": {"struct_items": [{"field": f} for f in range(4)]}}, **_emit(1, 0, 2, 3),
     }  # fmt: skip
     seven = {"literal": {"i64": "7"}}
     more = _call(4, I64, column(1), seven, options=[{"name": "overflow", "preference": ["SILENT"]}])

@@ -124,7 +124,9 @@ BELOW: list[tuple[str, Json, str, str]] = [
     ("empty name", read(base_schema=schema({"a": I64, "b": TEXT}, ["a", ""])), "NAME_EMPTY",
      ".read.base_schema.names[1]"),
     ("union of one", union(read()), "SET_ONE_INPUT", ".set"),
-    ("union of other types", union(read(), read(projection=mask(1, 0))), "UNION_TYPES_DIFFER", ".set.inputs[1]"),
+    ("union of other types", union(read(projection=mask(0)), read(projection=mask(1))),
+     "UNION_TYPES_DIFFER", ".set.inputs[1]"),
+    ("mask with a column twice", read(projection=mask(0, 1, 1)), "MASK_REORDERS", ".read.projection"),
 ]  # fmt: skip
 """Mistake, input of the aggregate, code, place below the aggregate's input."""
 

@@ -25,7 +25,7 @@ from substrait_agg.bind.context import (
     listed,
 )
 from substrait_agg.bind.expressions.binder import constant_in
-from substrait_agg.bind.expressions.conversions import convert, fits_decimal
+from substrait_agg.bind.expressions.conversions import convert, fits_decimal, loses_digits
 from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import (
@@ -34,6 +34,7 @@ from substrait_agg.bind.expressions.signatures import (
     ComparableSignature,
     check_declaration,
     declared_signature,
+    inexact,
     misfit,
     type_of_word,
     types_of,
@@ -337,9 +338,15 @@ def output_type(candidate: MeasureCandidate, types: Schema, context: BindContext
     if never_null:
         context.report("OUTPUT_NULLABILITY", path, name=candidate.name, declared=declared)
     if derived != (declared.as_nullable() if never_null else declared):
-        context.report(
-            "OUTPUT_TYPE_DIFFERS", path, name=candidate.name, declared=declared, derived=derived
-        )
+        if loses_digits(derived, declared):
+            context.report(
+                "RESULT_TYPE_LOSSY", path,
+                function=candidate.name, declared=declared, derived=derived,
+            )  # fmt: skip
+        else:
+            context.report(
+                "OUTPUT_TYPE_DIFFERS", path, name=candidate.name, declared=declared, derived=derived
+            )
     return _with_null(row, widened(declared, derived))
 
 
@@ -405,7 +412,10 @@ def signature_fits(candidate: MeasureCandidate, matched: Matched, context: BindC
     actual arguments does not convert to it.
     """
     declared, place = _misfit(candidate)
-    if declared is None or place is None:
+    if declared is None:
+        return True
+    if place is None:
+        _report_inexact(candidate, declared, context)
         return True
     if place != NUMBER and _means_signature(candidate) and not _holds(candidate, matched, context):
         report_type(candidate, place, _taken(declared), context)
@@ -417,6 +427,17 @@ def signature_fits(candidate: MeasureCandidate, matched: Matched, context: BindC
         name=candidate.measure.function.declared, types=types_of(candidate.arguments),
     )  # fmt: skip
     return True
+
+
+def _report_inexact(
+    candidate: MeasureCandidate, declared: ComparableSignature, context: BindContext
+) -> None:
+    kind = inexact(declared, candidate.arguments)
+    if kind:
+        context.report(
+            "ARGUMENTS_PROMOTED", f"{candidate.measure.path}.arguments",
+            function=candidate.name, types=types_of(candidate.arguments), type=kind,
+        )  # fmt: skip
 
 
 def output_explained(candidate: MeasureCandidate) -> bool:

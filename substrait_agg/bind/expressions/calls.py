@@ -28,6 +28,7 @@ from substrait_agg.bind.expressions.conversions import (
     convert,
     fits_decimal,
     is_null,
+    loses_digits,
     unify,
 )
 from substrait_agg.bind.expressions.function_names import check_declared
@@ -35,6 +36,8 @@ from substrait_agg.bind.expressions.options import choose_options
 from substrait_agg.bind.expressions.signatures import (
     check_declaration,
     declared_signature,
+    derives_required,
+    inexact,
     misfit,
     types_of,
 )
@@ -176,7 +179,11 @@ def _resolve(
     null_option = "" if nullable else _null_option(options)
     # The plan follows the declaration, which does not mention this null, so nothing is reported.
     silent = row.nulls == "undeclared" and not any(v.type.nullable for v in values)
-    resolved = _declare(bound, call.output_type, null_option, call.path, context, undeclared=silent)
+    resolved = _declare(
+        bound, call.output_type, null_option, call.path, context,
+        undeclared=silent,
+        never_null=not type_.nullable and derives_required(call.function, SECTION, arguments),
+    )  # fmt: skip
     if is_window(bound):
         # A converted window is no longer a window.
         context.windows[call.path] = resolved if is_window(resolved) else bound
@@ -201,9 +208,14 @@ def _check_signature(
 ) -> None:
     """Report arguments that the function accepts but the declared signature does not."""
     declared = declared_signature(call.function, SECTION)
-    if declared is not None and misfit(declared, arguments) is not None:
-        types = types_of(arguments)
+    if declared is None:
+        return
+    types = types_of(arguments)
+    if misfit(declared, arguments) is not None:
         context.report("SIGNATURE_DIFFERS", call.path, name=call.function.declared, types=types)
+    elif kind := inexact(declared, arguments):
+        name = call.function.name
+        context.report("ARGUMENTS_PROMOTED", call.path, function=name, types=types, type=kind)
 
 
 def _choose(
@@ -376,8 +388,19 @@ def _declare(
     context: BindContext,
     *,
     undeclared: bool = False,
+    never_null: bool = False,
 ) -> Expr:
-    """Convert `call` to the result type that the plan declares. Report differences."""
+    """Convert `call` to the result type that the plan declares. Report differences.
+
+    Args:
+        call: the call, with the type that its arguments give.
+        declared: the type that the plan declares; None for none.
+        null_option: the option that makes the result null; empty for none.
+        path: path of the call.
+        context: collects the problems.
+        undeclared: the declaration of the function does not mention that the result can be null.
+        never_null: the declaration of the function derives a required result for the arguments.
+    """
     derived, function = call.type, call.function
     if declared is None:
         context.report("RESULT_TYPE_MISSING", path, function=function, type=derived)
@@ -398,6 +421,9 @@ def _declare(
                 function=function, declared=declared, derived=derived,
             )  # fmt: skip
             return unknown()
+        code = "RESULT_TYPE_LOSSY" if loses_digits(derived, declared) else "RESULT_TYPE_DIFFERS"
+        context.report(code, path, function=function, declared=declared, derived=derived)
+    elif declared.nullable and never_null:
         context.report(
             "RESULT_TYPE_DIFFERS", path, function=function, declared=declared, derived=derived
         )

@@ -122,6 +122,19 @@ def as_declared(call: Expr, declared: Type) -> Expr:
     return Conversion(type_, call)
 
 
+def loses_digits(source: Type, target: Type) -> bool:
+    """Return whether a conversion of numbers or times drops digits that values of `source` have."""
+    if source.kind in FLOATS:
+        narrower = source.kind == "fp64" and target.kind == "fp32"
+        return narrower or target.kind == "decimal" or target.kind in INTEGER_BITS
+    if source.kind == "decimal":
+        digits = target.params[1] if target.kind == "decimal" else 0
+        return source.params[1] > digits and target.kind not in (*FLOATS, *TEXTS)
+    if not source.kind.startswith("precision_"):
+        return False
+    return target.kind == "date" or (bool(target.params) and target.params[0] < source.params[0])
+
+
 def fits_decimal(type_: Type) -> bool:
     """Return whether the parameters of a decimal type are within bounds."""
     return type_.kind != "decimal" or 0 <= type_.params[1] <= type_.params[0] <= MAX_PRECISION

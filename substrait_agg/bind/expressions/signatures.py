@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from substrait_agg.bind.bound import Argument, value_arguments
+from substrait_agg.bind.bound import Argument, Expr, value_arguments
 from substrait_agg.bind.context import BindContext, listed
 from substrait_agg.functions.aggregates.catalogue import STANDARD_URNS
 from substrait_agg.functions.signatures.declarations import SHORT_NAMES as OF_FILES
@@ -49,6 +49,12 @@ KINDS: dict[str, frozenset[str]] = {
     **{f"u!{kind}": frozenset({kind}) for kind in UNSIGNED},
 }  # fmt: skip
 """Short type name of a signature -> type kinds of the arguments that match it."""
+
+EXACT = {
+    "str": "string", "vchar": "varchar", "fchar": "fixedchar",
+    "vbin": "binary", "fbin": "fixedbinary",
+}  # fmt: skip
+"""Word that like types match -> the type kind that it names."""
 
 OLDER = {
     # Up to release 0.87 these types had microseconds.
@@ -172,7 +178,11 @@ def check_declaration(
             "FUNCTION_URN_DIFFERS", place,
             name=function.name, urn=function.urn, expected=" or ".join(homes),
         )  # fmt: skip
-    elif standard is None or as_spelled(function.signature or "") != words_declared(standard):
+    elif (
+        standard is None
+        or as_spelled(function.signature or "") != words_declared(standard)
+        or not _is_spelled(function.declared, standard.name)
+    ):
         what = section.removesuffix("_functions")
         names = [s.signature for s in of_name[:MOST_NAMED]]
         more = ", ..." if len(of_name) > MOST_NAMED else ""
@@ -189,6 +199,12 @@ def check_declaration(
             "FUNCTION_DEPRECATED", place,
             name=standard.signature, since=standard.deprecated, instead=_sentence(standard.instead),
         )  # fmt: skip
+
+
+def _is_spelled(declared: str, name: str) -> bool:
+    """Return whether the case of a declared signature is that of the standard, whose types are lower case."""
+    spelled, _, types = declared.strip().partition(":")
+    return spelled == name and types == types.lower()
 
 
 def _of_name(function: FunctionName, section: Section) -> tuple[Signature, ...]:
@@ -221,6 +237,34 @@ def misfit(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> in
     if not declared.comparable:
         return None
     return _first_misfit(_repeated(words, 1 if words else None, len(values)), values)
+
+
+def inexact(declared: ComparableSignature, arguments: tuple[Argument, ...]) -> str:
+    """Return the type kind of the first argument that has a like type instead; empty for none.
+
+    Texts of all types, and bytes of all types, match each other's words.
+    """
+    variadic = 1 if declared.standard is None else declared.standard.variadic
+    words = _repeated(declared.words, variadic, len(arguments)) or ()
+    kinds = (
+        EXACT[word]
+        for word, a in zip(words, arguments, strict=False)
+        if word in EXACT and isinstance(a, Expr) and a.type.kind not in (EXACT[word], "unknown")
+    )
+    return next(kinds, "")
+
+
+def derives_required(
+    function: FunctionName, section: Section, arguments: tuple[Argument, ...]
+) -> bool:
+    """Return whether the declaration in the standard derives a required result for the arguments."""
+    declared = declared_signature(function, section)
+    if declared is None or declared.standard is None:
+        return False
+    if declared.standard.nullability == "MIRROR":
+        return not any(value.type.nullable for value in value_arguments(arguments))
+    result = declared.standard.returns.strip().splitlines()[-1]
+    return declared.standard.nullability == "DECLARED_OUTPUT" and "?" not in result
 
 
 def _repeated(words: tuple[str, ...], variadic: int | None, count: int) -> tuple[str, ...] | None:

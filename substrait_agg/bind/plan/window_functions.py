@@ -140,12 +140,21 @@ def _is_declared(node: model.WindowCall, context: BindContext) -> bool:
     else:
         check_declaration(call.function, "window_functions", path, context)
     choose_options(name, call.options, {}, context, path)
+    if call.phase == "unspecified":
+        context.report("PHASE_UNSPECIFIED", f"{path}.phase", name=name)
+    _check_bounds_type(node, context)
     if call.phase in PARTIAL:
         context.report("PHASE_NOT_SUPPORTED", f"{path}.phase", name=name, phase=call.phase.upper())
     if call.invocation == "distinct":
         reason = "its rows are not aggregated"
         context.report("DISTINCT_NOT_SUPPORTED", f"{path}.invocation", name=name, reason=reason)
     return True
+
+
+def _check_bounds_type(node: model.WindowCall, context: BindContext) -> None:
+    """Report a frame from or to the current row of which the plan does not say what it counts."""
+    if node.bounds_type == "unspecified" and "current_row" in (node.lower.kind, node.upper.kind):
+        context.report("WINDOW_BOUNDS_TYPE_MISSING", node.call.path, name=_name(node))
 
 
 _POSITION_KINDS = ("i64", "u64")
@@ -342,6 +351,7 @@ def _measure(
     if _whole_partition(node):
         if measure is None:
             return None
+        _check_bounds_type(node, context)
         return BoundWindow((), (), measure.type, node.path, measure=measure)
     frame = _frame(node, sorts, context)
     if measure is None or frame is None:

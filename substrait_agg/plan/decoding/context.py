@@ -102,6 +102,7 @@ class DecodeContext:
         self.report(
             "FIELD_REMOVED",
             node.at(name),
+            what="field",
             field=name,
             message=key[0],
             release=release,

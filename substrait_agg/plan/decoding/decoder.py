@@ -115,6 +115,8 @@ def _read_version(plan: MessageNode, context: DecodeContext) -> None:
     context.version = (major, minor, patch)
     if not (any(context.version) or context.producer):
         context.report("VERSION_MISSING", "version")
+    if major:
+        context.report("RELEASE_UNKNOWN", "version", version=f"{major}.{minor}.{patch}")
 
 
 def _free(entries: list[MessageNode], by_key: dict[Key, Unit]) -> list[MessageNode]:

@@ -303,6 +303,8 @@ def _distance(
     if _is_below_zero(distance if literal is None else literal.value):
         reason = "is below zero: a bound on the other side of the row is of the other kind"
         context.report("VALUE_INVALID", path, field="offset", reason=reason)
+    elif distance == 0:
+        context.report("WINDOW_DISTANCE_ZERO", bound.path)
     return distance, literal
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 from substrait_agg.plan.decoding.aggregates import groupings, measure
 from substrait_agg.plan.decoding.context import DecodeContext, each
@@ -37,7 +38,7 @@ from substrait_agg.plan.model import (
 )
 from substrait_agg.plan.types import I64, Type, names_by_column, names_width
 
-_NULLABLE = 1
+_NULLABLE, _REQUIRED = 1, 2
 """Value of the enumeration of nullabilities."""
 
 REFERENCES = ("reference", "detached_rel_ordinal")
@@ -364,8 +365,13 @@ def _schema(node: MessageNode, context: DecodeContext) -> _Schema:
     if struct is not None:
         # The schema's struct is the row itself, which has no nulls and no variations. A struct of
         # unspecified nullability can only mean required.
-        if struct.number("nullability") == _NULLABLE:
+        nullability = struct.number("nullability")
+        if nullability == _NULLABLE:
             context.report("SCHEMA_NULLABLE", struct.path)
+        elif nullability != _REQUIRED:
+            context.report(
+                "NULLABILITY_MISSING", struct.path, type="struct of the schema", read="required"
+            )
         types = tuple(each(struct, "types"))
     names = tuple(schema.scalars("names"))
     if names and not types and node.has("named_table"):
@@ -418,7 +424,10 @@ def _projection(node: MessageNode, context: DecodeContext) -> tuple[int, ...] | 
         if child is not None:
             child.refuse()
             context.report("EXPRESSION_NOT_SUPPORTED", child.path, kind="mask inside a column")
-    return tuple(item.number("field") for item in items)
+    ordinals = tuple(item.number("field") for item in items)
+    if any(later <= earlier for earlier, later in pairwise(ordinals)):
+        context.report("MASK_REORDERS", mask.path, columns=", ".join(map(str, ordinals)))
+    return ordinals
 
 
 _READERS: dict[str, Callable[[MessageNode, DecodeContext], Relation]] = {

@@ -83,7 +83,7 @@ def type_of(kind: str, body: MessageNode, context: DecodeContext) -> Type:
 def _nullable(kind: str, body: MessageNode, context: DecodeContext) -> bool:
     nullable = _NULLABILITY.get(body.number("nullability"))
     if nullable is None:
-        context.report("NULLABILITY_MISSING", body.path, type=kind)
+        context.report("NULLABILITY_MISSING", body.path, type=kind, read="nullable")
         return True
     return nullable
 

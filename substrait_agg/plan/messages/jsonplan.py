@@ -26,6 +26,7 @@ from substrait_agg.plan.messages.schema import (
     MESSAGE,
     NEWEST_RELEASE,
     SINGLE_BEFORE,
+    VALUE_REMOVED_IN,
     Field,
     schema,
 )
@@ -57,7 +58,9 @@ def read_json(text: str, report: Report) -> MessageNode:
     document = parse_json(text)
     if not isinstance(document, dict):
         raise Unreadable("PLAN_UNREADABLE", reason="the text is not a JSON object")
-    minor = _minor_version(document)
+    version = _version(document)
+    minor = version[1]
+    removed: set[str] = set()
     root = MessageNode(schema().messages["Plan"])
     pending: list[tuple[MessageNode, dict[str, Any]]] = [(root, document)]
     while pending:
@@ -72,6 +75,9 @@ def read_json(text: str, report: Report) -> MessageNode:
             if item is not None:
                 listed = _listed(node, item, value, minor)
                 _read_field(node, item, listed, pending, report)
+                if _is_removed(item, value, version) and value not in removed:
+                    removed.add(value)
+                    _report_removed(node, item, value, version, report)
             else:
                 field = f"{key[:80]} of {node.shape.name}"
                 place = node.at(_NOT_IN_A_NAME.sub("?", key[:80]) or "?")
@@ -79,13 +85,38 @@ def read_json(text: str, report: Report) -> MessageNode:
     return root
 
 
-def _minor_version(document: dict[str, Any]) -> int:
-    """Return the minor version of Substrait that the plan states; 0 if it is missing or invalid."""
+_Version = tuple[int, int, int]
+
+
+def _version(document: dict[str, Any]) -> _Version:
+    """Return the release of Substrait that the plan states; 0 for a missing or invalid part."""
     version = document.get("version")
     if not isinstance(version, dict):
-        return 0
-    minor = version.get("minorNumber", version.get("minor_number", 0))
-    return minor if isinstance(minor, int) else 0
+        return 0, 0, 0
+
+    def part(name: str) -> int:
+        """Return one number of the release."""
+        number = version.get(f"{name}Number", version.get(f"{name}_number", 0))
+        return number if isinstance(number, int) else 0
+
+    return part("major"), part("minor"), part("patch")
+
+
+def _is_removed(item: Field, value: Any, version: _Version) -> bool:
+    """Return whether the release of the plan no longer has the name of an enum value."""
+    if item.kind != ENUM or not isinstance(value, str):
+        return False
+    removed_in = VALUE_REMOVED_IN.get((item.type, value))
+    return removed_in is not None and version >= (0, removed_in, 0)
+
+
+def _report_removed(
+    node: MessageNode, item: Field, value: str, version: _Version, report: Report
+) -> None:
+    report(
+        "FIELD_REMOVED", node.at(item.name), what="value", field=value, message=item.type,
+        release=f"0.{VALUE_REMOVED_IN[item.type, value]}", version=".".join(map(str, version)),
+    )  # fmt: skip
 
 
 def _listed(node: MessageNode, item: Field, value: Any, minor: int) -> Any:

@@ -173,6 +173,13 @@ _RENAMED_VALUES = (
 )
 
 
+VALUE_REMOVED_IN: dict[tuple[str, str], int] = {
+    ("JoinRel.JoinType", name): 54
+    for name in ("JOIN_TYPE_SEMI", "JOIN_TYPE_ANTI", "JOIN_TYPE_SINGLE")
+}
+"""Name of an enum value -> the minor version that removed the name, but not the value."""
+
+
 @cache
 def schema() -> Schema:
     """Return the combined schema of all releases, computed once per process."""
