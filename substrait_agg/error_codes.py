@@ -132,7 +132,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("CSV_BY_POSITION", "a warning: a CSV source has no header, so its columns are matched by position", "check the columns in the message; with a header they are matched by name"),
         ("COLUMN_MISSING", "the source does not have a column of the plan", "add or rename the column in the source"),
         ("COLUMN_AMBIGUOUS", "several columns of the source have the name of a plan column, except for upper and lower case", "give one of them exactly the name in the plan"),
-        ("COLUMN_TYPE_MISMATCH", "the type of a column in the source does not match its type in the plan", "convert the column in the source, or write the plan for the types of the source"),
+        ("COLUMN_TYPE_MISMATCH", "the type of a column in the source does not match its type in the plan, or that in the first files", "convert the column in the source, or write the plan for the types of the source"),
     ),
     *_of(
         "rows",

@@ -25,6 +25,7 @@ from substrait_agg.spark.sources.open import _shaped
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
 from substrait_agg.spark.sources.readers import read_source
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
+from substrait_agg.spark.types.schema import to_spark
 from tests.sampling import seeds
 
 KINDS: dict[str, tuple[Type, list[tuple[pa.DataType, list[Any]]]]] = {
@@ -163,12 +164,38 @@ def _misread_types() -> list[tuple[Any, pa.DataType, Any]]:
         (1, pa.time32("ms"), st.IntegerType()),
         (1, pa.timestamp("us"), st.DayTimeIntervalType()),
         (1, pa.date32(), st.YearMonthIntervalType()),
+        (1, pa.timestamp("us", "UTC"), st.TimestampNTZType()),
+        (1, pa.timestamp("us"), st.TimestampType()),
+        *_refused_types(),
     ]
 
 
-@pytest.mark.parametrize("case", range(15))
+def _refused_types() -> list[tuple[Any, pa.DataType, Any]]:
+    """Return values and types of files that Spark refuses in words of its own."""
+    from pyspark.sql import types as st
+
+    return [
+        (Decimal("1.234"), pa.decimal128(4, 3), st.DecimalType(3, 2)),
+        (Decimal("12.34"), pa.decimal128(4, 2), st.DecimalType(4, 3)),
+        (1, pa.int32(), st.DecimalType(9, 0)),
+        (1, pa.int64(), st.DecimalType(19, 0)),
+        (1, pa.uint32(), st.DecimalType(38, 0)),
+        (1, pa.uint64(), st.DecimalType(22, 2)),
+        (1000, pa.timestamp("ns"), st.TimestampNTZType()),
+        (1000, pa.timestamp("ns", "UTC"), st.TimestampType()),
+        (1000, pa.time64("ns"), st.TimeType()),
+        ([1], pa.list_(pa.int64()), st.LongType()),
+        ({"u": 1}, pa.struct({"u": pa.int64()}), st.ArrayType(st.LongType())),
+        (1, pa.int64(), st.StructType([st.StructField("u", st.LongType())])),
+    ]
+
+
+@pytest.mark.parametrize("case", range(29))
 def test_types_of_a_later_file_that_spark_misreads_are_refused(tmp_path: Path, case: int) -> None:
-    """Spark reads other values, such as negative floats above 2^31 and integers for times."""
+    """Spark reads other values, such as negative floats above 2^31 and integers for times.
+
+    Other types it refuses without a name of the column, and with advice about its settings.
+    """
     from pyspark.sql import types as st
 
     value, in_file, read_as = _misread_types()[case]
@@ -190,9 +217,13 @@ def test_types_of_a_later_file_that_spark_misreads_are_refused(tmp_path: Path, c
     for part, (values, as_) in parts.items():
         pq.write_table(pa.table({part[0]: values}), file)
         schema = st.StructType([st.StructField(part[0].lower(), as_)])
-        with pytest.raises(InputRefused, match=rf"column {part} is .* in a file") as refused:
+        with pytest.raises(InputRefused, match=rf"column {part} is .* in the file") as refused:
             check_types(schema, [f"file://{file}"], _no_session)
-        assert refused.value.code == "COLUMN_TYPE_MISMATCH"
+        assert (refused.value.code, refused.value.path) == (
+            "COLUMN_TYPE_MISMATCH",
+            f"file://{file}",
+        )
+        assert as_.simpleString() in refused.value.message or part != "A"
         own = st.StructType([st.StructField("a", st.BooleanType())])
         check_types(own, [f"file://{file}"] if part != "A" else [], _no_session)
 
@@ -202,23 +233,45 @@ def _no_session() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("in_file", "in_plan"), [(pa.uint64(), "i64"), (pa.date32(), "i32"), (pa.int32(), "date")]
+    ("value", "in_file", "in_plan"),
+    [
+        (1, pa.uint64(), Type("i64")),
+        (1, pa.date32(), Type("i32")),
+        (1, pa.int32(), Type("date")),
+        (Decimal("1.234"), pa.decimal128(4, 3), Type("decimal", params=(3, 2))),
+        (1, pa.timestamp("ns"), Type("precision_timestamp", params=(6,))),
+        (1, pa.timestamp("us", "UTC"), Type("precision_timestamp", params=(6,))),
+        (1, pa.timestamp("us"), Type("precision_timestamp_tz", params=(6,))),
+    ],
 )
 def test_the_reader_refuses_types_that_spark_misreads(
-    tmp_path: Path, in_file: pa.DataType, in_plan: str
+    tmp_path: Path, value: Any, in_file: pa.DataType, in_plan: Type
 ) -> None:
     from pyspark.sql import types as st
 
     file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"a": pa.array([1], in_file)}), file, use_dictionary=False)
-    in_spark = st.DateType() if in_plan == "date" else st.LongType()
+    pq.write_table(pa.table({"a": pa.array([value], in_file)}), file, use_dictionary=False)
+    in_spark = st.LongType() if in_plan.kind.startswith("i") else to_spark(in_plan)
     schema = st.StructType([st.StructField("a", in_spark)])
-    reader = parquet_reader(
-        as_spec("parquet:/data"), schema, TableOrigin(("t",), ("a",), (Type(in_plan),))
-    )
+    origin = TableOrigin(("t",), ("a",), (in_plan,))
+    reader = parquet_reader(as_spec("parquet:/data"), schema, origin)
     assert reader is not None
-    with pytest.raises(InputRefused, match=r"column a is .* in a file of the batch"):
+    with pytest.raises(InputRefused, match=r"column a is .* in the file") as refused:
         reader.open([file.as_uri()])
+    assert (refused.value.code, refused.value.path) == ("COLUMN_TYPE_MISMATCH", file.as_uri())
+
+
+def test_times_of_the_old_type_are_zoned(tmp_path: Path) -> None:
+    """Spark reads INT96 as instants, and refuses it as zoneless times; Arrow shows no time zone."""
+    from pyspark.sql import types as st
+
+    file = tmp_path / "a.parquet"
+    times = pa.table({"a": pa.array([1000], pa.timestamp("us"))})
+    pq.write_table(times, file, use_deprecated_int96_timestamps=True)
+    check_types(st.StructType().add("a", st.TimestampType()), [file.as_uri()], _no_session)
+    zoneless = st.StructType().add("a", st.TimestampNTZType())
+    with pytest.raises(InputRefused, match="COLUMN_TYPE_MISMATCH"):
+        check_types(zoneless, [file.as_uri()], _no_session)
 
 
 @pytest.mark.spark
@@ -241,6 +294,7 @@ def test_later_files_in_stores_and_of_static_tables_are_checked(
     with pytest.raises(InputRefused, match="column x is uint32") as refused:
         sa.run(plan, source, checkpoint=tmp_path / "ckpt", spark=spark).wait()
     assert refused.value.code == "COLUMN_TYPE_MISMATCH"
+    assert refused.value.path.endswith("/1.parquet")
 
 
 @pytest.mark.parametrize("text", ["csv:/data", "parquet:/data?datetimeRebaseMode=LEGACY", "parquet:/data?bad-rows=quarantine"])  # fmt: skip

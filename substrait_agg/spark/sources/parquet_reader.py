@@ -29,7 +29,7 @@ from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.files import is_local, read_end
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec
-from substrait_agg.spark.types.parquet_types import misread
+from substrait_agg.spark.types.parquet_types import INT96_UNIT, misread
 from substrait_agg.spark.types.schema import column_name, to_spark
 
 UNREADABLE = (OSError, pa.ArrowException, KeyError, ValueError)
@@ -143,18 +143,19 @@ class ParquetReader:
                 paths.append(_local_path(uri))
                 if "=" in paths[-1]:
                     return None  # a folder may have the value of a column in its name
-                with pq.ParquetFile(paths[-1]) as file:
+                with _opened(paths[-1]) as file:
                     rows += file.metadata.num_rows
                     values = VALUE_BYTES * file.metadata.num_rows
-                    size += sum(max(values, _bytes(file, c.name)) for c in self._found(file))
+                    found = self._found(file, uri)
+                    size += sum(max(values, _bytes(file, c.name)) for c in found)
         except UNREADABLE:
             return None
         return PlannedFiles(rows, size, self, tuple(paths))
 
     def rows_of(self, path: str) -> pa.Table:
         """Read a file; one of `UNREADABLE` means that Spark has to read it."""
-        with pq.ParquetFile(path, read_dictionary=self._dictionaries()) as file:
-            present = self._found(file)
+        with _opened(path, self._dictionaries()) as file:
+            present = self._found(file, path)
             rows, names = file.metadata.num_rows, [column.name for column in present]
             read = file.read(columns=names, use_threads=rows >= THREADED_ROWS)
         columns = {}
@@ -173,8 +174,8 @@ class ParquetReader:
             return None
         return None if self.change.name in {c.name for c in self.columns} else [self.change.name]
 
-    def _found(self, file: pq.ParquetFile) -> list[_Column]:
-        """Return the columns that a file has, each once."""
+    def _found(self, file: pq.ParquetFile, name: str) -> list[_Column]:
+        """Return the columns that a file has, each once; `name` is the name of the file."""
         schema = file.schema_arrow
         lower_names = [name.lower() for name in schema.names]
         columns = []
@@ -188,7 +189,7 @@ class ParquetReader:
             type_ = schema.field(column.name).type
             if column is self.change and pa.types.is_dictionary(type_):
                 type_ = type_.value_type
-            _check_type(column.name, type_, column.read_as)
+            _check_type(column.name, type_, column.read_as, name)
             if type_ not in column.types:
                 raise KeyError(column.name)
             columns.append(column)
@@ -233,17 +234,25 @@ def check_types(
 
     def columns(uri: str) -> pa.Schema:
         with suppress(*UNREADABLE, *SPARK_ERRORS):
-            if is_local(uri):
-                return pq.read_schema(_local_path(uri))
-            return pq.read_schema(pa.BufferReader(_footer(session(), uri)))
+            place = _local_path(uri) if is_local(uri) else _footer(session(), uri)
+            with _opened(place) as file:
+                return file.schema_arrow
         return pa.schema([])
 
     local = all(map(is_local, uris))
     with ThreadPoolExecutor(1 if local else FOOTERS_AT_ONCE) as pool:
-        for in_file in map(columns, uris) if local else pool.map(columns, uris):
+        schemas = map(columns, uris) if local else pool.map(columns, uris)
+        for uri, in_file in zip(uris, schemas, strict=True):
             for field in in_file:
                 if field.name.lower() in read_as:
-                    _check_type(field.name, field.type, read_as[field.name.lower()])
+                    _check_type(field.name, field.type, read_as[field.name.lower()], uri)
+
+
+def _opened(place: str | bytes, dictionaries: list[str] | None = None) -> pq.ParquetFile:
+    """Open a file, or the end of one, by its path or its bytes."""
+    source = place if isinstance(place, str) else pa.BufferReader(place)
+    unit = INT96_UNIT
+    return pq.ParquetFile(source, read_dictionary=dictionaries, coerce_int96_timestamp_unit=unit)
 
 
 def _footer(session: SparkSession, uri: str) -> bytes:
@@ -253,12 +262,13 @@ def _footer(session: SparkSession, uri: str) -> bytes:
     return end if length <= len(end) else read_end(session, uri, length)
 
 
-def _check_type(name: str, type_: pa.DataType, read_as: st.DataType) -> None:
+def _check_type(name: str, type_: pa.DataType, read_as: st.DataType, file: str) -> None:
     for part, in_file, as_ in misread(type_, read_as, name):
         raise InputRefused(
             "COLUMN_TYPE_MISMATCH",
-            f"column {part} is {in_file} in a file of the batch, and is read as {as_.simpleString()}",
+            f"column {part} is {in_file} in the file, and is read as {as_.simpleString()}",
             help=f"write the column as {as_.simpleString()} in the file; nothing of the batch was committed",
+            path=file,
         )
 
 
