@@ -231,6 +231,14 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
          "such a field are named by their positions: f0, f1, and so on."),
     ),
     (
+        "NAME_RESERVED", "error", "error",
+        "output column {ordinal} has the name {name}, which changes of the view use for {meaning}",
+        "give the column another name",
+        ("A limit of this program: a change is a row of the view with its version in the column __version and its "
+         "weight in __weight. Spark compares names without regard to case, so names that differ in case alone are "
+         "reserved as well."),
+    ),
+    (
         "OUTPUT_EMPTY", "error", "error",
         "the plan has no output column",
         "add a column to the output mapping",

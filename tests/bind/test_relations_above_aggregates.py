@@ -216,6 +216,12 @@ MISTAKES: list[Any] = [
         plan(summed(), "k", "k"), "NAME_REPEATED", "relations[0].root.names[1]", id="name"
     ),
     pytest.param(plan(summed(), "k", ""), "NAME_EMPTY", "relations[0].root.names[1]", id="no name"),
+    *(
+        pytest.param(
+            plan(summed(), "k", name), "NAME_RESERVED", "relations[0].root.names[1]", id=name
+        )
+        for name in ("__weight", "__version", "__WEIGHT")
+    ),
     pytest.param(plan(summed(), "k"), "NAMES_COUNT", "relations[0].root.names", id="names"),
     *(
         pytest.param(

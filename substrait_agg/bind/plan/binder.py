@@ -50,6 +50,9 @@ DIRECTIONS: dict[str, tuple[bool, bool]] = {
 }
 """Sort direction -> (descending, nulls first)."""
 
+CHANGE_COLUMNS: dict[str, str] = {"__version": "their versions", "__weight": "their weights"}
+"""The columns that changes have besides those of the view -> what they hold."""
+
 
 def bind(
     plan: DecodedPlan,
@@ -261,9 +264,22 @@ def _names(names: tuple[str, ...] | None, types: Schema, path: str, context: Bin
     places = tuple(accumulate(widths[:-1], initial=0)) if widths else ()
     top = tuple(names[place] for place in places)
     check_field_names(top, path, context, places)
+    _check_reserved(top, places, path, context)
     columns_of_names = zip(types, names_by_column(names, types), places, strict=True)
     fields = tuple(_fields(t, own, f, path, context) for t, own, f in columns_of_names)
     return top, fields if any(fields) else ()
+
+
+def _check_reserved(
+    names: Sequence[str], places: Sequence[int], path: str, context: BindContext
+) -> None:
+    """Report columns with the names that changes of the view add to its columns."""
+    for ordinal, (name, place) in enumerate(zip(names, places, strict=True)):
+        meaning = CHANGE_COLUMNS.get(name.lower())
+        if meaning is not None:
+            context.report(
+                "NAME_RESERVED", f"{path}[{place}]", ordinal=ordinal, name=name, meaning=meaning
+            )
 
 
 def _fields(
