@@ -73,6 +73,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("VIEW_COLUMNS_DIFFER", "a plan declares columns of another view that this view does not have, or with other types", "declare the view as its own plan computes it"),
         ("VIEW_UNKNOWN", "there is no view with this name", "use one of the names in the message"),
         ("VIEW_NAME_MISSING", "the checkpoint has several views, and no name says which one is meant", "add --name NAME"),
+        ("VIEW_READ_ONLY", "Spark is asked to write in the format substrait_agg, which only reads views", "write the rows to a source of the plan, or in another format"),
         ("TTL_MEANINGLESS", "--ttl has no effect on this plan: none of its groups can expire", "remove --ttl"),
         ("LATENCY_NOT_SUPPORTED", "--latency limits batches of files, and a table is another kind of stream; or this release of Spark cannot change limits during a run", "remove --latency, or give the table as files; other sources have limits of their own, such as maxOffsetsPerTrigger"),
         ("OPTION_CONFLICT", "options exclude each other", "remove one of them"),

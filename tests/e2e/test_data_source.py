@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.errors.exceptions.captured import StreamingQueryException
 
 import substrait_agg as sa
@@ -15,7 +16,7 @@ from tests.checkpoint.local_checkpoint import filled, some_rows
 from tests.e2e.rows import bag
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 
 def rows(frame: DataFrame) -> Any:
@@ -37,8 +38,33 @@ def test_a_view_is_read_by_name_and_in_sql(spark: SparkSession, tmp_path: Path) 
     weights = spark.sql("SELECT sum(__weight), count(*) FROM newer").collect()[0]
     changes = view.changes(3)
     assert tuple(weights) == (sum(changes.column("__weight").to_pylist()), changes.num_rows)
-    with pytest.raises(AnalysisException, match=r"\[VERSION_UNKNOWN\][^\n]*\nhelp: "):
+    with pytest.raises(AnalysisException, match=r"error\[VERSION_UNKNOWN\]: [^\n]*\nhelp: "):
         spark.read.format("substrait_agg").option("version", 99).load(folder)
+
+
+def test_wrong_calls_have_a_code_and_no_traceback(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark shows the text of the exception of its worker."""
+    folder = str(filled(tmp_path / "ckpt", 2).folder)
+
+    def read() -> DataFrameReader:
+        return spark.read.format("substrait_agg")
+
+    wrong: dict[str, Callable[[], Any]] = {
+        "VERSION_UNKNOWN": lambda: read().option("version", 99).load(folder),
+        "OPTION_INVALID": lambda: read().option("verison", 1).load(folder),
+        "NOT_A_CHECKPOINT": lambda: read().load(f"{folder}-missing"),
+        "OPTION_INVALID: the schema": lambda: read().schema("x binary").load(folder).collect(),
+        "VIEW_READ_ONLY": lambda: (
+            spark.range(1).write.format("substrait_agg").mode("append").save(folder)
+        ),
+    }
+    for code, call in wrong.items():
+        with pytest.raises(PySparkException) as refused:
+            call()
+        text = str(refused.value)
+        assert f"error[{code.partition(':')[0]}]: " in text
+        assert "\nhelp: " in text
+        assert "Traceback" not in text
 
 
 def test_a_stream_follows_a_view(spark: SparkSession, tmp_path: Path) -> None:

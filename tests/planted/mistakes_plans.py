@@ -142,8 +142,12 @@ NAMES = (
     Mistake("a root with a name too many", "NAMES_COUNT", ONE_SET, _names(lambda n: [*n, "more"])),
     Mistake("two columns of one name", "NAME_REPEATED", ROOT, _last_name(lambda n: n[0])),
     Mistake("a column with an empty name", "NAME_EMPTY", ROOT, _last_name(lambda _: "")),
-    Mistake("a column with the name of the weight of a change", "NAME_RESERVED", ROOT,
-            _last_name(lambda _: "__weight")),
+    Mistake(
+        "a column with the name of the weight of a change",
+        "NAME_RESERVED",
+        ROOT,
+        _last_name(lambda _: "__weight"),
+    ),
 )
 
 PLANS = (*DECLARATIONS, *WHOLE, *NAMES)

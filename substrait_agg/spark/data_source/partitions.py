@@ -5,6 +5,7 @@ A worker imports this module, so it imports little.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,15 +33,35 @@ reads the rows. Buffers of this size come from a pool and stay in the caches of 
 of a whole page is larger than any buffer of the pool."""
 
 
+HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+"""The variable of the environment with which a worker of Spark reports an error without a traceback."""
+
+
 @contextmanager
-def help_in_traceback() -> Iterator[None]:
-    """Add the help of an error to its traceback, which is all that Spark shows."""
+def reported() -> Iterator[None]:
+    """Have Spark report an error as ``error[CODE]: message`` and its help, without a traceback.
+
+    Spark shows the class and the text of an exception. A worker that reports one ends, so the
+    variable of its environment concerns no other task.
+    """
     try:
         yield
     except SubstraitAggError as error:
         if error.help:
             error.add_note(f"help: {error.help}")
-        raise
+        error.__class__ = _shown_class(type(error), error.code)
+        os.environ[HIDE_TRACEBACK] = "1"
+        raise error from None
+
+
+def _shown_class(kind: type[SubstraitAggError], code: str) -> type[SubstraitAggError]:
+    """Return a class of errors whose name is what Spark shows before the message."""
+
+    def text(error: SubstraitAggError) -> str:
+        return f"{error.message} (at {error.path})" if error.path else error.message
+
+    # Python shows the module of a class, except of a built-in one.
+    return type(f"error[{code}]", (kind,), {"__module__": "builtins", "__str__": text})
 
 
 @dataclass(frozen=True)
@@ -121,7 +142,7 @@ def read_partition(partition: InputPartition, schema: StructType) -> Iterator[pa
     if not isinstance(partition, RowsPartition | ChangesPartition):
         return
     target = to_arrow_schema(schema, timezone="UTC")
-    with help_in_traceback():
+    with reported():
         for batch in partition.batches():
             columns = [_cast(c, f.type) for c, f in zip(batch.columns, target, strict=True)]
             yield from slices(pa.RecordBatch.from_arrays(columns, schema=target))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from typing import NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from substrait_agg.errors import UsageError
 from substrait_agg.spark.data_source.options import ReadOptions
-from substrait_agg.spark.data_source.partitions import help_in_traceback
+from substrait_agg.spark.data_source.partitions import reported
 from substrait_agg.spark.data_source.reader import ViewReader
 from substrait_agg.spark.data_source.working_folder import absolute
 
@@ -24,7 +25,7 @@ class DefaultSource(DataSource):
         super().__init__(options)
         # A later call in another process must not resolve a relative path in another folder.
         for name in [name for name in options if name.lower() == "path" and options[name]]:
-            with help_in_traceback():
+            with reported():
                 self.options[name] = absolute(options[name])
 
     @classmethod
@@ -42,17 +43,17 @@ class DefaultSource(DataSource):
         """
         from substrait_agg.spark.data_source.planning import columns_of, spark_schema
 
-        with help_in_traceback():
+        with reported():
             return spark_schema(columns_of(self._options()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of a version, or of changes."""
-        with help_in_traceback():
+        with reported():
             return ViewReader(self._options(), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return a reader that follows the changes."""
-        with help_in_traceback():
+        with reported():
             try:
                 from substrait_agg.spark.data_source.stream import ViewStreamReader
             except ImportError as error:
@@ -62,3 +63,21 @@ class DefaultSource(DataSource):
                     help="pip install 'pyspark>=4.2'",
                 ) from error
             return ViewStreamReader(self._options(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse a write."""
+        self._refuse_writes()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 - Spark's name
+        """Refuse a write of a stream."""
+        self._refuse_writes()
+
+    def _refuse_writes(self) -> NoReturn:
+        with reported():
+            raise UsageError(
+                "VIEW_READ_ONLY",
+                "a view cannot be written: its rows are the result of its plan",
+                help="write the rows to a source of the plan, or in another format",
+                path=self.options.get("path", ""),
+            )
+        raise AssertionError  # `reported` raises every error again

@@ -146,8 +146,8 @@ class ParquetReader:
                 with _opened(paths[-1]) as file:
                     rows += file.metadata.num_rows
                     values = VALUE_BYTES * file.metadata.num_rows
-                    found = self._found(file, uri)
-                    size += sum(max(values, _bytes(file, c.name)) for c in found)
+                    read = self._found(file, uri)
+                    size += sum(max(values, _bytes(file, c.name)) for c in read)
         except UNREADABLE:
             return None
         return PlannedFiles(rows, size, self, tuple(paths))

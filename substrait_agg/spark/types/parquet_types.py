@@ -25,7 +25,7 @@ _LONG = (*_INTEGER, pa.int64(), pa.uint32())
 INT96_UNIT: Literal["s"] = "s"
 """The unit with which Arrow shows times of the old type INT96. Parquet has no times of this unit."""
 
-_DIGITS: Mapping[pa.DataType, int] = {
+_WHOLE_DIGITS: Mapping[pa.DataType, int] = {
     **dict.fromkeys((pa.int8(), pa.int16(), pa.int32()), 10),
     pa.int64(): 20,
 }
@@ -41,18 +41,20 @@ def _is_time(type_: pa.DataType, *, zoned: bool) -> bool:
     """Return whether a type has times of a kind. Spark has no nanoseconds."""
     if not pa.types.is_timestamp(type_) or type_.unit == "ns":
         return False
-    return zoned if type_.unit == INT96_UNIT else zoned == (type_.tz is not None)
+    is_zoned = type_.unit == INT96_UNIT or type_.tz is not None
+    return is_zoned is zoned
 
 
 def _fits_decimal(type_: pa.DataType, read_as: st.DecimalType) -> bool:
     """Return whether Spark reads a type as a decimal: one with as many digits on both sides."""
     before = read_as.precision - read_as.scale
     if pa.types.is_decimal(type_):
-        return type_.scale <= read_as.scale and type_.precision - type_.scale <= before
+        digits, scale = int(type_.precision), int(type_.scale)
+        return scale <= read_as.scale and digits - scale <= before
     if type_ == pa.uint64():
         return (before, read_as.scale) == (20, 0)
     stored = pa.int64() if pa.types.is_duration(type_) else type_
-    return _DIGITS.get(stored, before + 1) <= before
+    return _WHOLE_DIGITS.get(stored, before + 1) <= before
 
 
 # Parquet has no durations: Arrow stores them as integers, and so does Spark.
