@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from substrait_agg.refresh.policies import RefreshPolicies
 
 
+MOST_JOIN_ROWS = 100_000_000
+
+
 def _option(default: Any, help: str, metavar: str = "", **form: Any) -> Any:
     """Return a field that is also an option of the command line.
 
@@ -32,7 +35,7 @@ def _option(default: Any, help: str, metavar: str = "", **form: Any) -> Any:
         default: the default; MISSING if the option is required.
         help: the help text of the command line.
         metavar: the value in the help of the command line; ``NAME=VALUE`` for a mapping.
-        form: ``choices``: all values of the command line; ``name``: its name there, if it differs.
+        form: ``choices``: all values of the command line; ``name``: its name there, if it differs; ``least``: its least value, 1 if it is not given.
     """
     return field(default=default, metadata={"help": help, "metavar": metavar, **form})
 
@@ -116,6 +119,13 @@ class RunOptions:
         "--quarantined). Fixed for a checkpoint.",
         choices=EARLY_RETRACTIONS,
     )
+    max_join_rows: int = _option(
+        MOST_JOIN_ROWS,
+        "Stop a batch in which a join produces more than N rows; 0: no bound. Nothing of the batch is committed. The run "
+        "can be continued with a larger bound.",
+        "N",
+        least=0,
+    )
     metrics: str | Path | None = _option(  # noqa: RUF009 - a field
         None,
         "Write metrics after every version. If FILE ends in .prom: Prometheus text, replaced each time; else JSON "
@@ -152,7 +162,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Check all options that need a check."""
         _ = self.trigger, self.retention, self.emit_policy, self.state_ttl, self.early
-        _ = self.target_seconds, self.refresh_policies
+        _ = self.target_seconds, self.refresh_policies, self.most_join_rows
 
     @cached_property
     def trigger(self) -> str:
@@ -203,6 +213,15 @@ class RunOptions:
     def early(self) -> EarlyRetraction:
         """Return what happens to a retraction that comes before its insertion."""
         return checked_choice(self.early_retraction, EARLY_RETRACTIONS, "early_retraction")
+
+    @cached_property
+    def most_join_rows(self) -> int:
+        """Return how many rows a join may produce in a batch; 0 for any number."""
+        if self.max_join_rows < 0:
+            message = f"{self.max_join_rows} is not a number of rows"
+            help = "give the most rows that a join may produce in a batch, or 0 for no bound"
+            raise UsageError("OPTION_INVALID", message, help=help, path="max_join_rows")
+        return self.max_join_rows
 
     @cached_property
     def refresh_policies(self) -> RefreshPolicies:

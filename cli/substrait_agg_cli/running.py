@@ -83,8 +83,8 @@ ONLY_HERE: dict[str, tuple[Callable[[Command], Command], ...]] = {
             "--progress/--no-progress",
             default=True,
             help=(
-                "Print rows, touched groups, speed and watermark of each batch on stderr, and after the first "
-                "batch the duration of each phase of the start."
+                "Print rows, touched groups, speed and watermark of each batch on stderr, after the first batch the "
+                "duration of each phase of the start, and during a batch how many rows a large join has produced."
             ),
         ),
     ),
@@ -97,11 +97,11 @@ def _option(row: Field[Any]) -> Callable[[Command], Command]:
     form = row.metadata
     kind: click.ParamType[Any] | None = None
     if str(row.type).startswith("int"):
-        kind = click.IntRange(min=1)
+        kind = click.IntRange(min=form.get("least", 1))
     elif "choices" in form:
         kind = click.Choice(form["choices"])
     shown: dict[str, Any] = (
-        {"default": row.default, "show_default": True} if isinstance(row.default, str) else {}
+        {"default": row.default, "show_default": True} if type(row.default) in (str, int) else {}
     )
     return click.option(
         f"--{form.get('name', row.name).replace('_', '-')}",

@@ -47,6 +47,7 @@ def run(
     refresh: str | Mapping[str, str] = "incremental",
     evolve: bool = False,
     latency: str | None = None,
+    max_join_rows: int = 100_000_000,
 ) -> Run:
     """Start a run that maintains the plan over its sources, or continue the run of a checkpoint.
 
@@ -100,7 +101,9 @@ def run(
         ttl: evict groups without rows for this long, in event time, or in processing time where
             there is no watermark. ``1h`` retracts their rows; ``1h:keep`` leaves the rows in the
             view.
-        progress: called with `Run.progress` after every batch, before the next one begins.
+        progress: called with `Run.progress` after every batch, before the next one begins. While a
+            join produces many rows, it is also called every few seconds in a thread, with
+            `Progress.join`; never concurrently.
         metrics: file for the metrics of every version. A name that ends in ``.prom`` is replaced
             with Prometheus text; any other gets a line of JSON appended. A write error during the
             run does not end the run.
@@ -129,6 +132,8 @@ def run(
         latency: target duration of a batch, such as ``2s``. A batch takes as many bytes of files as
             stay below it, and at least one file per table. ``batch-files=`` in a SPEC stays an
             upper limit. All streams have to be files given as a SPEC.
+        max_join_rows: the most rows that a join may produce in a batch, 0 for any number. A batch with
+            more fails with JOIN_ROWS_TOO_MANY, and nothing of it is committed.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``. The first version is committed when

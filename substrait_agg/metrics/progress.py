@@ -117,6 +117,21 @@ class ViewProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinProgress:
+    """The join that the batch in progress is computing.
+
+    Attributes:
+        operator: id of the operator.
+        name: its inputs and its operator in words.
+        rows: rows that it has produced so far in this batch. Tasks on other machines are not counted.
+    """
+
+    operator: int
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshProgress:
     """How batches were computed, if a refresh policy chooses.
 
@@ -173,6 +188,7 @@ class Progress:
         target_seconds: duration that a batch should not exceed; None without ``latency``.
         limit_bytes: limit of the last batch; None without ``latency``.
         refresh: how batches were computed; None if no refresh policy chooses.
+        join: the join that is being computed; None without one, or if it has few rows.
         views: progress per view; empty for the view of one plan without a name.
     """
 
@@ -208,6 +224,7 @@ class Progress:
     target_seconds: float | None = None
     limit_bytes: int | None = None
     refresh: RefreshProgress | None = None
+    join: JoinProgress | None = None
 
     @property
     def input_ended(self) -> bool:

@@ -38,8 +38,12 @@ def progress_line(progress: Progress) -> str:
     """Return one line with the version, rows, groups, changes and rows per second.
 
     The limit of the batch follows if the run has a target duration; late rows, bad rows, waiting
-    groups, quarantined rows and failing outputs follow if there are any.
+    groups, quarantined rows and failing outputs follow if there are any. While a batch is computed, the
+    line has the rows of the join that it computes.
     """
+    join = progress.join
+    if join is not None:
+        return f"version {progress.version + 1}: {join.rows:,} rows so far of {join.name}"
     return (
         f"version {progress.version}: {progress.input_rows:,} rows, "
         f"{progress.groups_touched:,} groups touched, {progress.changes:,} changes, "

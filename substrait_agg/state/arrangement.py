@@ -134,11 +134,15 @@ class Arrangement:
             for some in _batches(_candidate_pairs(run, hashes)):
                 yield from _with_equal_keys(some, keys)
 
+    def count_of(self, hashes: Hashes) -> int:
+        """Return how many pairs `probe` tests for ascending hashes."""
+        return sum(_count(run, hashes) for run in self._runs)
+
     def bytes_of(self, hashes: Hashes) -> int:
         """Return about how many bytes the rows take that `probe` reads for ascending hashes."""
         total = 0
         for run in self._runs:
-            rows = sum(int(part.lengths.sum()) for part in _candidates(run, hashes))
+            rows = _count(run, hashes)
             total += rows * max(run.file.bytes, run.held) // run.file.rows
         return total
 
@@ -194,6 +198,10 @@ def _candidates(run: RunReader, hashes: Hashes) -> Iterator[_Candidates]:
         low, lengths = hash_ranges(run.hashes[page], hashes[first : min(stop, ends[page])])
         if lengths.any():
             yield _Candidates(page, first, low, lengths)
+
+
+def _count(run: RunReader, hashes: Hashes) -> int:
+    return sum(int(part.lengths.sum()) for part in _candidates(run, hashes))
 
 
 def _candidate_pairs(run: RunReader, hashes: Hashes) -> Iterator[Matches]:

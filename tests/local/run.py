@@ -32,6 +32,7 @@ from substrait_agg.operator.common.names import TIME, WEIGHT
 from substrait_agg.operator.common.watermarks import EventTimeStats
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.run_options import RunOptions
+from substrait_agg.spark.execution.join_watch import JoinWatch
 from substrait_agg.spark.executors.local_executor import LocalExecutor
 from substrait_agg.spark.inputs.event_sources import EventSource
 from substrait_agg.spark.inputs.event_state import BatchTimes
@@ -127,6 +128,7 @@ class LocalRun:
         batches = MicroBatches(
             checked.flow, store, LocalExecutor(ArrowSteps()), partitions, self._committed, options.emit_policy,
             checked.events, clock=self._clock, retention=options.retention, refresh=checked.refresh,
+            joins=JoinWatch(options.most_join_rows),
         )  # fmt: skip
         batches.inputs = checked.source_locations
         self._query = store.identity

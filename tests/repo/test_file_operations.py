@@ -17,6 +17,8 @@ EXCEPTIONS = {
     "files/download_cache.py": "copies of what a store has: nothing is lost with them, and nothing rests on them",
     "files/atomic_files.py": "opens what the seam creates; writes to a pipe or a device that somebody else made",
     "commit/documents/files.py": "opens what the seam creates or maps",
+    "commit/runtime/join_rows.py": "counts of a batch in progress, for its tasks alone",
+    "spark/execution/join_watch.py": "the file of these counts",
     "commit/runtime/spill.py": "rows set aside on local disk within a task; gone with it",
     "changes/outputs/outputs.py": "opens a pipe or a device as a stream of text",
     "metrics/files.py": "the file of metrics is no part of a checkpoint, and a run goes on without it",

@@ -23,6 +23,7 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, R
 from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.change_writer import ChangeWriter, Keep
 from substrait_agg.commit.runtime.consolidate import write_joined
+from substrait_agg.commit.runtime.join_rows import RowCounter
 from substrait_agg.commit.runtime.spill import Buckets
 from substrait_agg.commit.runtime.surrogates import Surrogates
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
@@ -160,6 +161,7 @@ class _Task:
         self._changes = FolderFiles(f"{plan.checkpoint}/changes", flushes=plan.flushes)
         self._schema = plan.operator.state_schema(final=plan.final)
         self._counters = TaskCounters()
+        self._rows = RowCounter(plan.join_rows)
         self._received = 0
         self._large_weights = False
         schemas = self._schema.items()
@@ -265,6 +267,7 @@ class _Task:
                     self._writers[name].write(rows)
         for part in chain((result.changes,), result.more_changes):
             self._counters.changed(part)
+            self._rows.add(part.num_rows, result.count_pairs)
             changes.write(part)
         # A join counts matches while its changes are read.
         self._counters.add(result.counters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
+from substrait_agg.commit.runtime.join_rows import JoinRows
 from substrait_agg.operator.common.emission import ALL, Emission
 from substrait_agg.operator.common.protocol import StatefulOperator
 
@@ -34,6 +35,7 @@ class TaskPlan:
         unaggregated: whether the rows are raw input instead of sums per key.
         flushes: whether the task flushes its files to disk. Otherwise the commit does, in the same
             process.
+        join_rows: counts the rows of a join; None for other operators.
     """
 
     checkpoint: str
@@ -51,6 +53,7 @@ class TaskPlan:
     watermark_pass: bool = False
     earlier: tuple[ChangeFile, ...] = ()
     flushes: bool = True
+    join_rows: JoinRows | None = None
 
 
 @dataclass(frozen=True, slots=True)

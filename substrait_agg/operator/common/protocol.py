@@ -66,12 +66,14 @@ class OperatorResult:
         counters: counters by name (`commit.runtime.counters.COUNTERS`).
         more_changes: further changes, computed while they are written, so that they need not fit
             into memory.
+        count_pairs: counts the pairs of rows with equal keys that a join makes of the slice.
     """
 
     trees: Mapping[str, pa.Table]
     changes: pa.Table
     counters: Mapping[str, int] = field(default_factory=dict)
     more_changes: Iterable[pa.Table] = ()
+    count_pairs: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,7 @@ class JoinOperator(StatefulOperator):
             self.spec.changes.empty_table(),
             counters,
             step.changes(),
+            step.count_pairs,
         )
 
 
@@ -191,6 +192,15 @@ class _Step:
         for port in range(2):
             if follows_matches(spec.kind, port):
                 yield from self._by_match(port)
+
+    def count_pairs(self) -> int:
+        """Return the number of pairs of a changed row and a row of the other side with its key."""
+        left, right = (delta.hashes for delta in self._deltas)
+        pairs = int(hash_ranges(right, left)[1].sum())
+        for side, hashes in ((1, left), (0, right)):
+            old = self._old[side]
+            pairs += 0 if old is None else old.count_of(hashes)
+        return pairs
 
     # --- pairs of matching rows ------------------------------------------------------------------
 

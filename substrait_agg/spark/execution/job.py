@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState
 from substrait_agg.commit.hash_ranges import partition_range
 from substrait_agg.commit.runtime.consolidate import Consolidated
+from substrait_agg.commit.runtime.join_rows import JoinRows
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.emission import Emission
@@ -35,6 +36,7 @@ class OperatorJob:
         watermark_pass: whether this is the second pass of the version, over groups that its watermark has
             passed.
         earlier: results of the tasks of the first pass, if the changes are those of the view.
+        join_rows: counts the rows of a join; None for other operators.
     """
 
     node: Node
@@ -49,6 +51,7 @@ class OperatorJob:
     initial_groups: tuple[tuple[int, int], ...] = ()
     watermark_pass: bool = False
     earlier: tuple[TaskResult, ...] = ()
+    join_rows: JoinRows | None = None
 
     @property
     def spec(self) -> InputSpec:
@@ -63,11 +66,11 @@ class OperatorJob:
         """
         one = self.spec.is_global or any((r.low, r.high) == ALL_HASHES for r in self.earlier)
         count = 1 if one else self.partitions
-        return tuple(self._task(*partition_range(p, count), raw=raw) for p in range(count))
+        return tuple(self._task(*partition_range(p, count), p, raw=raw) for p in range(count))
 
     def whole_task(self, *, raw: bool) -> TaskPlan:
         """Return one plan for all hashes."""
-        return self._task(*ALL_HASHES, raw=raw)
+        return self._task(*ALL_HASHES, 0, raw=raw)
 
     def finished(self, results: Sequence[TaskResult]) -> JobResult:
         """Return the result of the job from the results of its tasks."""
@@ -75,7 +78,7 @@ class OperatorJob:
         state = OperatorState.union([*(r.state for r in results), self.state.outside(ranges)])
         return JobResult(tuple(results), state)
 
-    def _task(self, low: int, high: int, *, raw: bool) -> TaskPlan:
+    def _task(self, low: int, high: int, number: int, *, raw: bool) -> TaskPlan:
         return TaskPlan(
             checkpoint=self.checkpoint,
             node=self.node.id,
@@ -95,6 +98,7 @@ class OperatorJob:
             columns=self.columns,
             final=self.final,
             unaggregated=raw,
+            join_rows=self.join_rows and replace(self.join_rows, task=number),
         )
 
 

@@ -247,13 +247,21 @@ def _collect(
     """
     delta = _delta(job, frame, len(tasks), strategy, cache)
     rows = rows_per_arrow_batch(job.node, strategy)
+    _forget_rows(job)
     try:
         return _on_spark(delta, tasks, at_once=rows)
     except RunFailed as error:
         if rows is None or not _TOO_LONG.search(error.message):
             raise
     # The rows are much longer than those of the previous batch.
+    _forget_rows(job)
     return _on_spark(delta, tasks)
+
+
+def _forget_rows(job: OperatorJob) -> None:
+    """Forget the rows that an earlier attempt has counted."""
+    if job.join_rows is not None:
+        job.join_rows.reset()
 
 
 def _without_rows(spark: SparkSession, tasks: Tasks, driver: Driver) -> list[TaskResult]:

@@ -30,6 +30,7 @@ from substrait_agg.redaction import safe_cause
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.admission.read_limits import AdmissionControl, has_own_limit
+from substrait_agg.spark.execution.join_watch import JoinWatch
 from substrait_agg.spark.execution.task_runner import ARROW_ROWS, HANDED_OVER
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_state import EventOptions
@@ -129,11 +130,13 @@ class Run:
         target = self._options.target_seconds
         bounded = [has_own_limit(source) for source in inputs.streams]
         output_workers.begin(self._unread)
+        report = None if self._options.progress is None else self._report_join
+        self._joins = JoinWatch(self._options.most_join_rows, report)
         # A batch continues in its own thread for a moment after its query stops.
         self._working = threading.RLock()
         self._batches: MicroBatches[DataFrame] = MicroBatches(
             checked.flow, checked.store, executor, partitions, self._committed, self._options.emit_policy,
-            checked.events, retention=self._options.retention, refresh=checked.refresh,
+            checked.events, retention=self._options.retention, refresh=checked.refresh, joins=self._joins,
         )  # fmt: skip
         stored = self._batches.admission
         self._admission = (
@@ -395,7 +398,12 @@ class Run:
             start_phases=self._timer.phases,
             target_seconds=None if self._admission is None else self._admission.target,
             limit_bytes=None if self._admission is None else self._admission.limit,
+            join=self._joins.progress,
         )
+
+    def _report_join(self) -> None:
+        if self._options.progress is not None:
+            self._options.progress(self.progress)
 
     def _committed(self, progress: Progress) -> None:
         if self._started or self._inputs.stream is None:

@@ -38,6 +38,7 @@ from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.chooser import Choice, RefreshChooser
 from substrait_agg.refresh.cost_model import BatchCost, CostHistory
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of, counters_of
+from substrait_agg.spark.execution.join_watch import JoinWatch
 from substrait_agg.spark.executors.executor import BranchInput, Executor, Rows
 from substrait_agg.spark.inputs.event_state import (
     AdvancedEventState,
@@ -71,6 +72,7 @@ class MicroBatches(Generic[Rows]):
         clock: returns the current instant, in microseconds since 1970.
         retention: which versions keep their state.
         refresh: chooses which operators a batch computes again; None: no batch does.
+        joins: watches the joins; None: nobody does.
 
     Attributes:
         logs: Spark's own logs that the next version records (`spark.offsets.logs`); set before
@@ -91,16 +93,13 @@ class MicroBatches(Generic[Rows]):
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         retention: Retention = DEFAULT,
         refresh: RefreshChooser | None = None,
+        joins: JoinWatch | None = None,
     ) -> None:
-        self._flow = flow
-        self._checkpoint = checkpoint
-        self._executor = executor
-        self._partitions = partitions
-        self._committed = committed
-        self._policy, self._events = policy, events
-        self._retention, self._refresh = retention, refresh
-        self._choice = Choice()
-        self._warm = False
+        self._flow, self._checkpoint = flow, checkpoint
+        self._executor, self._partitions = executor, partitions
+        self._committed, self._joins = committed, joins or JoinWatch()
+        self._policy, self._events, self._refresh = policy, events, refresh
+        self._retention, self._choice = retention, Choice()
         self._rebuild: Rebuild[Rows] | None = None
         self.clock = clock
         self._shown = shown_operators(flow)
@@ -111,7 +110,7 @@ class MicroBatches(Generic[Rows]):
         self._lateness: list[Lateness] = []
         self._parts: list[LeftOut[Rows]] = []
         self._attempt: list[JobResult] = []
-        self._whole, self._ended = True, False
+        self._whole, self._ended, self._warm = True, False, False
         self._tally = BatchStats()
         self.logs = carried(self._last)
         self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
@@ -408,9 +407,10 @@ class MicroBatches(Generic[Rows]):
         self._parts = []
         for node in self._flow.operators:
             job = self._job(node, rules[node.id], passed)
-            with self._tally.job(node.id):
-                table = [tables[node.id]] if node.id in tables else []
-                result = self._run_operator(job, rows, table, results)
+            table = [tables[node.id]] if node.id in tables else []
+            with self._tally.job(node.id), self._joins.watched(job) as watched:
+                result = self._run_operator(watched, rows, table, results)
+                self._joins.check(watched, result)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
             results.append(result)
             self._attempt.append(result)
