@@ -102,7 +102,7 @@ def test_a_folder_without_files_is_an_empty_table(good_plan: Path, tmp_path: Pat
     assert result.stdout.endswith("(0 rows)\n")
 
 
-@pytest.mark.parametrize("kind", ["file", "full", "partitions"])
+@pytest.mark.parametrize("kind", ["file", "file/below", "file/far/below", "full", "partitions"])
 def test_a_checkpoint_that_cannot_be_one_changes_nothing(
     kind: str, good_plan: Path, rows: Path, tmp_path: Path
 ) -> None:

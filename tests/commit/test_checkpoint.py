@@ -142,6 +142,16 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.parametrize("place", ["mine.txt", "mine.txt/below", "mine.txt/far/below"])
+def test_a_file_is_no_folder_for_a_checkpoint(tmp_path: Path, place: str) -> None:
+    """A wrong path is told before the run begins, not as a disk that cannot be written."""
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(StateRefused, match=r"is not a folder") as refused:
+        Checkpoint(tmp_path / place).check_usable()
+    assert refused.value.code == "NOT_A_CHECKPOINT"
+    assert (tmp_path / "mine.txt").read_text() == "x"
+
+
 @pytest.mark.parametrize("content", ["", "x", "{}", '{"relations": []}', '{"format": 1, "crc": 5}'])
 def test_a_folder_with_another_plan_json_is_no_checkpoint(tmp_path: Path, content: str) -> None:
     """A foreign plan.json is not reported as a damaged document."""

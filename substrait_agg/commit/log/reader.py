@@ -83,8 +83,8 @@ class CheckpointReader:
         """Refuse a folder that is something else than a checkpoint.
 
         Raises:
-            StateRefused: NOT_A_CHECKPOINT if it has content but no plan document. STATE_DAMAGED if
-                it has versions but no plan document, or if that is damaged.
+            StateRefused: NOT_A_CHECKPOINT if it has content but no plan document, or cannot be a folder.
+                STATE_DAMAGED if it has versions but no plan document, or if that is damaged.
         """
         if self.exists():
             self._identified()
@@ -92,6 +92,10 @@ class CheckpointReader:
         path = self.folder
         if not isinstance(path, Remote) and path.exists() and not path.is_dir():
             raise _not_a_checkpoint(self.folder, "this is not a folder")
+        above = () if isinstance(path, Remote) else path.parents
+        nearest = next((folder for folder in above if folder.exists()), None)
+        if nearest is not None and not nearest.is_dir():
+            raise _not_a_checkpoint(self.folder, f"{nearest} is not a folder")
         # Another run may have created the checkpoint in the meantime.
         if self.snapshots.names() and not self.exists():
             raise damaged(PLAN, "it is missing, but versions exist")
