@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any
@@ -76,6 +76,13 @@ def _text(flow: nodes.Flow) -> str:
 
 
 def _parsed(text: str) -> nodes.Flow:
+    flow = _decoded(_content(text))
+    if not isinstance(flow, nodes.Flow):
+        raise TypeError("it is no flow")
+    return flow
+
+
+def _content(text: str) -> Any:
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
@@ -83,10 +90,51 @@ def _parsed(text: str) -> nodes.Flow:
         raise ValueError(str(error)) from error
     if not unpacking.eof:
         raise ValueError("the flow is incomplete or too large")
-    flow = _decoded(json.loads(content))
-    if not isinstance(flow, nodes.Flow):
-        raise TypeError("it is no flow")
-    return flow
+    return json.loads(content)
+
+
+def differing_parts(before: str, now: str) -> list[str]:
+    """Return where two flows differ, and how, in the words of their fields.
+
+    Paths in the plan do not count. The list is empty if one of the texts is, or cannot be read.
+    """
+    if not (before and now):
+        return []
+    try:
+        return list(deep_call(lambda: list(_parts("", _content(before), _content(now)))))
+    except (ValueError, TypeError, KeyError):
+        return []
+
+
+_NO_DIFFERENCE = frozenset({"path", "fingerprint", "id"})
+_SHOWN_TEXT = 60
+_NAMED = {"operators": "operator", "views": "view", "measures": "measure", "inputs": "input"}
+
+
+def _parts(place: str, before: Any, now: Any) -> Iterator[str]:
+    if before == now:
+        return
+    of_one_kind = type(before) is type(now)
+    if of_one_kind and isinstance(now, dict) and before.get(_TAG) == now.get(_TAG):
+        for name in sorted({*before, *now} - _NO_DIFFERENCE):
+            yield from _parts(f"{place} {name}".lstrip(), before.get(name), now.get(name))
+    elif of_one_kind and isinstance(now, list) and len(before) == len(now):
+        field = place.rpartition(" ")[2]
+        one = place.removesuffix(field) + _NAMED.get(field, field)
+        for number, (old, new) in enumerate(zip(before, now, strict=True)):
+            yield from _parts(f"{one} {number}", old, new)
+    else:
+        yield f"{place} was {_brief(before)} and is {_brief(now)}"
+
+
+def _brief(value: Any) -> str:
+    """Return an encoded value as a short text."""
+    if isinstance(value, dict):
+        return str(value.get("function", value.get("kind", value[_TAG])))
+    if isinstance(value, list):
+        return f"{len(value)} parts"
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= _SHOWN_TEXT else f"{text[:_SHOWN_TEXT]}..."
 
 
 @cache

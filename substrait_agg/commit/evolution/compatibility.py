@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from substrait_agg.commit.documents.flow_document import differing_parts
 from substrait_agg.commit.documents.plan_document import OperatorText, PlanDocument
 from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.errors import StateRefused
@@ -17,6 +19,9 @@ SHOWN = 8
 _OWN_FOLDER = "use one checkpoint folder per plan"
 _OPTIONS = ("KEYS_DIFFER", "STATIC_DIFFERS", "WATERMARK_DIFFERS", "TTL_DIFFERS")
 """Codes of differences that come from the options of a run, not from its plan."""
+
+_KIND = re.compile(r"operator \d+ (?:kind )?was ")
+"""A difference in the kind of an operator, which descriptions for users do not have."""
 
 _NOTHING = OperatorText((), (), (), ())
 
@@ -84,7 +89,10 @@ def _findings(
     if stored.plan != document.plan:
         lines = differences_line(differences(stored, document))
         names = f"{stored.plan[:12]}, not {document.plan[:12]}"
-        message = f"for another plan ({names})" + (f": {lines}" if lines else "")
+        lines = (
+            lines or "both compute the same; they declare other columns or types of their tables"
+        )
+        message = f"for another plan ({names}): {lines}"
         yield "PLAN_DIFFERS", message, other_plan
     for rule in _RULES:
         if rule.differs(stored, document):
@@ -127,7 +135,8 @@ def _other_policy(stored: PlanDocument, document: PlanDocument) -> bool:
 def differences(stored: PlanDocument, document: PlanDocument) -> list[str]:
     """Return the differences of another plan, in the words of `explain`.
 
-    The list is empty if the descriptions of both plans are equal.
+    If the descriptions of both plans are equal, the differences are in the words of the flow. The
+    list is empty if the flows are equal too, or are not known.
     """
     lines: list[str] = []
     several = max(len(stored.operator_texts), len(document.operator_texts)) > 1
@@ -143,7 +152,8 @@ def differences(stored: PlanDocument, document: PlanDocument) -> list[str]:
     lines += _columns(stored, document)
     if stored.sorts != document.sorts:
         lines.append("the order of the view differs")
-    return lines
+    parts = differing_parts(stored.flow, document.flow)
+    return [*filter(_KIND.match, parts), *lines] if lines else parts
 
 
 def _measures(now: OperatorText, before: OperatorText) -> list[str]:
