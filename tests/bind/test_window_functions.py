@@ -198,7 +198,7 @@ CONSTANT = {"following": {"offsetExpr": LITERALS[1]}}
         ("sum:i64", bounds(ONE_BACK, CURRENT, sorts=[], **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
         ("sum:i64", bounds(ONE_BACK, CURRENT, sorts=[SORTS[0], {**SORTS[0], "expr": SECOND}], **RANGE), ["WINDOW_FRAME_NOT_SUPPORTED"]),
         ("sum:i64", bounds(ONE_BACK, CURRENT, boundsType=None), ["WINDOW_FRAME_NOT_SUPPORTED"]),
-        ("sum:i64", bounds(CURRENT, ONE_BACK), ["WINDOW_FRAME_NOT_SUPPORTED"]),
+        ("sum:i64", bounds(CURRENT, ONE_BACK), []),
         ("sum:i64", bounds({"preceding": {"offsetExpr": COLUMN}}, CURRENT), ["WINDOW_FRAME_NOT_SUPPORTED"]),
         ("sum:i64", bounds({"preceding": {"offsetExpr": LITERALS[-1]}}, CURRENT), ["VALUE_INVALID"]),
         ("last_value:any", bounds(UNBOUNDED, CURRENT), []),

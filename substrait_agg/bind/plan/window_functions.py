@@ -348,16 +348,16 @@ def _measure(
     declared = node.call.function.name in declarations(ARITHMETIC, "window_functions")
     section: Section = "window_functions" if declared else "aggregate_functions"
     measure = bind_measure(call, schema, context, section=section)
-    if _whole_partition(node):
-        if measure is None:
-            return None
+    whole = _whole_partition(node)
+    if whole and measure is not None:
         _check_bounds_type(node, context)
+    if whole and measure is not None and not _is_place(measure):
         return BoundWindow((), (), measure.type, node.path, measure=measure)
-    frame = _frame(node, sorts, context)
+    frame = _widest_frame(node) if whole else _frame(node, sorts, context)
     if measure is None or frame is None:
         return None
     if measure.kind in _PLACES:
-        return _place(node, measure, frame, context)
+        return _place(node, measure, frame, sorts, context)
     if measure.kind not in _FRAMED or measure.distinct:
         _report_function(node, context)
         return None
@@ -368,19 +368,34 @@ def _measure(
 
 
 def _place(
-    node: model.WindowCall, measure: BoundMeasure, frame: Frame, context: BindContext
+    node: model.WindowCall,
+    measure: BoundMeasure,
+    frame: Frame,
+    sorts: Sequence[MeasureSort],
+    context: BindContext,
 ) -> BoundWindow | None:
     """Return the value of a row at a place of the frame."""
     function = _PLACES[measure.kind]
-    if measure.distinct or not measure.keep_nulls:
+    if not _is_place(measure):
         _report_function(node, context)
         return None
     number = int(measure.constants[0]) if measure.constants else 0
+    if measure.order != tuple(sorts):
+        number = -number  # the measure counts from the end by the reversed order
     (value,) = measure.arguments
     missing = function == "nth_value" or not _has_row(frame)
     type_ = measure.type.as_nullable(measure.type.nullable or value.type.nullable or missing)
     value = convert(value, type_.as_nullable(value.type.nullable))
     return _computed(node, function, (value,), number, frame, type_)
+
+
+def _is_place(measure: BoundMeasure) -> bool:
+    """Return whether a measure is the value of one row, which the order of the window chooses.
+
+    A measure of a whole partition has an order of its own, so two measures could be values of two
+    rows with equal sort keys.
+    """
+    return measure.kind in _PLACES and not measure.distinct and measure.keep_nulls
 
 
 def _has_row(frame: Frame) -> bool:
@@ -404,8 +419,6 @@ def _frame(
     reason = next((distance for distance in distances if isinstance(distance, str)), "")
     if node.bounds_type == "unspecified":
         reason = "of which the plan does not say whether it is of rows or of values"
-    elif node.lower.kind != "missing" and node.upper.kind != "missing" and _is_reversed(*bounds):
-        reason = "which ends before it begins"
     if reason:
         context.report(
             "WINDOW_FRAME_NOT_SUPPORTED", node.call.path,
@@ -414,13 +427,6 @@ def _frame(
         return None
     low, high = (distance for distance in distances if not isinstance(distance, str))
     return Frame(node.bounds_type == "rows", low, high)
-
-
-def _is_reversed(lower: model.WindowBound, upper: model.WindowBound) -> bool:
-    order = ("preceding", "current_row", "following")
-    if "unbounded" in (lower.kind, upper.kind):
-        return False
-    return order.index(lower.kind) > order.index(upper.kind)
 
 
 def _distance(
@@ -494,6 +500,11 @@ def _whole_partition(node: model.WindowCall) -> bool:
     lower = ("missing", "unbounded", *(("current_row",) if peers else ()))
     upper = (*lower, "current_row") if _takes_first(node) else lower
     return node.lower.kind in lower and node.upper.kind in upper
+
+
+def _widest_frame(node: model.WindowCall) -> Frame:
+    """Return a frame with the result of the whole partition, which reads no more rows than needed."""
+    return Frame(rows=True, lower=None, upper=0 if _takes_first(node) else None)
 
 
 def _takes_first(node: model.WindowCall) -> bool:
