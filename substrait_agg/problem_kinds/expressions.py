@@ -320,8 +320,10 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
     (
         "SUBQUERY_REFERENCE_INVALID", "error", "error",
         "the reference {reason}",
-        "count the subqueries between the reference and the column, from 1",
+        ("count the subqueries between the reference and the column, from 1, or name the anchor (rel_anchor) of the "
+         "relation whose expression has the subquery"),
         ("An outer reference names the number of subquery boundaries up to the row that it reads (specification, Field "
-         "References). Outside of a subquery, and beyond the outermost one, there is no such row."),
+         "References), or the anchor of the relation of this row. Outside of a subquery, and beyond the outermost one, there "
+         "is no such row."),
     ),
 )  # fmt: skip

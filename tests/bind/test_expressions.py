@@ -354,6 +354,7 @@ def test_the_escape_of_a_pattern_is_the_producers(
         (SingularOrList(col("big"), (col("name"),), ROOT), "BRANCH_TYPES_DIFFER"),
         (FieldRef((len(COLUMNS),), ROOT), "FIELD_OUT_OF_RANGE"),
         (FieldRef((0, 1), ROOT), "NESTED_STEP_INVALID"),
+        (FieldRef((0, ("element", 1)), ROOT), "NESTED_STEP_INVALID"),
     ],
 )  # fmt: skip
 def test_expressions_that_are_refused(expression: Expression, code: str) -> None:
@@ -411,7 +412,7 @@ def test_unused_columns_may_have_any_type() -> None:
 def test_parts_of_nested_values() -> None:
     inner = Type("struct", children=(I64.as_nullable(False), STRING))
     source = read({"s": inner, "l": Type("list", children=(inner,))})
-    given = project(FieldRef((0, 0), ROOT), FieldRef((1, 3, 1), ROOT), source=source)
+    given = project(FieldRef((0, 0), ROOT), FieldRef((1, ("element", 3), 1), ROOT), source=source)
     assert [str(t) for t in bound(given, "a", "b").root.types] == ["i64?", "string?"]
 
 

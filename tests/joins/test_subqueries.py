@@ -52,6 +52,18 @@ def outer(ordinal: int, steps_out: int = 1) -> Json:
     return {"selection": {"directReference": segment, "outerReference": {"stepsOut": steps_out}}}
 
 
+def anchored(relation: Json, anchor: int) -> Json:
+    """A relation that outer references can name."""
+    ((kind, body),) = relation.items()
+    return {kind: {**body, "common": {**body.get("common", {}), "relAnchor": anchor}}}
+
+
+def of_anchor(ordinal: int, anchor: int) -> Json:
+    """A column of the rows that a relation around the subquery reads."""
+    segment = {"structField": {"field": ordinal}}
+    return {"selection": {"directReference": segment, "outerReference": {"relReference": anchor}}}
+
+
 def scalar(relation: Json) -> Json:
     return {"subquery": {"scalar": {"input": relation}}}
 
@@ -337,3 +349,48 @@ def test_conditions_that_double_with_each_join_are_refused() -> None:
         relation = BoundProject(pairs, (column_of_u,), (I64,), "")
     with pytest.raises(NotDecorrelatedError, match="more than 1000 conditions"):
         decorrelated(relation)
+
+
+# --- outer references by anchor ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of_input", [False, True])
+def test_an_anchor_names_the_relation_around_the_subquery_or_its_input(
+    tmp_path: Path, of_input: bool
+) -> None:
+    b = Builder()
+    q = Queries(b)
+    t = anchored(read("t", T), 7)
+    found = exists(filtered(q.u, q.compare("equal", column(0), of_anchor(0, 7 if of_input else 9))))
+    plan = b.plan(anchored(filtered(t, found), 9), *T)
+    query = "SELECT * FROM t WHERE EXISTS (FROM u WHERE m = k)"
+    run(tmp_path, plan, feeds(31), query)
+
+
+def test_an_anchor_of_a_projection_names_the_rows_that_it_reads(tmp_path: Path) -> None:
+    b = Builder()
+    q = Queries(b)
+    of_key = filtered(q.u, q.compare("equal", column(0), of_anchor(0, 3)))
+    relation = anchored(projected(read("t", T), 3, column(2), scalar(q.total(of_key, "min"))), 3)
+    query = "SELECT v, (SELECT min(w) FROM u WHERE m = k) FROM t"
+    run(tmp_path, b.plan(relation, "v", "w"), feeds(32), query)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "code"),
+    [
+        (5, "SUBQUERY_REFERENCE_INVALID"),
+        (8, "SUBQUERY_REFERENCE_INVALID"),
+        (2, "SUBQUERY_NOT_SUPPORTED"),
+    ],
+)
+def test_other_anchors_are_refused(anchor: int, code: str) -> None:
+    """None of the plan, one beside the subquery, and one two subqueries further out."""
+    b = Builder()
+    q = Queries(b)
+    inner = filtered(q.u, q.compare("equal", column(0), of_anchor(0, anchor)))
+    middle = filtered(anchored(read("t", T), 4), exists(inner))
+    relation = anchored(filtered(read("t", T), exists(middle)), 2)
+    plan = b.plan(anchored(projected(relation, 3, *map(column, range(3))), 8), *T)
+    errors = [p for p in sa.validate(plan.encode()).problems if p.level == "error"]
+    assert [p.code for p in errors] == [code]

@@ -149,7 +149,7 @@ def test_nested_references() -> None:
     found, problems = decoded_expression(selection(segment, root_reference={}))
     assert isinstance(found, m.FieldRef)
     first, (word, literal), last = found.steps
-    assert (first, word, literal.value, last, problems) == (1, "key", "k", 2, [])
+    assert (first, word, literal.value, last, problems) == (1, "key", "k", ("element", 2), [])
 
 
 def test_column_0_is_not_on_the_wire() -> None:
@@ -171,7 +171,7 @@ def test_parts_of_expressions(segment: Json, steps: tuple[int, ...] | None) -> N
     assert found.input.steps == (3,)
     if steps is None:
         (word, key), offset = found.steps
-        assert (word, key.value, offset) == ("key", "k", 2)
+        assert (word, key.value, offset) == ("key", "k", ("element", 2))
     else:
         assert found.steps == steps
     assert problems == []
@@ -181,9 +181,12 @@ def test_parts_of_expressions(segment: Json, steps: tuple[int, ...] | None) -> N
     "written",
     [
         {"selection": {"masked_reference": {"select": {}}, "root_reference": {}}},
-        selection({"struct_field": {}}, outer_reference={"rel_reference": 1}),
         selection({"struct_field": {}}, outer_reference={}),
         selection({"map_key": {"map_key": {"string": "k"}}}),
+        selection({"list_element": {"offset": 2}}),
+        selection({"list_element": {}}, outer_reference={"steps_out": 1}),
+        selection({"map_key": {"map_key": {"i64": 0}}}, outer_reference={"rel_reference": 1}),
+        selection({"list_element": {}}, lambda_parameter_reference={"steps_out": 0}),
         selection({}),
         {"selection": {}},
     ],

@@ -113,9 +113,10 @@ def _part_of_expression(
 def _part(outer: Expr, step: Any, path: str, context: BindContext) -> Expr:
     if is_unknown(outer):
         return outer
-    type_, key = _part_type(outer.type, step), step
-    if outer.type.kind == "map" and isinstance(step, tuple):
-        key = bind_expression(step[1], None, context)
+    kind, key = step if isinstance(step, tuple) else ("field", step)
+    type_ = _part_type(outer.type, kind, key)
+    if outer.type.kind == "map" and kind == "key":
+        key = bind_expression(key, None, context)
         type_ = outer.type.children[1].as_nullable()
         if not key.type.same_kind(outer.type.children[0]):
             type_ = None
@@ -125,18 +126,19 @@ def _part(outer: Expr, step: Any, path: str, context: BindContext) -> Expr:
     return NestedPart(type_, outer, key)
 
 
-def _part_type(type_: Type, step: Any) -> Type | None:
-    if not isinstance(step, int):
-        return None
-    if type_.kind == "struct" and 0 <= step < len(type_.children):
-        child = type_.children[step]
+def _part_type(type_: Type, kind: str, key: Any) -> Type | None:
+    if (type_.kind, kind) == ("struct", "field") and 0 <= key < len(type_.children):
+        child: Type = type_.children[key]
         return child.as_nullable(child.nullable or type_.nullable)
     # An offset beyond the end of a list gives null.
-    return type_.children[0].as_nullable() if type_.kind == "list" else None
+    return type_.children[0].as_nullable() if (type_.kind, kind) == ("list", "element") else None
 
 
 def _step_name(step: Any) -> str:
-    return str(step) if isinstance(step, int) else f"key {step[1].value!r}"
+    if isinstance(step, int):
+        return str(step)
+    kind, key = step
+    return f"key {key.value!r}" if kind == "key" else f"element {key}"
 
 
 def _call(node: model.ScalarCall, schema: Schema | None, context: BindContext) -> Expr:

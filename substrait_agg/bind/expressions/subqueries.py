@@ -33,6 +33,8 @@ def bind_outer_column(node: model.OuterRef, context: BindContext) -> Expr:
     depth = len(context.outer)
     if not 1 <= node.steps_out <= depth:
         reason = f"refers to a query {node.steps_out} levels out, and is within {depth}"
+        if not node.steps_out:
+            reason = "refers to no query around it: its number is 0, or no relation has its anchor"
         context.report("SUBQUERY_REFERENCE_INVALID", node.path, reason=reason)
         return unknown()
     if node.steps_out > 1:

@@ -162,7 +162,7 @@ def _root(
 IGNORED: dict[tuple[str, str], str] = {
     ("RelCommon", "direct"): "it states that there is no output mapping, which is the default",
     ("RelCommon", "hint"): "hints never change the result",
-    ("RelCommon", "rel_anchor"): "only outer references by anchor use it, and they are refused",
+    ("RelCommon", "rel_anchor"): "only outer references by anchor use it, and they read it",
     ("Version", "git_hash"): "it distinguishes builds of one release",
     (
         "Plan",

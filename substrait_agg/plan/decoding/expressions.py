@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from substrait_agg.plan.decoding.context import DecodeContext
+from substrait_agg.plan.decoding.references import find_steps_out, read_steps
 from substrait_agg.plan.decoding.types import BROKEN
 from substrait_agg.plan.messages.node import MessageNode, children, structure
 from substrait_agg.plan.model import (
@@ -510,10 +511,8 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
     """Return the column of reference `body`, whose problems have the path of `node`."""
     root = body.which("root_type")
     parameter = body.message(root) if root == "lambda_parameter_reference" else None
-    written = body.values.get("outer_reference")
-    by_steps = isinstance(written, MessageNode) and written.has("steps_out")
-    outer = body.message("outer_reference") if root == "outer_reference" and by_steps else None
-    read = parameter is not None or outer is not None
+    steps_out = find_steps_out(node, body) if root == "outer_reference" else None
+    read = parameter is not None or steps_out is not None
     if root not in (None, "root_reference", "expression") and not read:
         return _refused_root(node, body, root, context)
     kind = body.which("reference_type")
@@ -524,7 +523,7 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
         return Unsupported("selection", node.path)
     if segment is None:
         return refused(body, kind, context)
-    steps = _steps(segment)
+    steps = read_steps(segment)
     of_expression = root == "expression"
     if steps is None or not (of_expression or isinstance(steps[0], int)):
         context.report("EXPRESSION_NOT_SUPPORTED", segment.path, kind="reference without a column")
@@ -533,8 +532,8 @@ def _selection(node: MessageNode, body: MessageNode, context: DecodeContext) -> 
         return ExpressionPart(expression(body, "expression", context), steps, node.path)
     if parameter is not None:
         return ParameterRef(parameter.number("steps_out"), steps, node.path)
-    if outer is not None:
-        return OuterRef(outer.number("steps_out"), steps, node.path)
+    if steps_out is not None:
+        return OuterRef(steps_out, steps, node.path)
     if root is None:
         context.report_once("REFERENCE_ROOT_MISSING", body.path)
     return FieldRef(steps, node.path)
@@ -552,25 +551,6 @@ def _refused_root(
     context.report("EXPRESSION_NOT_SUPPORTED", body.path, kind=f"selection with {root}")
     body.refuse()
     return Unsupported("selection", node.path, *inside(body))
-
-
-def _steps(segment: MessageNode | None) -> tuple[Any, ...] | None:
-    """Return the steps from the outermost to the innermost part; None if a part is missing."""
-    steps: list[Any] = []
-    while segment is not None:
-        kind = segment.which("reference_type")
-        body = segment.message(kind) if kind else None
-        if body is None:
-            return None
-        if kind == "map_key":
-            key = body.message("map_key")
-            if key is None or not isinstance(key.result, Literal):
-                return None
-            steps.append(("key", key.result))
-        else:
-            steps.append(body.number("field" if kind == "struct_field" else "offset"))
-        segment = body.message("child")
-    return tuple(steps)
 
 
 _READERS: dict[
