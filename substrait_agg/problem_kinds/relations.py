@@ -207,14 +207,6 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
          "the default of the enumeration. Consumers that assume ascending differ in where they put nulls."),
     ),
     (
-        "SORT_DIRECTION_NOT_SUPPORTED", "error", "error",
-        "sort direction {direction} is not supported",
-        "use ascending or descending with nulls first or last",
-        ("A limit of this program: the view is sorted by its values when it is read. Clustered (specification, Sort "
-         "Operation) only requires that equal values are adjacent. A consumer that sorts ascending returns an order "
-         "that the plan does not ask for."),
-    ),
-    (
         "NAME_REPEATED", "warning", "warning",
         "fields {first} and {ordinal} have the same name {name}; they differ in their position only",
         "give every field its own name",

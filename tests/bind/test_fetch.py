@@ -105,6 +105,13 @@ def test_a_missing_count_of_an_old_plan_is_unclear() -> None:
     assert found(plan(made, 3, minor=62)) == []
 
 
+def test_a_count_in_the_newer_form_is_the_count_of_an_old_plan_too() -> None:
+    """Its field is not a member of the choice that the older form has."""
+    given = plan(fetch(SORTED, countExpr=lit("3")), 3, minor=52)
+    assert found(given) == []
+    assert the_fetch(bound(given).root).count == 3
+
+
 def test_removed_fields_are_reported_in_new_plans() -> None:
     codes = [(code, path) for _, code, path in found(plan(fetch(SORTED, count="3"), 3, minor=98))]
     assert codes == [("FIELD_REMOVED", f"{ROOT}.fetch.count")]

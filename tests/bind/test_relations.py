@@ -181,16 +181,13 @@ def test_an_order_by_a_dropped_column_is_refused() -> None:
     assert errors_of(root, "k") == [("SORT_KEY_NOT_IN_OUTPUT", f"{ROOT}.sort.sorts[0]")]
 
 
-@pytest.mark.parametrize(
-    ("direction", "code"),
-    [
-        ("clustered", "SORT_DIRECTION_NOT_SUPPORTED"),
-        ("unspecified", "SORT_DIRECTION_MISSING"),
-    ],
-)
-def test_orders_that_cannot_be_shown_are_refused(direction: str, code: str) -> None:
-    found = errors_of(sort(BY_NAME, (at(0), direction)), "k", "n")
-    assert found == [(code, f"{ROOT}.sort.sorts[0].direction")]
+def test_a_sort_without_a_direction_is_refused() -> None:
+    found = errors_of(sort(BY_NAME, (at(0), "unspecified")), "k", "n")
+    assert found == [("SORT_DIRECTION_MISSING", f"{ROOT}.sort.sorts[0].direction")]
+
+
+def test_a_clustered_sort_is_ascending_because_any_order_by_the_key_will_do() -> None:
+    assert bound(sort(BY_NAME, (at(0), "clustered")), "k", "n").sorts == (SortKey(0, False, True),)
 
 
 def test_an_order_by_an_expression_is_refused() -> None:

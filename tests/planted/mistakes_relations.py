@@ -152,8 +152,6 @@ def _left_out(place: Place) -> Place:
 SORTS = (
     Mistake("a sort of the result without direction", "SORT_DIRECTION_MISSING", SORT,
             inside("sorts[0]", setting(direction=0)), ".direction"),
-    Mistake("a clustered sort of the result", "SORT_DIRECTION_NOT_SUPPORTED", SORT,
-            inside("sorts[0]", setting(direction=5)), ".direction"),
     Mistake("a sort of the result in a direction that no release has", "VALUE_INVALID", SORT,
             inside("sorts[0]", setting(direction=9)), ".direction"),
     Mistake("a sort by an expression", "SORT_KEY_NOT_A_COLUMN", SORT, inside("sorts[0]", _computed)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from substrait_agg.bind.aggregates.grouping_sets import addressed_wider
+from substrait_agg.bind.aggregates.order import DIRECTIONS
 from substrait_agg.bind.bound import BoundPlan, SortKey
 from substrait_agg.bind.context import (
     BindContext,
@@ -41,14 +42,6 @@ from substrait_agg.bind.rewrite import index_columns, selected_columns
 from substrait_agg.plan.model import DecodedPlan, ReadRel, Relation
 from substrait_agg.plan.types import Type, field_name, names_by_column, names_width, struct_fields
 from substrait_agg.problems import Problems
-
-DIRECTIONS: dict[str, tuple[bool, bool]] = {
-    "asc_nulls_first": (False, True),
-    "asc_nulls_last": (False, False),
-    "desc_nulls_first": (True, True),
-    "desc_nulls_last": (True, False),
-}
-"""Sort direction -> (descending, nulls first)."""
 
 CHANGE_COLUMNS: dict[str, str] = {"__version": "their versions", "__weight": "their weights"}
 """The columns that changes have besides those of the view -> what they hold."""
@@ -230,12 +223,8 @@ def _sorts(order: RelationOrder | None, context: BindContext) -> tuple[SortKey, 
 
 
 def _sort_key(key: OrderKey, context: BindContext) -> SortKey | None:
-    word = key.field.direction
-    direction = DIRECTIONS.get(word)
-    if direction is None:
-        if word == "clustered":  # all others have been reported with the sort
-            place = f"{key.field.path}.direction"
-            context.report("SORT_DIRECTION_NOT_SUPPORTED", place, direction=word.upper())
+    direction = DIRECTIONS.get(key.field.direction)
+    if direction is None:  # reported with the sort
         return None
     if key.ordinal is None:
         if key.problem:

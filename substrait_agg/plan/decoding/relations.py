@@ -266,7 +266,7 @@ def _same_keys(keys: tuple[ComparisonKey, ...], old: tuple[ComparisonKey, ...]) 
 
 
 def _fetch(node: MessageNode, context: DecodeContext) -> Relation:
-    missing = node.which("count_mode") is None
+    missing = not (node.has("count") or node.has("count_expr"))
     count = _amount(node, "count", context)
     if isinstance(count, Literal) and count.path == node.at("count") and count.value == _ALL_ROWS:
         count = None
