@@ -13,7 +13,7 @@ from substrait_agg.bind.rewrite import table_reads
 from substrait_agg.sql_planner.pipelines.clauses import check_script
 from substrait_agg.sql_planner.planning import plan_query, plan_statement
 from substrait_agg.sql_planner.query.script import statements
-from tests.sql.results import started, weighted
+from tests.sql.results import kept, started, weighted
 
 COLUMNS = pa.schema(
     [
@@ -325,3 +325,19 @@ def test_a_large_integer_keeps_its_value(literal: str, value: int, tmp_path: Pat
 def test_clauses_of_aggregates_over_scalar_calls(query: str) -> None:
     """DISTINCT, ORDER BY and FILTER of an aggregate are not those of the calls in its arguments."""
     assert plan_query(query, TABLES).bound()
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows"),
+    [
+        ("LIMIT 9223372036854775807 OFFSET 1", [("2",), ("3",)]),
+        ("LIMIT 5 OFFSET 9223372036854775807", []),
+        ("LIMIT 9223372036854775807 OFFSET 9223372036854775807", []),
+    ],
+)
+def test_a_limit_and_an_offset_beyond_63_bits(
+    tmp_path: Path, limit: str, rows: list[tuple[str]]
+) -> None:
+    """DataFusion adds them for a limit below the offset, and the sum does not fit."""
+    table = pa.table({"x": [3, 1, 2]})
+    assert kept(f"SELECT x FROM t ORDER BY x {limit}", [{"t": table}], tmp_path) == rows

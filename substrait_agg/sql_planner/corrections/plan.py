@@ -68,6 +68,9 @@ def corrected(
     for join in messages(plan, "substrait.JoinRel"):
         if not join.HasField("expression"):
             join.expression.literal.boolean = True  # a cross product
+    for fetch in messages(plan, "substrait.FetchRel"):
+        if fetch.count_expr.literal.i64 < 0:
+            fetch.ClearField("count_expr")  # limit plus offset, beyond 63 bits
     _check_frames(plan, optimized, query)
     frames = value_frames(query)
     frames.restore(list(messages(plan, "substrait.Expression.WindowFunction")))
