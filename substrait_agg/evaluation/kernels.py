@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from substrait_agg.bind.bound import Call, Constant
+from substrait_agg.bind.joins.failing import without_text_casts
 from substrait_agg.evaluation.constants import arrow_type
 from substrait_agg.plan.types import Type
 
@@ -69,10 +70,13 @@ def option(call: Call, name: str, default: str = "") -> str:
 
 
 def constant_of(call: Call, ordinal: int) -> Any:
-    """Return the value of a constant argument; None if it is null, missing or no constant."""
+    """Return the value of a constant argument; None if it is null, missing or no constant.
+
+    A constant text may be cast to another kind of text.
+    """
     if ordinal >= len(call.arguments):
         return None
-    argument = call.arguments[ordinal]
+    argument = without_text_casts(call.arguments[ordinal])
     return argument.value if isinstance(argument, Constant) else None
 
 

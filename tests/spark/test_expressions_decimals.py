@@ -220,6 +220,19 @@ def test_the_smallest_divisor_is_not_zero(spark: SparkSession) -> None:
 @pytest.mark.parametrize("type_", [decimal(9, 2), decimal(38, 20)])
 @pytest.mark.parametrize("name", ["divide", "modulus"])
 def test_zero_divides_nothing(spark: SparkSession, name: str, type_: Type) -> None:
-    """A zero divisor fails the batch."""
-    with pytest.raises(Exception, match=r"BY_ZERO"):
+    """A zero divisor fails the batch, with the error of the operation."""
+    error = {"divide": "DIVIDE_BY_ZERO", "modulus": "REMAINDER_BY_ZERO"}[name]
+    with pytest.raises(Exception, match=rf"\[{error}\]"):
         run(spark, name, (type_, type_, decimal(38, 20)), [(D(1), D(0))])
+
+
+def test_a_quotient_with_fewer_digits_than_its_operands_names_the_division(
+    spark: SparkSession,
+) -> None:
+    type_ = decimal(38, 2)
+    with pytest.raises(Exception, match=r"\[DIVIDE_BY_ZERO\]"):
+        run(spark, "divide", (type_, type_, type_), [(D(1), D(0))])
+    assert run(spark, "divide", (type_, type_, type_), [(None, D(0)), (D(1), D(4))]) == [
+        None,
+        D("0.25"),
+    ]

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from tests.sql.results import changed, chosen, of_duckdb, ordered, started
+from tests.e2e.plans import COMPARISON, Builder, cast, column, joined, literal, read
+from tests.sql.results import changed, chosen, kept, of_duckdb, ordered, started
 
 NEW_YEAR, FEBRUARY = date(2024, 1, 1), date(2024, 2, 1)
 TABLES = {
@@ -104,3 +105,28 @@ def test_floats_become_decimals_only_where_the_query_says_so(query: str) -> None
 def test_floats_and_decimals_are_compared_as_written(condition: str, shown: str) -> None:
     plan = sa.sql(f"SELECT x FROM t WHERE {condition}", FLOATS)
     assert shown in str(sa.explain(plan))
+
+
+@pytest.mark.parametrize("kind", ["left", "outer", "left_anti"])
+def test_a_pattern_that_is_cast_to_a_text_besides_the_key(tmp_path: Path, kind: str) -> None:
+    """Isthmus writes constant texts of a fixed length, and casts them."""
+    b = Builder()
+    left, right = {"k": "i64", "v": "i64"}, {"m": "i64", "s": "string"}
+    pattern = cast(literal("fixedChar", "a%"), "string!")
+    like = b.call("like:str_str", "functions_string", column(3), pattern, output="bool")
+    equal = b.call("equal:any_any", COMPARISON, column(0), column(2), output="bool")
+    condition = b.call("and:bool", "functions_boolean", equal, like, output="bool")
+    relation = joined(kind, read("l", left), read("r", right), condition)
+    names = [*left] if kind == "left_anti" else [*left, *right]
+    plan = sa.load(b.plan(relation, *names).encode())
+    tables = {
+        "l": pa.table({"k": [1, 2, 3, None], "v": [1, 2, 3, 4]}),
+        "r": pa.table({"m": [1, 1, 2, None], "s": ["ab", "ba", None, "a"]}),
+    }
+    on = "k = m AND s LIKE 'a%'"
+    wanted = {
+        "left": f"SELECT * FROM l LEFT JOIN r ON {on}",
+        "outer": f"SELECT * FROM l FULL JOIN r ON {on}",
+        "left_anti": f"SELECT * FROM l WHERE NOT EXISTS (FROM r WHERE {on})",
+    }
+    assert kept(plan, [tables], tmp_path) == of_duckdb(wanted[kind], tables)

@@ -91,8 +91,8 @@ def _whole_digits(type_: Type) -> int:
 
 def _is_valid_pattern(call: Call) -> bool:
     """Return whether the escape characters of a constant pattern escape something."""
-    pattern = call.arguments[1]
-    escape = call.arguments[2] if len(call.arguments) > 2 else None
+    pattern = without_text_casts(call.arguments[1])
+    escape = without_text_casts(call.arguments[2]) if len(call.arguments) > 2 else None
     if not (isinstance(pattern, Constant) and isinstance(pattern.value, str)):
         return False
     if escape is None:
@@ -106,6 +106,18 @@ def _is_valid_pattern(call: Call) -> bool:
             return False
         at = text.find(sign, at + 2)
     return True
+
+
+def without_text_casts(expression: Expr) -> Expr:
+    """Return the constant text whose cast to another kind of text has the same value.
+
+    Every other expression is returned as it is.
+    """
+    inner = expression
+    while isinstance(inner, Conversion) and inner.type.kind == "string":
+        inner = inner.input
+    is_text = isinstance(inner, Constant) and inner.type.kind in TEXTS
+    return inner if is_text else expression
 
 
 def _always_converts(source: Type, target: Type) -> bool:

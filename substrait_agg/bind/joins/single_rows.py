@@ -49,7 +49,7 @@ def is_static(relation: BoundRelation, static: Collection[str]) -> bool:
         static: the dotted names or the last parts of the names of the static tables, in lower case.
     """
     return all(
-        ".".join(read.table).lower() in static or read.table[-1].lower() in static
+        ".".join(read.table).lower() in static or "".join(read.table[-1:]).lower() in static
         for read in table_reads(relation)
     )
 

@@ -247,7 +247,8 @@ def divide(left: Column, right: Column, p: Params, q: Params, target: Params) ->
             rest = rough % _unit(target[1])
             tie = rest.isin([half, negative(half, size)])
             return F.when(tie, exact).otherwise(_cast(rough, target))
-    return exact
+    # The long division begins with a remainder, whose error for zero is another one.
+    return F.when(right == zero(q), _cast(left / right, target)).otherwise(exact)
 
 
 def _decisive_scale(p: Params, q: Params, target: Params) -> int:
