@@ -29,6 +29,7 @@ from substrait_agg.bind.bound import (
     InList,
     NestedPart,
 )
+from substrait_agg.errors import RunFailed
 from substrait_agg.evaluation.columns import Mask, Rows, failed, null_unless, scattered
 from substrait_agg.evaluation.comparisons import COMPARISONS, comparable, equal, is_in
 from substrait_agg.evaluation.constants import MAX_DIGITS, arrow_type, scalar
@@ -60,6 +61,14 @@ class Evaluator:
         return scattered(self.compute(rows.at(ordinals)), ordinals, rows.count)
 
 
+class ExpressionFailed(RunFailed):
+    """The value of an expression cannot be computed."""
+
+    def __init__(self, error: RunFailed, expression: Expr) -> None:
+        super().__init__(error.code, error.message, help=error.help, path=error.path)
+        self.expression = expression
+
+
 class _Unsupported(Exception):
     """Raised during compilation if an expression is not supported."""
 
@@ -85,9 +94,12 @@ def evaluate(expr: Expr, columns: Sequence[pa.Array], rows: int) -> pa.Array:
         An array of `rows` values in the Arrow type of the expression's type.
 
     Raises:
-        RunFailed: ``BATCH_FAILED``, if Spark fails for these values or may fail.
+        ExpressionFailed: ``BATCH_FAILED``, if Spark fails for these values or may fail.
     """
-    return _compiled(expr).compute(Rows(columns, rows))
+    try:
+        return _compiled(expr).compute(Rows(columns, rows))
+    except RunFailed as error:
+        raise ExpressionFailed(error, expr) from error
 
 
 def _compiled(expr: Expr) -> Evaluator:

@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.json_codec import from_line, to_line
 from substrait_agg.commit.documents.snapshot import SideFile
@@ -17,6 +18,7 @@ from substrait_agg.commit.hash_ranges import sort_hash
 from substrait_agg.commit.runtime.consolidate import Consolidated, Consolidation
 from substrait_agg.commit.runtime.difference import DifferencePlan, difference
 from substrait_agg.errors import RunFailed
+from substrait_agg.evaluation.expressions import ExpressionFailed
 from substrait_agg.evaluation.hashes import key_hashes
 from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
@@ -36,6 +38,7 @@ from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
 from substrait_agg.spark.inputs.stream_batch import Collect, TableRows
+from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.types.cached_transform import TransformCache
 
 ROWS_AT_ONCE = 1 << 18
@@ -78,12 +81,17 @@ class SparkExecutor:
         session: the session in which jobs run. A micro-batch has a session of its own.
         strategies: how the next batch is computed, by operator id.
         driver: what the driver computes itself.
+        running: the operator that is computed, also after it has failed; None if it is not known.
+        failed: the expression of its input that the driver could not compute; None if it is not
+            known.
     """
 
     def __init__(self, session: SparkSession, driver: Driver = Driver()) -> None:  # noqa: B008 - frozen
         self.session = session
         self.strategies: dict[int, BatchStrategy] = {}
         self.driver = driver
+        self.running: Node | None = None
+        self.failed: Expr | None = None
         self._recipes: dict[int, TransformCache] = {}
         self._written: dict[int, dict[str, int]] = {}
         self._changes_in_memory: dict[int, dict[str, pa.Table]] = {}
@@ -124,6 +132,7 @@ class SparkExecutor:
         Raises:
             RunFailed: a value does not fit, or Spark could not compute the batch.
         """
+        self.running, self.failed = job.node, None
         node = job.node.id
         strategy = self.strategies.get(node, BatchStrategy())
         in_memory: dict[str, pa.Table] = {}
@@ -145,6 +154,7 @@ class SparkExecutor:
             self.strategies[node] = following
         self._changes_in_memory[node] = in_memory
         self._written[node] = {file.name: file.bytes for file in changes_of([result])}
+        self.running = None
         return result
 
     def _cache(self, job: OperatorJob) -> TransformCache:
@@ -178,8 +188,13 @@ class SparkExecutor:
             try:
                 tables = [part.arrow_rows(self.driver.collect_table) for part in parts]
                 computed = with_hashes(tables, job.spec)
-            except (RunFailed, OSError, pa.ArrowInvalid):
-                return None  # Spark decides whether the batch fails, and reports it
+            except (RunFailed, OSError, pa.ArrowInvalid) as error:
+                # Spark decides whether the batch fails, and reports it
+                self.failed = error.expression if isinstance(error, ExpressionFailed) else None
+                return None
+            except SPARK_ERRORS:
+                self.running = None  # one job collects the rows of all operators
+                raise
             table = computed if frame is None else self._with_tables(job, frame, computed)
             return None if table is None else list(table.to_batches(ROWS_AT_ONCE))
 

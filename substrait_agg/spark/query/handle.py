@@ -21,6 +21,7 @@ from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.query_logs import query_id
 from substrait_agg.errors import RunFailed
+from substrait_agg.explanation.failures import with_place
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.metrics import Progress
 from substrait_agg.metrics.observers import Observers
@@ -178,7 +179,7 @@ class Run:
         """Commit the first version, with the rows of static tables."""
         try:
             self._batches.run(self._inputs.first, None, FIRST_BATCH)
-        except RunFailed as error:
+        except (RunFailed, *SPARK_ERRORS) as error:
             failed = self._explained(self._spark, error)
             if failed is error:
                 raise
@@ -271,11 +272,16 @@ class Run:
                 raise
 
     def _explained(self, spark: SparkSession, error: Exception) -> Exception:
-        """Add the unreadable row to the error of a batch, if there is one."""
+        """Add the unreadable row, or the place in the plan, to the error of a batch."""
         failed = batch_failed(error) if isinstance(error, SPARK_ERRORS) else error
         if not isinstance(failed, RunFailed):
             return error
-        return explained(spark, failed, self._checked.sources, table_origins(self._checked.flow))
+        placed = self._with_place(failed)
+        return explained(spark, placed, self._checked.sources, table_origins(self._checked.flow))
+
+    def _with_place(self, error: RunFailed) -> RunFailed:
+        executor = self._executor
+        return with_place(self._checked.flow, executor.running, error, executor.failed)
 
     def _work(self, frame: DataFrame, batch: int) -> None:
         if self._batches.seen(self._query_id, batch):
@@ -481,7 +487,7 @@ class Run:
             # Both runs share Spark's logs, so the other run caused the error.
             raise conflict from failure
         if isinstance(error, SPARK_ERRORS):
-            raise batch_failed(error) from safe_cause(failure)
+            raise self._with_place(batch_failed(error)) from safe_cause(failure)
         raise error from safe_cause(failure)
 
     def _await(self, failure: list[BaseException]) -> None:
