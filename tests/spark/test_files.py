@@ -169,7 +169,7 @@ def test_a_source_with_files_left_out_is_refused(spark: SparkSession, tmp_path: 
 
     def rows(options: str) -> int:
         spec = as_spec(f"csv:{tmp_path}?static=true{options}")
-        return read_source(spark, spec, {"k": Type("string")}, "t").count()
+        return read_source(spark, spec, {"k": Type("string")}, "t")[0].count()
 
     with pytest.raises(InputRefused) as refused:
         rows("")
@@ -193,7 +193,7 @@ def test_files_in_subfolders_beside_others_give_a_warning(
     (tmp_path / "a" / "a.csv").write_text("other\n1\n")
     (tmp_path / "b.csv").write_text("k\nx\n")
     spec = as_spec(f"csv:{tmp_path}?static=true")
-    assert read_source(spark, spec, {"k": Type("string")}, "t").count() == 1
+    assert read_source(spark, spec, {"k": Type("string")}, "t")[0].count() == 1
     assert "SOURCE_FILES_UNREAD" in caplog.text
     assert "a/a.csv" in caplog.text
 

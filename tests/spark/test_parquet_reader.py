@@ -86,7 +86,7 @@ def by_spark(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) -> Any:
     """Return what Spark reads, None if it refuses, and the reader of the source."""
     from substrait_agg.spark.sources.open import columns_to_read
 
-    stream = read_source(spark, spec, columns_to_read(spec, origin), "t")
+    stream, _ = read_source(spark, spec, columns_to_read(spec, origin), "t")
     rows = spark.read.schema(stream.schema).parquet(spec.location)
     reader = parquet_reader(spec, stream.schema, origin)
     try:

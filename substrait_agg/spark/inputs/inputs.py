@@ -34,7 +34,11 @@ from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
 from substrait_agg.spark.inputs.stream_batch import TAG, StreamBatch, TableRows, TableUse, tagged
-from substrait_agg.spark.offsets.planned_files import PlannedSource
+from substrait_agg.spark.offsets.planned_files import (
+    PlannedSource,
+    spark_repeats_files,
+    wildcard_refused,
+)
 from substrait_agg.spark.sources.files import escaped
 from substrait_agg.spark.sources.open import (
     SourceFrame,
@@ -172,11 +176,11 @@ class Inputs:
         if self.of_files or self._looked_at or len(self._table_uses) != 1:
             return None
         use = self._table_uses[0]
-        read = self._source(use.opened).of_files
-        if read is None:
+        source = self._source(use.opened)
+        if not source.by_name or source.of_files is None:
             return None
-        rows = self._of_branch(read(self._spark, (Path(path).absolute().as_uri(),)), use.origin)
-        return prepare(apply_steps(rows, use.branch.steps), use.node, port=use.branch.port)
+        rows = source.of_files(self._spark, (Path(path).absolute().as_uri(),))
+        return self._prepared_branch(rows, use)
 
     @property
     def streams(self) -> tuple[Source, ...]:
@@ -266,7 +270,9 @@ class Inputs:
             InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
         opened = {use.opened: self._source(use.opened) for use in self._table_uses}
+        again = not self.of_files and spark_repeats_files(planned)
         if self._looked_at:
+            frame = self._frame_of_files(frame.sparkSession, planned) if again else frame
             of_sources = planned if len(planned) == len(opened) else ()
             for source, files in zip(opened.values(), of_sources, strict=False):
                 source.check_files(files.files or ())
@@ -274,7 +280,8 @@ class Inputs:
                 yield BatchInputs(rows, {}, times)
             return
         sets = len(self._operators) + len(self._tables)
-        batch = StreamBatch(frame, sets, opened, planned, of_files=self.of_files)
+        exact = partial(self._frame_of_files, frame.sparkSession, planned) if again else None
+        batch = StreamBatch(frame, sets, opened, planned, of_files=self.of_files, exact=exact)
         try:
             yield BatchInputs({}, self._table_rows(batch, self._table_uses), BatchTimes(instant))
             count(batch.rows_without_spark)
@@ -315,12 +322,37 @@ class Inputs:
         """Return the rows of an operator in a batch as a DataFrame."""
         tags = dict.fromkeys(use.tag for use in uses if not use.whole)
         frames = [batch.frame(tag) for tag in tags]
-        for use in uses:
-            if use.whole:
-                rows = self._of_branch(batch.frame(use.tag), use.origin)
-                stepped = apply_steps(rows, use.branch.steps)
-                frames.append(prepare(stepped, use.node, port=use.branch.port))
+        whole = (use for use in uses if use.whole)
+        frames += [self._prepared_branch(batch.frame(use.tag), use) for use in whole]
         return union_all(frames)
+
+    def _prepared_branch(self, rows: DataFrame, use: TableUse) -> DataFrame:
+        """Return the rows of a table as input rows of an operator."""
+        stepped = apply_steps(self._of_branch(rows, use.origin), use.branch.steps)
+        return prepare(stepped, use.node, port=use.branch.port)
+
+    def _frame_of_files(self, spark: SparkSession, planned: Sequence[PlannedSource]) -> DataFrame:
+        """Return a batch of the stream, read from its files in one batch read per source.
+
+        Raises:
+            InputRefused: SOURCE_FILE_NAME: a source has no known files.
+        """
+        opened = tuple(dict.fromkeys(use.opened for use in self._table_uses))
+        readers = [self._source(origin).of_files for origin in opened]
+        if len(planned) != len(opened) or None in readers:
+            raise wildcard_refused(planned)
+        rows = {
+            origin: read(spark, source.files or ())
+            for origin, read, source in zip(opened, readers, planned, strict=True)
+            if read is not None
+        }
+        prepared: dict[int, list[DataFrame]] = {operator: [] for operator in self._operators}
+        for use in self._table_uses:
+            if not use.whole:
+                prepared[use.node.id].append(self._prepared_branch(rows[use.opened], use))
+        whole = (rows[self._whole[table]] for table in self._tables)
+        frames = [*map(union_all, prepared.values()), *whole]
+        return tagged(frames, range(len(frames)))
 
     @contextmanager
     def _observed_batch(

@@ -76,6 +76,7 @@ class StreamBatch:
         planned: what Spark has planned to read from each source; empty if that is not known.
         of_files: whether `frame` has no columns, and the rows are read from the planned files. There
             is a set of columns for each table then.
+        exact: returns the rows of the batch where Spark reads files of `frame` more than once.
 
     Attributes:
         files: the files of all tables that have rows; None if Spark has to read the batch.
@@ -92,8 +93,10 @@ class StreamBatch:
         planned: Sequence[PlannedSource],
         *,
         of_files: bool,
+        exact: Callable[[], DataFrame] | None = None,
     ) -> None:
         self._stream, self._sources, self._of_files = frame, sources, of_files
+        self._exact = exact
         all_planned = len(planned) == len(sources)
         self._planned = dict(zip(sources, planned, strict=True)) if all_planned else {}
         if of_files and not all(source.empty or source.files for source in self._planned.values()):
@@ -167,7 +170,7 @@ class StreamBatch:
     def _frame(self) -> DataFrame:
         """Return the rows of the batch, tagged if there are several sets of columns."""
         if not self._of_files:
-            return self._stream
+            return self._stream if self._exact is None else self._exact()
         return tagged([self.frame(tag) for tag in self._tags], self._tags)
 
     @cached_property

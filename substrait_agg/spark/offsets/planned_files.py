@@ -28,7 +28,13 @@ from substrait_agg.commit.log.query_logs import (
 )
 from substrait_agg.errors import InputRefused
 from substrait_agg.files.filesystem import filesystem
-from substrait_agg.spark.sources.files import exists, files_unread, is_local, split
+from substrait_agg.spark.sources.files import (
+    exists,
+    files_unread,
+    is_local,
+    names_wildcard,
+    split,
+)
 
 _UNFINISHED = re.compile(r"\..+\.tmp(?:\.crc)?")
 """Names of log files that Spark has not finished writing."""
@@ -94,6 +100,27 @@ class PlannedSource:
 
     empty: bool
     files: tuple[str, ...] | None
+
+
+def spark_repeats_files(planned: Sequence[PlannedSource]) -> bool:
+    """Return whether Spark's stream of files reads files of a batch more than once.
+
+    For each file with a wildcard in its path, Spark 4 reads all files of its source in the batch.
+    """
+    batches = (source.files or () for source in planned)
+    return any(len(files) > 1 and any(map(names_wildcard, files)) for files in batches)
+
+
+def wildcard_refused(planned: Sequence[PlannedSource]) -> InputRefused:
+    """Return the error for a batch with such files that nothing but the stream can read."""
+    paths = [file for source in planned for file in source.files or () if names_wildcard(file)]
+    return InputRefused(
+        "SOURCE_FILE_NAME",
+        "Spark would read the files of the batch more than once, because the name of a file has a wildcard",
+        help="give all sources as SPECs of files, with accept_source_change where it was a DataFrame; such files "
+        "are read once. Nothing of the batch was committed",
+        path=paths[0],
+    )
 
 
 @dataclass(frozen=True, slots=True)

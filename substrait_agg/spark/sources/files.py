@@ -39,7 +39,7 @@ class InputFiles:
     """A path that exists, and its files.
 
     Attributes:
-        path: folder or glob to stream from.
+        path: glob of the folders to stream from.
         only_file: glob for the name of a single file; empty for all files.
         files: the current data files that Spark reads, in order of path.
         load_paths: the paths that a batch reader loads.
@@ -86,8 +86,25 @@ def escaped(name: str) -> str:
 
 
 def is_glob(location: str) -> bool:
-    """Return whether a location has wildcards."""
-    return bool(_GLOB & set(location))
+    """Return whether a location has wildcards. A local path that exists has none."""
+    return bool(_GLOB & set(location)) and not _exists_here(location)
+
+
+def as_glob(location: str) -> str:
+    """Return a glob for a location: itself, or the only match of a path that exists."""
+    return location if is_glob(location) else escaped(location)
+
+
+def _exists_here(location: str) -> bool:
+    try:
+        return Path(location.removeprefix("file://")).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def names_wildcard(uri: str) -> bool:
+    """Return whether a URI in the form of Spark's logs is of a file with a wildcard in its path."""
+    return bool(_GLOB & set(unquote(urlsplit(uri).path)))
 
 
 _REGEX_OF_GLOB = {"*": ".*", "?": ".", "[": "[", "[!": "[^", "{": "(?:"}
@@ -343,7 +360,8 @@ def look_up(
         InputRefused: SOURCE_UNREADABLE.
     """
     location = absolute(spark, location)
-    path = _hadoop_path(spark, location)
+    glob = as_glob(location)
+    path = _hadoop_path(spark, glob)
     system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
     statuses = list(system.globStatus(path) or [])
     if not statuses:
@@ -358,10 +376,10 @@ def look_up(
     read = [file for file in listed if file[0] in parts.read]
     only = statuses[0].getPath()
     return InputFiles(
-        str(only.getParent().toString()) if single else location,
+        escaped(str(only.getParent().toString())) if single else glob,
         escaped(str(only.getName())) if single else "",
         tuple(uri for uri, _, _ in read),
-        [location],
+        [glob],
         tuple(instant for _, instant, _ in read),
         tuple(size for _, _, size in read),
         tuple(uri for uri, *_ in listed if uri in parts.missed),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.plannable import plannable
-from substrait_agg.spark.sources.files import local_files, look_up
+from substrait_agg.spark.sources.files import is_glob, local_files, look_up
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _of_files(
     if reader is None or ":" in spec.location:
         return None
     files = local_files(spec.location, spec.file_rules)
-    if files is None and set("*?[]{}") & set(spec.location):
+    if files is None and is_glob(spec.location):
         return None
     if not files:
         code, what = ("SOURCE_NOT_FOUND", "does not exist")

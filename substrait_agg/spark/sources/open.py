@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -22,10 +20,10 @@ from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.session.errors import reason_of
 from substrait_agg.spark.sources import specs
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
-from substrait_agg.spark.sources.files import escaped, is_plain_folder
+from substrait_agg.spark.sources.files import is_plain_folder
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
 from substrait_agg.spark.sources.parse_faults import TextColumn, parse_faults, row_options
-from substrait_agg.spark.sources.readers import read_source
+from substrait_agg.spark.sources.readers import FilesReader, read_source
 from substrait_agg.spark.sources.specs import OPERATIONS, SourceSpec, as_spec
 from substrait_agg.spark.sources.text_files import text_check
 from substrait_agg.spark.sources.upserts import (
@@ -71,10 +69,11 @@ class SourceFrame:
         streaming: False for a static source, which is one batch.
         reader: reads files of the source without Spark; None if Spark has to.
         stream: the rows as they are in the source.
-        of_files: returns the rows of some files of the source, as `frame` has them; None if that is
-            not known to be the same.
+        of_files: returns the rows of some files of the source, as `frame` has them; None if the
+            source has no files.
         check: raises for files that Spark would silently read as other rows or values; None if the
             format has no check.
+        by_name: whether the rows are known from the names of the files alone, see `has_files`.
     """
 
     frame: DataFrame
@@ -84,6 +83,7 @@ class SourceFrame:
     stream: DataFrame | None = None
     of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
     check: Callable[[Sequence[str]], None] | None = None
+    by_name: bool = False
 
     def check_files(self, uris: Sequence[str]) -> None:
         """Check files of the source; see `parquet_reader.check_types` and `text_files`.
@@ -152,21 +152,19 @@ def open_source(
         spec = SourceSpec(
             "dataframe", "", (), "weight" if weighted else "none", WEIGHT if weighted else ""
         )
-        frame = source
+        frame, of_files = source, None
     else:
         spec = checked_order(spark, as_spec(source), table)
-        frame = _read(spark, spec, origin, table)
+        frame, of_files = _read(spark, spec, origin, table)
         if spec.change == "debezium":
-            frame = change_rows(frame, origin, spec)
             spec = replace(spec, change="weight", change_column=WEIGHT)
     shaped, check = _shaped(frame, spec, origin, table), _check_of(frame, source, table)
     reader = parquet_reader(spec, frame.schema, origin)
 
-    def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
-        # As Spark's stream of files does: folders below the location may have values in their names.
-        options = {**dict(spec.options), "basePath": os.path.abspath(spec.location)}  # noqa: PTH100 - it may be a glob
-        batch = session.read.schema(frame.schema).options(**options)
-        return _shaped(batch.parquet(*(escaped(unquote(u)) for u in uris)), spec, origin, table)
+    def shaped_of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
+        if of_files is None:
+            raise TypeError(table)
+        return _shaped(of_files(session, uris), spec, origin, table)
 
     return SourceFrame(
         shaped,
@@ -174,8 +172,9 @@ def open_source(
         frame.isStreaming,
         reader,
         frame,
-        of_files if has_files(source, origin) else None,
+        None if of_files is None else shaped_of_files,
         check,
+        has_files(source, origin),
     )
 
 
@@ -201,13 +200,22 @@ def has_files(source: str | SourceSpec | DataFrame, origin: TableOrigin) -> bool
     return plain and origin.upsert is None and is_plain_folder(spec.location)
 
 
-def _read(spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str) -> DataFrame:
-    if spec.change == "debezium":
-        columns = {VALUE: Type("string")}
-        # Spark reads the lines as text, so that an event that is not JSON gets an error of ours.
-        spec = replace(spec, format="text") if spec.is_files else spec
-        return _opened(spark, spec, columns, table)
-    return _opened(spark, spec, columns_to_read(spec, origin), table)
+def _read(
+    spark: SparkSession, spec: SourceSpec, origin: TableOrigin, table: str
+) -> tuple[DataFrame, FilesReader | None]:
+    """Return the rows of a source, and what reads them from some of its files."""
+    if spec.change != "debezium":
+        return _opened(spark, spec, columns_to_read(spec, origin), table)
+    # Spark reads the lines as text, so that an event that is not JSON gets an error of ours.
+    lines = replace(spec, format="text") if spec.is_files else spec
+    events, of_files = _opened(spark, lines, {VALUE: Type("string")}, table)
+
+    def rows_of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
+        if of_files is None:
+            raise TypeError(table)
+        return change_rows(of_files(session, uris), origin, spec)
+
+    return change_rows(events, origin, spec), None if of_files is None else rows_of_files
 
 
 def columns_to_read(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
@@ -224,7 +232,7 @@ def columns_to_read(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
 
 def _opened(
     spark: SparkSession, spec: SourceSpec, columns: Mapping[str, Type], table: str
-) -> DataFrame:
+) -> tuple[DataFrame, FilesReader | None]:
     try:
         return read_source(spark, spec, columns, table)
     except (PySparkException, Py4JJavaError) as error:

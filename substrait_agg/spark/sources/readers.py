@@ -6,11 +6,11 @@ A static source is read as a batch, others as a stream.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -24,6 +24,7 @@ from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.files import (
     InputFiles,
     absolute,
+    escaped,
     files_unread,
     is_glob,
     look_up,
@@ -52,12 +53,18 @@ LOCATION_OPTION = {"kafka": "subscribe"}
 """Format without a path -> the option that takes the location."""
 
 
+FilesReader = Callable[[SparkSession, Sequence[str]], DataFrame]
+"""Returns the rows of files, given as Spark's log names them."""
+
+
 def read_source(
     spark: SparkSession, spec: SourceSpec, columns: ColumnTypes, table: str
-) -> DataFrame:
+) -> tuple[DataFrame, FilesReader | None]:
     """Return all rows of a source: a batch if it is static, else a stream.
 
-    The result has the `columns` columns and may have others. If bad rows go to the quarantine, the
+    The second result reads some files of the source in the same way; None if it has no files.
+
+    The rows have the `columns` columns and may have others. If bad rows go to the quarantine, the
     columns `FILE` and `POSITION` come last; for CSV and JSON, `CORRUPT` precedes them.
 
     Raises:
@@ -65,9 +72,10 @@ def read_source(
             ``COLUMN_AMBIGUOUS``, ``COLUMN_TYPE_MISMATCH``, ``CSV_HEADER_MISSING``.
         PySparkException: Spark cannot open the source.
     """
-    frame = _read_files if spec.is_files else _read_others
-    rows = frame(spark, spec, columns, table)
-    return rows if spec.bad_rows == "fail" else _with_place(rows, spec)
+    if not spec.is_files:
+        return _with_place(_read_others(spark, spec), spec), None
+    rows, of_files = _read_files(spark, spec, columns, table)
+    return _with_place(rows, spec), lambda session, uris: _with_place(of_files(session, uris), spec)
 
 
 _NOWHERE = "string(null)"
@@ -79,14 +87,14 @@ _POSITION = {
 
 
 def _with_place(rows: DataFrame, spec: SourceSpec) -> DataFrame:
+    if spec.bad_rows == "fail":
+        return rows
     file = "_metadata.file_path" if spec.is_files else _NOWHERE
     position = _POSITION.get(spec.format, _NOWHERE)
     return rows.select("*", F.expr(file).alias(FILE), F.expr(position).alias(POSITION))
 
 
-def _read_others(
-    spark: SparkSession, spec: SourceSpec, _wanted: ColumnTypes, _table: str
-) -> DataFrame:
+def _read_others(spark: SparkSession, spec: SourceSpec) -> DataFrame:
     reader = _reader(spark, spec).options(**dict(spec.options))
     if spec.format == "table":
         return reader.table(spec.location)
@@ -105,7 +113,7 @@ def _reader(spark: SparkSession, spec: SourceSpec) -> DataFrameReader | DataStre
 
 def _read_files(
     spark: SparkSession, spec: SourceSpec, columns: ColumnTypes, table: str
-) -> DataFrame:
+) -> tuple[DataFrame, FilesReader]:
     place = look_up(spark, spec.location, spec.file_rules)
     if place is None:
         raise _not_found(spec, table)
@@ -116,8 +124,16 @@ def _read_files(
     if place.only_file:
         options["pathGlobFilter"] = place.only_file
     options |= _batch_limit(spec)
+    if not is_glob(spec.location) and not place.only_file:
+        # Spark takes the folder as the base of partition folders only if its name is no glob.
+        options = {"basePath": absolute(spark, spec.location), **options}
     reader = _reader(spark, spec).format(spec.format).options(**options).schema(schema)
-    return reader.load(place.path)
+
+    def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
+        batch = session.read.format(spec.format).options(**options).schema(schema)
+        return batch.load([escaped(unquote(uri)) for uri in uris])
+
+    return reader.load(place.path), of_files
 
 
 def with_absolute_location(

@@ -140,7 +140,7 @@ def schema_of(
     spark = session()
     try:
         if not spec.is_files:
-            return read_source(spark, spec, {}, shown).schema
+            return read_source(spark, spec, {}, shown)[0].schema
         return _schema_of_files(spark, spec, shown)
     except (PySparkException, Py4JJavaError) as error:
         raise unreadable(spec, shown, error) from safe_cause(error)
