@@ -222,6 +222,13 @@ PLANS: tuple[ProblemKind, ...] = kinds(
          "others without an error."),
     ),
     (
+        "RELATION_UNUSED", "info", "warning",
+        "the root does not read this relation, so it is not computed",
+        "refer to it in the root with a reference, give it a root of its own, or remove it",
+        ("The result of a plan is that of its roots (specification, Plans). A relation beside them is a shared part "
+         "that they refer to. One that no root reads has no effect; usually the reference to it was lost."),
+    ),
+    (
         "VERSION_MISSING", "info", "warning",
         "the plan does not state the Substrait release it is written for",
         "set version: the release, and the name of the producer",

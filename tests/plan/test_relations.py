@@ -395,6 +395,22 @@ def test_relations_without_a_root() -> None:
     assert read(entries(table(I32), union(reference(0))))[1] == []
 
 
+def test_relations_that_the_root_does_not_read_are_reported() -> None:
+    plan, problems = read(entries(table(I32), table(I32), root=union(reference(0))))
+    assert (plan.place, plan.names, len(plan.others)) == ("relations[2]", ("a",), 1)
+    assert [(p.code, p.level, p.path) for p in problems] == [
+        ("RELATION_UNUSED", "info", "relations[1]")
+    ]
+
+
+def test_the_only_root_is_the_view_also_if_a_relation_refers_to_it() -> None:
+    plan = entries(root=table(I32))
+    plan["relations"].append({"rel": union(reference(0))})
+    decoded, problems = read(plan)
+    assert (decoded.place, decoded.names) == ("relations[0]", ("a",))
+    assert [(p.code, p.path) for p in problems] == [("RELATION_UNUSED", "relations[1]")]
+
+
 def test_detached_subtrees_are_put_in_place() -> None:
     """Releases 0.105 to 0.108 allow subtrees of an entry to be written apart."""
     entry: Json = {

@@ -80,7 +80,11 @@ def _decode(
     roots = tuple(entry.path for entry in free if entry.has("root"))
     names, root, place = _root(entries, free, context, root_path)
     report_leftovers(order, set(_HANDLERS), context)
-    unreached = (e for e in free if e.path != place and not (root_path and e.path in roots))
+    unreached = [e for e in free if e.path != place and not (root_path and e.path in roots)]
+    if any(entry.has("root") for entry in entries):
+        for entry in unreached:
+            if entry.has("rel"):
+                context.report("RELATION_UNUSED", entry.path)
     tops = map(_top, unreached)
     others = tuple(top.result for top in tops if top is not None and top.result is not None)
     several = roots if len(roots) > 1 else ()
@@ -136,9 +140,11 @@ def _root(
 ) -> tuple[tuple[str, ...] | None, Relation, str]:
     """Return the names, the relation and the place of a root, or of the only bare relation.
 
-    A root that another relation refers to is a shared relation, and its names do not count.
+    A root that another one refers to is a shared relation, and its names do not count.
     """
-    candidates = [e for e in free if e.has("root")] or [e for e in free if e.has("rel")]
+    roots = [entry for entry in entries if entry.has("root")]
+    candidates = [entry for entry in roots if entry in free or len(roots) == 1]
+    candidates = candidates or [entry for entry in free if entry.has("rel")]
     if root_path:
         candidates = [entry for entry in candidates if entry.path == root_path]
     for entry in entries:
