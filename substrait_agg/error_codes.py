@@ -119,6 +119,8 @@ _ALL: tuple[ErrorCode, ...] = (
         ("ENCODING_MISSING", "change events do not state how they encode a type", "add times= or decimals= to the source"),
         ("ENCODING_NOT_SUPPORTED", "a column has a type that cannot be read from change events", "remove the column from the plan, or flatten the events and give op=COLUMN"),
         ("SOURCE_MISSING", "a table of the plan has no source", "add --source TABLE=SPEC"),
+        ("FILES_NOT_ALLOWED", "a plan names a file that is not below the folder of --allow-files", "give its table a source, or allow a folder that has the file"),
+        ("FILES_NOT_READABLE", "a plan names files in a form or format that no source reads", "give the table a source"),
         ("SOURCE_UNKNOWN", "a source is given for a table that the plan does not read", "remove the source, or use the table name of the plan"),
         ("SOURCE_AMBIGUOUS", "a source matches several tables, or several sources match one table", "write table names exactly as the plan does"),
         ("SOURCE_NOT_FOUND", "the location of a source does not exist", "check the path; create the folder before the run if files arrive later"),

@@ -137,6 +137,12 @@ class RunOptions:
         "Continue if a table has another location than before; all data of the new location counts as new rows. Of a "
         "static table whose content has changed, the difference counts.",
     )
+    allow_files: str | Path | None = _option(  # noqa: RUF009 - a field
+        None,
+        "Let the plan read the files that it names itself (local_files), if they lie below this folder, also behind "
+        "links. Without it, each such table needs a --source with its path or name.",
+        "DIR",
+    )
     refresh: str | Mapping[str, str] | RefreshPolicies = _option(  # noqa: RUF009 - a field
         "incremental",
         "How views follow their input. incremental: by its changes. incremental_strict: the same, and refuse a plan in "
@@ -163,6 +169,7 @@ class RunOptions:
         """Check all options that need a check."""
         _ = self.trigger, self.retention, self.emit_policy, self.state_ttl, self.early
         _ = self.target_seconds, self.refresh_policies, self.most_join_rows
+        _ = self.allowed_folder
 
     @cached_property
     def trigger(self) -> str:
@@ -229,6 +236,18 @@ class RunOptions:
         from substrait_agg.refresh.policies import parse_refresh
 
         return parse_refresh(self.refresh)
+
+    @cached_property
+    def allowed_folder(self) -> Path | None:
+        """Return the folder whose files a plan may read, without links; None for no folder."""
+        if self.allow_files is None:
+            return None
+        folder = Path(self.allow_files).resolve()
+        if not folder.is_dir():
+            message = f"{str(self.allow_files)!r} is not a folder"
+            help = "give the folder that has the files of the plan"
+            raise UsageError("OPTION_INVALID", message, help=help, path="allow_files")
+        return folder
 
     def with_declared(self, plans: object) -> RunOptions:
         """Return the options with the refresh policies that the statements of a pipeline declare."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 I64 = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
@@ -35,3 +36,22 @@ def counting(function: str = "count") -> dict[str, Any]:
         "extensions": [{"extensionFunction": declared}],
         "relations": [{"root": {"input": {"aggregate": aggregate}, "names": ["k", "n"]}}],
     }
+
+
+def of_files(*reads: list[str], kind: str = "uriFile", **format: Any) -> str:
+    """SELECT a FROM all files, which the plan names itself; per read a list of paths."""
+    struct = {"types": [I64], "nullability": "NULLABILITY_REQUIRED"}
+    relations = [
+        {
+            "read": {
+                "baseSchema": {"names": ["a"], "struct": struct},
+                "localFiles": {
+                    "items": [{kind: path, **(format or {"parquet": {}})} for path in paths]
+                },
+            }
+        }
+        for paths in reads
+    ]
+    united = {"set": {"op": "SET_OP_UNION_ALL", "inputs": relations}}
+    root = {"input": united if len(reads) > 1 else relations[0], "names": ["a"]}
+    return json.dumps({"version": {"minorNumber": 106}, "relations": [{"root": root}]})

@@ -26,7 +26,10 @@ SPEC_SUFFIXES = (".yml", ".yaml")
 QUERY = "the query"
 """What messages call SQL text without a file."""
 
-_SOURCE_HELP = "A table of the query; once per table. Its columns are read from the source (run --help describes SPEC)."
+_SOURCE_HELP = (
+    "A table of the query or plan; once per table. The columns of a query, and types that a plan leaves out, are read "
+    "from the source (run --help describes SPEC)."
+)
 
 
 def sql_options(command: Command) -> Command:

@@ -187,7 +187,9 @@ def validate(
     run = _ValidationRun(error_on)
     tables = tables_of(sources)
     loaded = _given_plans(plans, sql, query, tables)
-    check = partial(substrait_agg.validate, mode=mode, static=static_tables(static, tables))
+    check = partial(
+        substrait_agg.validate, mode=mode, static=static_tables(static, tables), sources=tables
+    )
     _check_all(run, loaded, check, selection, findings, aloud=targets.get(STDIO) == "text")
     _refuse_plans_as_targets(run, targets)
     for name, form in targets.items():

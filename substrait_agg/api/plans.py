@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+from substrait_agg.api.checking import check_with_sources
 from substrait_agg.api.checkpoints import open_state
 from substrait_agg.arguments import typed
-from substrait_agg.errors import UsageError, checked_choice
+from substrait_agg.errors import PlanRefused, UsageError, checked_choice
 from substrait_agg.functions.aggregates.accumulators import EARLY_RETRACTIONS
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.problems import Problem
@@ -67,7 +69,12 @@ def _plan(source: PlanSource) -> Plan:
 
 
 @typed
-def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = ()) -> Report:
+def validate(
+    plan: PlanSource,
+    mode: Mode = "lenient",
+    static: Iterable[str] = (),
+    sources: Mapping[str, Any] | None = None,
+) -> Report:
     """Check a plan without running it, and report all errors and warnings.
 
     A plan that cannot be decoded gives a report with PLAN_UNREADABLE. It does not raise an error.
@@ -78,6 +85,10 @@ def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = (
             every deviation from the specification an error.
         static: names of the tables that a run reads once, as in `explain`. Joins with them need no
             key. Names of tables that the plan does not read are ignored.
+        sources: sources of tables, as in `run`. Where the plan gives names but no types for the
+            columns of a table (``SCHEMA_TYPES_MISSING``), lenient mode takes the types from its
+            source: from the footer of a local Parquet file, or with Spark. Names of tables that
+            the plan does not read are ignored.
 
     Returns:
         A report with `ok`, `problems` (code, level, path, message, help, producer) and `to_json`,
@@ -85,7 +96,9 @@ def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = (
 
     Raises:
         UsageError: FILE_NOT_FOUND or FILE_NOT_READABLE for a path, PLAN_SOURCE for an object of
-            another type, OPTION_INVALID for an unknown mode.
+            another type, OPTION_INVALID for an unknown mode; a SPEC is not valid.
+        InputRefused: a source of a table without types has none or cannot be opened, such as
+            SOURCE_NOT_FOUND or SOURCE_TYPES_UNKNOWN.
 
     Example:
         >>> validate("plans/windows/tumble_end.bin").ok
@@ -95,12 +108,15 @@ def validate(plan: PlanSource, mode: Mode = "lenient", static: Iterable[str] = (
     """
     loaded = _plan(plan)
     static_names = frozenset(name.lower() for name in static)
-    problems = checked_problems(loaded, mode, static_names)
+    problems = checked_problems(loaded, mode, static_names, sources or {})
     return Report(loaded.name, problems, _content(loaded))
 
 
 def checked_problems(
-    plan: Plan, mode: Mode, static: frozenset[str] = frozenset()
+    plan: Plan,
+    mode: Mode,
+    static: frozenset[str] = frozenset(),
+    sources: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Problem, ...]:
     """Return the problems of all roots of a plan, each once, in plan order.
 
@@ -108,15 +124,16 @@ def checked_problems(
         plan: the plan.
         mode: ``lenient`` or ``strict``.
         static: names of the static tables, in lower case.
+        sources: sources by the names of their tables, for the types of columns.
     """
-    views = plan.views(mode).values()
-    if len(views) == 1:
-        return plan.check(mode, static).problems
+    checked = [
+        check_with_sources(view, mode, static, sources) for view in plan.views(mode).values()
+    ]
+    if len(checked) == 1:
+        return checked[0].problems
     from substrait_agg.report.places.order import in_plan_order
 
-    return in_plan_order(
-        dict.fromkeys(p for view in views for p in view.check(mode, static).problems)
-    )
+    return in_plan_order(dict.fromkeys(p for view in checked for p in view.problems))
 
 
 def _content(plan: Plan) -> bytes:
@@ -159,7 +176,8 @@ def explain(
             were incremental or computed again from all rows, and why.
         sources: SPECs of tables, as in `run`. They say how rows are weighted, whether a row replaces
             that of its key, and whether a table is read once. Without one, a table is assumed to have
-            inserts only. Names of tables that the plan does not read are ignored.
+            inserts only. Missing column types are those of the source, as in `validate`. Names of
+            tables that the plan does not read are ignored.
 
     Returns:
         The explanation in the chosen format; it ends with a line break.
@@ -168,7 +186,8 @@ def explain(
         PlanRefused: the plan has errors; `problems` lists them with their codes.
         UsageError: OPTION_INVALID for an unknown format, mode, policy or table; VIEW_UNKNOWN for a
             refresh policy of an unknown view; a SPEC is not valid; otherwise as `load`.
-        InputRefused: KEY_COLUMN_UNKNOWN: ``key=`` names a column that the plan does not declare.
+        InputRefused: KEY_COLUMN_UNKNOWN: ``key=`` names a column that the plan does not declare;
+            as `validate` for sources.
         StateRefused: as `open_state`, for a checkpoint.
 
     Example:
@@ -182,11 +201,11 @@ def explain(
     checked_choice(format, EXPLAIN_FORMATS, "format")
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
     plans = named_plans(plan, mode)
-    specs = _specs(sources or {})
+    specs = _specs(plans, sources or {}, mode)
     static = (*static, *(name for name, spec in specs.items() if spec.static))
     static_names = frozenset(name.lower() for name in static)
     bound = combined_views(
-        {name: given.bound(mode, static_names) for name, given in plans.items()},
+        {name: _bound(given, mode, static_names, specs) for name, given in plans.items()},
         temporary_views(plan),
     )
     from substrait_agg.report.explained import explained
@@ -203,11 +222,28 @@ def explain(
     return explained(bound, format, policy, name, static_tables, policies, batches, of_sources)
 
 
-def _specs(sources: Mapping[str, str]) -> dict[str, SourceSpec]:
+def _bound(
+    plan: Plan, mode: Mode, static: frozenset[str], specs: Mapping[str, SourceSpec]
+) -> BoundPlan:
+    checked = check_with_sources(plan, mode, static, specs)
+    if checked.bound is None:
+        raise PlanRefused(checked.problems)
+    return checked.bound
+
+
+def _specs(
+    plans: Mapping[str, Plan], sources: Mapping[str, str], mode: Mode
+) -> dict[str, SourceSpec]:
     """Return the parsed SPECs of sources by the names of their tables."""
+    if not sources:
+        return {}
+    from substrait_agg.bind.readings import reads_of
+    from substrait_agg.spark.inputs.plan_files import with_plan_files
     from substrait_agg.spark.sources.specs import as_spec
 
-    return {name: as_spec(source) for name, source in sources.items()}
+    decoded = (plan.check(mode).decoded for plan in plans.values())
+    reads = [read for one in decoded if one is not None for read in reads_of(one)]
+    return with_plan_files({name: as_spec(source) for name, source in sources.items()}, reads)
 
 
 def _known_sources(views: BoundViews, specs: Mapping[str, SourceSpec]) -> KnownSources:

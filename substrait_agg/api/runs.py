@@ -16,6 +16,7 @@ from substrait_agg.run_options import RunOptions
 
 if TYPE_CHECKING:
     from substrait_agg.bind.bound import BoundPlan, BoundRead
+    from substrait_agg.plan.model import DecodedPlan
     from substrait_agg.spark.query.handle import Run
 
 
@@ -44,6 +45,7 @@ def run(
     keep_versions: int | None = None,
     keep_for: str | None = None,
     accept_source_change: bool = False,
+    allow_files: str | Path | None = None,
     refresh: str | Mapping[str, str] = "incremental",
     evolve: bool = False,
     latency: str | None = None,
@@ -120,6 +122,10 @@ def run(
             format than before. Data that Spark has not read there counts as new rows. Spark itself
             refuses another folder of files. Of a static table whose content has changed, the
             difference counts, where every join with it stores the rows of both sides.
+        allow_files: folder whose files a plan may read that names files itself (``local_files``),
+            also behind links. Other files are refused with FILES_NOT_ALLOWED. A table of files that
+            has a source is read from there; its name in `sources` is that of the file or folder, or
+            the path in the plan.
         refresh: how views follow their input. ``incremental``: by its changes.
             ``incremental_strict``: the same, and refuse a plan in which a changed row makes the run
             read many stored rows again. ``full``: compute the view again from all rows in every
@@ -196,32 +202,36 @@ def _configured(plan: Plans, conf: Mapping[str, str] | None) -> Mapping[str, str
     return {**own, **(conf or {})} if own else conf
 
 
-def _static_sources(sources: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the sources that are read once, in lower case."""
+def _static_sources(plan: DecodedPlan, sources: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the tables that are read once, in lower case."""
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
+    from substrait_agg.bind.readings import reads_of
+    from substrait_agg.spark.inputs.plan_files import with_plan_files
     from substrait_agg.spark.sources.open import is_static
 
-    return frozenset(name.lower() for name, source in sources.items() if is_static(source))
+    named = with_plan_files(sources, reads_of(plan))
+    return frozenset(name.lower() for name, source in named.items() if is_static(source))
 
 
 def bound_to_run(plan: Plan, sources: Mapping[str, Any], options: RunOptions) -> BoundPlan:
     """Return the plan ready to run. In lenient mode, take missing column types from the sources."""
     checked = plan.check(options.mode)
     errors = {problem.code for problem in checked.problems if problem.level == "error"}
-    if errors and errors <= {"JOIN_WITHOUT_KEY", "JOIN_MARK_NULLABLE"}:
-        return plan.bound(options.mode, _static_sources(sources))
-    untyped = errors == {"SCHEMA_TYPES_MISSING"} and options.mode == "lenient"
-    if not untyped or checked.decoded is None:
+    if checked.decoded is None:
         return plan.bound(options.mode)
-    from substrait_agg.bind import untyped_tables
+    if errors and errors <= {"JOIN_WITHOUT_KEY", "JOIN_MARK_NULLABLE"}:
+        return plan.bound(options.mode, _static_sources(checked.decoded, sources))
+    if errors != {"SCHEMA_TYPES_MISSING"} or options.mode != "lenient":
+        return plan.bound(options.mode)
     from substrait_agg.optional_packages import require
 
     require("pyspark", "pandas")
     from substrait_agg.spark.query.start import schemas_of_sources
 
-    typed = plan.check_with(schemas_of_sources(untyped_tables(checked.decoded), sources, options))
+    static = _static_sources(checked.decoded, sources)
+    typed = plan.check_with(schemas_of_sources(checked.decoded, sources, options), static)
     if typed.bound is None:
         raise PlanRefused(typed.problems)
     return typed.bound

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from substrait_agg.functions.aggregates.kinds import MeasureKind
-from substrait_agg.plan.model import EnumArgument, SetOperationKind, TypeArgument
+from substrait_agg.plan.model import EnumArgument, PlanFile, SetOperationKind, TypeArgument
 from substrait_agg.plan.types import Type
 
 # --- expressions: each has `.type`; column ordinals refer to the input row of the relation ----
@@ -215,7 +215,7 @@ class BoundRead:
     """A table with the columns `names` of `types`. Relations above it filter and project.
 
     `fields` has per column the names of the struct fields inside it, depth first; it is empty if the
-    plan does not give them.
+    plan does not give them. `files` has the files that the plan names for the table.
     """
 
     table: tuple[str, ...]
@@ -223,6 +223,7 @@ class BoundRead:
     types: tuple[Type, ...]
     path: str
     fields: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    files: tuple[PlanFile, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,7 +491,7 @@ BoundRelation = (
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """A sort key of the view: an output column, with `descending` and `nulls_first` as in SQL."""
+    """A sort key of the view: a column of its root, with `descending` and `nulls_first` as in SQL."""
 
     ordinal: int
     descending: bool
@@ -500,6 +501,9 @@ class SortKey:
 @dataclass(frozen=True, slots=True)
 class BoundPlan:
     """A plan that can run, with its column names (unique or not) and the order of the view.
+
+    The root may have more columns than `names`. The further ones are hidden: the order of the view
+    needs them, and the view does not show them.
 
     `fields` has per column the names of the struct fields inside it, depth first; it is empty if no
     column has any.
@@ -511,3 +515,8 @@ class BoundPlan:
     producer: str
     fingerprint: str
     fields: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """Return the types of the columns with a name."""
+        return self.root.types[: len(self.names)]

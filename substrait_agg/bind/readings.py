@@ -101,6 +101,12 @@ def repeats_key(aggregate: model.AggregateRel) -> bool:
     return aggregate.inline and any(len(set(refs)) < len(refs) for refs in aggregate.groupings)
 
 
+def reads_of(plan: model.DecodedPlan) -> tuple[model.ReadRel, ...]:
+    """Return the reads of tables and files in a plan."""
+    reads = (r for r in relations_of(plan) if isinstance(r, model.ReadRel))
+    return tuple(read for read in reads if read.table and read.rows is None)
+
+
 def relations_of(plan: model.DecodedPlan) -> Iterator[Any]:
     """Yield every relation of the plan once, from the root down."""
     waiting: list[Any] = [*reversed(plan.others), plan.root]

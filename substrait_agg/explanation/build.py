@@ -70,16 +70,17 @@ def build(flow: Flow) -> ExplainedPlan:
 
 def _view(view: FlowView, output: Names) -> ExplainedView:
     columns = _columns(tuple(map(column_name, view.names)), view.types)
+    sources = tuple(shown(output[o]) for o in view.output)
+    names = (*(column.name for column in columns), *(shown(output[o]) for o in view.hidden))
     order = tuple(
         ViewOrder(
-            key.ordinal,
-            columns[key.ordinal].name,
+            key.ordinal if key.ordinal < len(columns) else None,
+            names[key.ordinal],
             "descending" if key.descending else "ascending",
             "first" if key.nulls_first else "last",
         )
         for key in view.sorts
     )
-    sources = tuple(shown(output[o]) for o in view.output)
     return ExplainedView(shown(view.name), view.operator, columns, sources, order)
 
 

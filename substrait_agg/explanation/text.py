@@ -112,7 +112,8 @@ def _view(view: ExplainedView, plan: str) -> Iterator[str]:
         origin = f", from {source}" if source != column.name else ""
         yield f"  {column.name}: {column.type}{origin}"
     for key in view.order:
-        yield f"  order by {key.name} {key.direction}, nulls {key.nulls}"
+        hidden = ", which the view does not show" if key.column is None else ""
+        yield f"  order by {key.name} {key.direction}, nulls {key.nulls}{hidden}"
 
 
 def _operator(operator: ExplainedOperator, views: tuple[str, ...]) -> Iterator[str]:

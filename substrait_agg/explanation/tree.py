@@ -259,9 +259,9 @@ class ExplainedOperator:
 
 @dataclass(frozen=True, slots=True)
 class ViewOrder:
-    """A sort key of the view."""
+    """A sort key of the view; `column` is None if the view does not show it."""
 
-    column: int
+    column: int | None
     name: str
     direction: OneOf["ascending", "descending"]
     nulls: OneOf["first", "last"]

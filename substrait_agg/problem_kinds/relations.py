@@ -15,18 +15,18 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
          "that keeps the order of the columns reads others under their names."),
     ),
     (
-        "FILES_NOT_ALLOWED", "error", "error",
-        "the plan reads files directly ({files})",
-        "write the read as a named table and give its location as a source",
+        "FILES_NEED_SOURCE", "info", "info",
+        "the plan reads table {table} from files that it names ({files}); run does not open them by itself",
+        "to run the plan, add --source {table}=SPEC, or --allow-files DIR with a folder that has the files",
         ("A rule of this program: the user who runs a plan decides where data comes from, not the author of the plan. "
-         "A plan from another party could read any file that the process may read, and a list of files says nothing "
-         "about later changes."),
+         "A plan from another party could read any file that the process may read. So run needs a source for the "
+         "table, or a folder whose files such plans may read."),
     ),
     (
         "SCHEMA_TYPES_MISSING", "error", "error",
         "the schema of table {table} names {count} columns without types",
-        ("give the table a source, and run reads the types from it; to validate or explain without a source, write "
-         "the types into the plan"),
+        ("give the table a source with --source: run, validate and explain take the types from it; without a source, "
+         "write the types into the plan"),
         ("A schema has a type for every name (specification, Named Structs). Without types no function and no result "
          "type of the plan can be checked. DataFusion wrote such plans before release 42."),
     ),
@@ -179,17 +179,11 @@ RELATIONS: tuple[ProblemKind, ...] = kinds(
     ),
     (
         "SORT_KEY_NOT_IN_OUTPUT", "error", "error",
-        "the plan is ordered by a column that is not in its output",
-        "keep the sort key as an output column, or remove the sort",
-        ("A limit of this program: it stores the view, which has only the output columns, and sorts it when it is "
-         "read. Consumers that project after a sort lose nothing but the order."),
-    ),
-    (
-        "SORT_KEY_NOT_A_COLUMN", "error", "error",
-        "the plan is ordered by an expression",
-        "compute the expression in a project below the sort and sort by that column",
-        ("A limit of this program: it stores the view and sorts it by its columns when it is read. An expression "
-         "would have to be computed again for every reader."),
+        "the plan is ordered by a value that the relations above the sort leave out",
+        "keep the sort key as a column of these relations, sort above them, or remove the sort",
+        ("A limit of this program: the view is sorted when it is read. A sort key that only projections leave out is "
+         "stored as a hidden column of the view. Other relations above the sort, such as a filter, do not pass on what "
+         "a projection below them has left out."),
     ),
     (
         "SORT_KEYS_MISSING", "info", "error",

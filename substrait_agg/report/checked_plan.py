@@ -107,15 +107,20 @@ class Plan:
             )
         return self._checked[key]
 
-    def check_with(self, source_schemas: SourceSchemas) -> Checked:
+    def check_with(
+        self, source_schemas: SourceSchemas, static: frozenset[str] = frozenset()
+    ) -> Checked:
         """Check the plan in lenient mode with the types of columns that it reads without types.
 
         The result is cached for `check_to_run`.
 
         Args:
             source_schemas: the columns of these tables, by table name.
+            static: names of the static tables, in lower case.
         """
-        checked = self._located(_check(self.content, "lenient", source_schemas, root=self.root))
+        checked = self._located(
+            _check(self.content, "lenient", source_schemas, static=static, root=self.root)
+        )
         self._checked["lenient", _WITH_SOURCES] = checked
         return checked
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from substrait_agg.bind.bound import BoundProject, BoundRead, BoundRows, SortKey
+from substrait_agg.bind.rewrite import selected_columns
 from substrait_agg.plan.model import (
     Expression,
     FieldRef,
@@ -176,8 +177,24 @@ def test_the_order_is_followed_through_projects() -> None:
     assert bound(root, "n", "k").sorts == (SortKey(0, False, True),)
 
 
-def test_an_order_by_a_dropped_column_is_refused() -> None:
+def test_an_order_by_a_dropped_column_is_kept_by_a_hidden_column() -> None:
     root = ProjectRel(sort(BY_NAME, (at(1), "asc_nulls_first")), (at(0),), (2,), ROOT)
+    made = bound(root, "k")
+    assert (made.names, made.sorts) == (("k",), (SortKey(1, False, True),))
+    assert selected_columns(made.root) == (bound(BY_NAME, "k", "n").root, (0, 1))
+
+
+def test_a_dropped_column_is_hidden_through_several_projects() -> None:
+    ordered = sort(BY_NAME, (at(1), "asc_nulls_first"), (at(0), "desc_nulls_last"))
+    twice = ProjectRel(ProjectRel(ordered, (at(0),), (2, 0), ROOT), (), (1,), ROOT)
+    made = bound(twice, "k")
+    assert made.sorts == (SortKey(1, False, True), SortKey(0, True, False))
+    assert selected_columns(made.root) == (bound(BY_NAME, "k", "n").root, (0, 1))
+
+
+def test_an_order_that_is_lost_below_a_filter_is_refused() -> None:
+    left_out = ProjectRel(sort(BY_NAME, (at(1), "asc_nulls_first")), (at(0),), (2,), ROOT)
+    root = FilterRel(left_out, call("equal", at(0), at(0), output=BOOL), None, ROOT)
     assert errors_of(root, "k") == [("SORT_KEY_NOT_IN_OUTPUT", f"{ROOT}.sort.sorts[0]")]
 
 
@@ -190,10 +207,18 @@ def test_a_clustered_sort_is_ascending_because_any_order_by_the_key_will_do() ->
     assert bound(sort(BY_NAME, (at(0), "clustered")), "k", "n").sorts == (SortKey(0, False, True),)
 
 
-def test_an_order_by_an_expression_is_refused() -> None:
+def test_an_order_by_an_expression_is_kept_by_a_hidden_column() -> None:
     key = call("negate", at(1), output=I64)
-    found = errors_of(sort(BY_NAME, (key, "asc_nulls_last")), "k", "n")
-    assert found == [("SORT_KEY_NOT_A_COLUMN", f"{ROOT}.sort.sorts[0]")]
+    made = bound(sort(BY_NAME, (at(0), "asc_nulls_last"), (key, "desc_nulls_last")), "k", "n")
+    assert made.sorts == (SortKey(0, False, False), SortKey(2, True, False))
+    assert (made.names, len(made.types), len(made.root.types)) == (("k", "n"), 2, 3)
+
+
+def test_a_constant_sort_key_changes_nothing() -> None:
+    made = bound(
+        sort(BY_NAME, (lit(1, I64), "asc_nulls_last"), (at(1), "asc_nulls_last")), "k", "n"
+    )
+    assert (made.sorts, len(made.root.types)) == ((SortKey(1, False, False),), 2)
 
 
 def test_a_sort_below_an_aggregate_changes_nothing_and_says_so() -> None:

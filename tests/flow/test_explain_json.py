@@ -90,7 +90,7 @@ OPERATOR = {
     "steps": [RUN_STEP],
 }
 ORDER = {
-    "column": NUMBER,
+    "column": (NUMBER, None),
     "name": TEXT,
     "direction": {"ascending", "descending"},
     "nulls": {"first", "last"},

@@ -189,6 +189,15 @@ def _windows(source: Json) -> Json:
     }
 
 
+TEXT: Json = {
+    "field_delimiter": "|",
+    "quote": "'",
+    "header_lines_to_skip": 1,
+    "escape": "/",
+    "value_treated_as_null": "-",
+}
+
+
 def base_plan() -> Json:
     """A plan with an instance of every message that is read."""
     named = _read(
@@ -198,7 +207,7 @@ def base_plan() -> Json:
     )
     old_rows = _read(virtual_table={"values": [{"fields": [{"i32": 1}]}]})
     new_rows = _read(virtual_table={"expressions": [{"fields": [{"literal": {"i32": 1}}]}]})
-    files = _read(local_files={"items": [{"uri_file": "file:///a"}]})
+    files = _read(local_files={"items": [{"uri_file": "file:///a", "text": TEXT}]})
     filtered = {"filter": {"input": named, "condition": column(0), **EMIT}}
     projected = {"project": {"input": filtered, "expressions": EXPRESSIONS, **EMIT}}
     shared = {"reference": {"subtree_ordinal": 1}}
@@ -328,6 +337,7 @@ def test_the_plan_has_every_message_that_is_read() -> None:
     assert {
         "Plan", "PlanRel", "RelRoot", "Rel", "RelCommon", "RelCommon.Emit", "ReadRel", "NamedStruct",
         "ReadRel.NamedTable", "ReadRel.VirtualTable", "ReadRel.LocalFiles.FileOrFiles", "FilterRel",
+        "ReadRel.LocalFiles.FileOrFiles.DelimiterSeparatedTextReadOptions",
         "ProjectRel", "SetRel", "SortRel", "AggregateRel", "AggregateRel.Grouping", "ReferenceRel",
         "AggregateRel.Measure", "AggregateFunction", "SortField", "FunctionArgument", "FunctionOption",
         "Expression", "Expression.ScalarFunction", "Expression.Literal", "Expression.FieldReference",

@@ -61,7 +61,7 @@ READS = (
     Mistake("a table without a name", "TABLE_NAME_MISSING", READ,
             inside("named_table", clearing("names")), ".names"),
     Mistake("a read of nothing", "FIELD_MISSING", READ, clearing("named_table")),
-    Mistake("a read of files", "FILES_NOT_ALLOWED", READ,
+    Mistake("a read of files", "FILES_NEED_SOURCE", READ,
             replacing("local_files", items=[{"uri_file": "file:///data/part.parquet"}])),
     Mistake("a read of a table of an extension", "RELATION_NOT_SUPPORTED", READ,
             replacing("extension_table"), ".extension_table"),
@@ -131,36 +131,16 @@ PROJECTS = (
 )  # fmt: skip
 
 
-def _computed(place: Place) -> None:
-    """A cast of the sort key in place of the key."""
-    key = place.message.expr.SerializeToString()
-    target = {"type": {"fp64": NULLABLE}, "failure_behavior": 2}
-    becoming(cast=target)(place.child("expr"))
-    place.message.expr.cast.input.MergeFromString(key)
-
-
-def _left_out(place: Place) -> Place:
-    """All columns but the first sort key are the output."""
-    names = place.enclosing("RelRoot").message.names
-    key = place.message.sorts[0].expr.selection.direct_reference.struct_field.field
-    kept = [ordinal for ordinal in range(len(names)) if ordinal != key]
-    place.message.common.emit.output_mapping[:] = kept
-    names[:] = [names[ordinal] for ordinal in kept]
-    return place.child("sorts[0]")
-
-
 SORTS = (
     Mistake("a sort of the result without direction", "SORT_DIRECTION_MISSING", SORT,
             inside("sorts[0]", setting(direction=0)), ".direction"),
     Mistake("a sort of the result in a direction that no release has", "VALUE_INVALID", SORT,
             inside("sorts[0]", setting(direction=9)), ".direction"),
-    Mistake("a sort by an expression", "SORT_KEY_NOT_A_COLUMN", SORT, inside("sorts[0]", _computed)),
     Mistake("a sort by a column that is not there", "FIELD_OUT_OF_RANGE", SORT,
             inside("sorts[0].expr", becoming(**column(OUTSIDE)))),
     Mistake("a sort by nothing", "SORT_KEYS_MISSING", SORT, clearing("sorts")),
     Mistake("a sort of the result without a key", "FIELD_MISSING", SORT,
             inside("sorts[0]", clearing("expr"))),
-    Mistake("a sort by a column that the output leaves out", "SORT_KEY_NOT_IN_OUTPUT", SORT, _left_out),
     Mistake("a sort of a table", "SORT_NO_EFFECT", READ_REL,
             combined(wrapping("sort"), quietly("sort", adding("sorts", expr=column(0), direction=1))),
             ".sort"),

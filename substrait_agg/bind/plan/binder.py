@@ -18,13 +18,20 @@ from substrait_agg.bind.context import (
     UntypedTable,
     columns,
     is_keyable,
+    schema_of,
 )
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.expressions.function_names import check_field_names
 from substrait_agg.bind.expressions.windows import report_misplaced
 from substrait_agg.bind.joins.normal_form import normal_form
 from substrait_agg.bind.joins.single_rows import joins_without_key
-from substrait_agg.bind.plan.fetch import Ordered, OrderKey, RelationOrder, projected
+from substrait_agg.bind.plan.fetch import (
+    Ordered,
+    OrderKey,
+    RelationOrder,
+    projected,
+    with_hidden_keys,
+)
 from substrait_agg.bind.plan.fingerprint import Names, fingerprint
 from substrait_agg.bind.plan.grouping_index import uncounted_index
 from substrait_agg.bind.plan.relations import bind_input, bind_relation
@@ -35,11 +42,12 @@ from substrait_agg.bind.readings import (
     PlanReading,
     direct_project_in,
     possible_readings,
+    reads_of,
     relations_of,
     release_of,
 )
 from substrait_agg.bind.rewrite import index_columns, selected_columns
-from substrait_agg.plan.model import DecodedPlan, ReadRel, Relation
+from substrait_agg.plan.model import DecodedPlan, Relation
 from substrait_agg.plan.types import Type, field_name, names_by_column, names_width, struct_fields
 from substrait_agg.problems import Problems
 
@@ -128,9 +136,8 @@ def _read_as(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
 
 def untyped_tables(plan: DecodedPlan) -> tuple[UntypedTable, ...]:
     """Return the tables that the plan reads with column names but without column types."""
-    reads = (r for r in relations_of(plan) if isinstance(r, ReadRel))
-    named = (r for r in reads if r.table and r.names and not r.types and r.rows is None)
-    return tuple(dict.fromkeys((r.table, r.names) for r in named if not r.files))
+    untyped = (read for read in reads_of(plan) if read.names and not read.types)
+    return tuple(dict.fromkeys((read.table, read.names) for read in untyped))
 
 
 def _release(plan: DecodedPlan) -> str:
@@ -161,14 +168,17 @@ def _bind(plan: DecodedPlan, context: BindContext) -> BoundPlan | None:
     _check_keys(ordered.relation, context)
     if plan.names is not None:
         ordered = _without_index(ordered, len(plan.names), _names_path(plan), context)
+    types = schema_of(ordered.relation)
+    if ordered.order is not None and not ordered.order.used:
+        ordered = with_hidden_keys(ordered)
     root = ordered.relation
     sorts = _sorts(ordered.order, context)
-    if isinstance(root, Opaque):
+    if types is None or isinstance(root, Opaque):
         return None
-    if not root.types:
+    if not types:
         context.report("OUTPUT_EMPTY", root.path)
         return None
-    names, fields = _names(plan.names, root.types, _names_path(plan), context)
+    names, fields = _names(plan.names, types, _names_path(plan), context)
     if selected_columns(root) is None:
         _check_rows(root.types, root.path, context)
     if context.problems.errors or context.incomplete:

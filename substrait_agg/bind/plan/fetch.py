@@ -17,13 +17,22 @@ from substrait_agg.bind.bound import (
     Expr,
     MeasureSort,
 )
-from substrait_agg.bind.context import BindContext, Bound, Opaque, is_unknown, schema_of
+from substrait_agg.bind.context import (
+    BindContext,
+    Bound,
+    Opaque,
+    columns,
+    is_unknown,
+    schema_of,
+)
 from substrait_agg.bind.expressions.binder import bind_expression
 from substrait_agg.bind.places import expression_place
 from substrait_agg.bind.rewrite import columns_in, renumber
 from substrait_agg.functions.aggregates.types import ORDERED
 from substrait_agg.plan import model
 from substrait_agg.plan.types import INTEGER_BITS
+
+NOT_IN_OUTPUT = "SORT_KEY_NOT_IN_OUTPUT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ def order_key(field: model.SortField, bound: Expr) -> OrderKey:
         return OrderKey(field, bound.ordinal, expression=bound)
     if is_unknown(bound):
         return OrderKey(field, None)
-    return OrderKey(field, None, "SORT_KEY_NOT_A_COLUMN", bound)
+    return OrderKey(field, None, NOT_IN_OUTPUT, bound)
 
 
 def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ordered:
@@ -90,7 +99,7 @@ def projected(ordered: Ordered, expressions: tuple[Expr, ...], path: str) -> Ord
     if ordered.order is None:
         return Ordered(project, below=ordered)
     # A column of unknown type may be the intended key.
-    problem = "" if is_unknown(*expressions) else "SORT_KEY_NOT_IN_OUTPUT"
+    problem = "" if is_unknown(*expressions) else NOT_IN_OUTPUT
     keys = tuple(_moved(key, places, problem) for key in ordered.order.keys)
     return Ordered(project, replace(ordered.order, keys=keys), ordered)
 
@@ -104,6 +113,41 @@ def _moved(key: OrderKey, places: dict[int, int], problem: str) -> OrderKey:
         return replace(key, expression=expression)
     ordinal = places.get(key.ordinal)
     return replace(key, ordinal=ordinal, problem=problem, expression=expression)
+
+
+def with_hidden_keys(ordered: Ordered) -> Ordered:
+    """Return the relation with a column more for each sort key that none of its columns contains.
+
+    A projection that leaves the key out is replaced by one that also passes it on. Keys that cannot
+    be computed stay as they are, and constant ones are left out.
+    """
+    relation, order, below = ordered.relation, ordered.order, ordered.below
+    if order is None or isinstance(relation, Opaque):
+        return ordered
+    keys = [key for key in order.keys if not isinstance(key.expression, Constant)]
+    order = replace(order, keys=tuple(keys))
+    lost = [place for place, key in enumerate(keys) if key.ordinal is None and key.problem]
+    values = [keys[place].expression for place in lost]
+    source: Bound = relation
+    output: tuple[Expr, ...] = columns(relation.types)
+    if None in values and below is not None and isinstance(relation, BoundProject):
+        inner = with_hidden_keys(below)
+        source, output = inner.relation, relation.expressions
+        values = [_hidden_value(inner, keys[place]) for place in lost]
+    found = {p: v for p, v in zip(lost, values, strict=True) if v is not None}
+    if not found or isinstance(source, Opaque):
+        return Ordered(relation, order, below)
+    for ordinal, (place, value) in enumerate(found.items(), len(output)):
+        keys[place] = replace(keys[place], ordinal=ordinal, expression=Column(value.type, ordinal))
+    expressions = (*output, *found.values())
+    project = BoundProject(source, expressions, tuple(e.type for e in expressions), relation.path)
+    return Ordered(project, replace(order, keys=tuple(keys)), below)
+
+
+def _hidden_value(below: Ordered, key: OrderKey) -> Expr | None:
+    """Return a sort key over the relation below a projection; None if it has no such column."""
+    keys = () if below.order is None else below.order.keys
+    return next((k.expression for k in keys if k.field is key.field), None)
 
 
 def used(order: RelationOrder | None) -> RelationOrder | None:
@@ -185,7 +229,7 @@ def _fetched(ordered: Ordered, window: Window, path: str, context: BindContext) 
         )
     for key in lost:
         if key.problem:
-            context.report("SORT_KEY_NOT_IN_OUTPUT", key.field.path)
+            context.report(NOT_IN_OUTPUT, key.field.path)
     for key in keys:
         _check_key(key, context)
     fetch = BoundFetch(relation, _sorts(ordered), *window, relation.types, path)

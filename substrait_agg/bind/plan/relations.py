@@ -136,7 +136,7 @@ def _pick(
 
 
 def _read(node: model.ReadRel, context: BindContext) -> Ordered:
-    if node.table and node.names and not node.types and node.rows is None and not node.files:
+    if node.table and node.names and not node.types and node.rows is None:
         schema = context.source_schemas.get((node.table, node.names))
         if schema is None:
             table, path = ".".join(node.table), f"{node.path}.base_schema"
@@ -146,10 +146,12 @@ def _read(node: model.ReadRel, context: BindContext) -> Ordered:
         node = replace(node, names=schema[0], types=schema[1], fields=fields)
     node = replace(node, types=_limited_types(node, context))
     if node.files:
-        context.report("FILES_NOT_ALLOWED", node.path, files=", ".join(node.table) or "none named")
+        files = ", ".join(file.uri for file in node.files)
+        context.report("FILES_NEED_SOURCE", node.path, table=".".join(node.table), files=files)
     if not node.types and context.reported_at(node.path):
         return Ordered(Opaque(node.path))  # the read has no schema
-    if node.rows is None and not node.files and not all(node.table or ("",)):
+    nameless = node.rows is None and not node.files and not all(node.table or ("",))
+    if nameless and not context.reported_at(f"{node.path}.local_files"):
         context.report("TABLE_NAME_MISSING", f"{node.path}.named_table.names")
     check_field_names(node.names, f"{node.path}.base_schema.names", context)
     ordered = Ordered(_source(node, context))
@@ -181,7 +183,9 @@ def _source(node: model.ReadRel, context: BindContext) -> Bound:
     if node.rows is not None:
         return bind_rows(node.rows, node, context)
     if len(node.names) == len(node.types):
-        return BoundRead(node.table, node.names, node.types, node.path, node.fields)
+        return BoundRead(
+            node.table, node.names, node.types, node.path, node.fields, files=node.files
+        )
     needed = sum(map(names_width, node.types))
     path = f"{node.path}.base_schema"
     context.report("NAMES_COUNT", path, count=len(node.names), needed=needed)

@@ -187,7 +187,7 @@ def columns_read(read: BoundRead, plan: BoundPlan, reader: str = "") -> tuple[in
     for name, type_ in zip(read.names, read.types, strict=True):
         close = [i for i, other in enumerate(plan.names) if other.lower() == name.lower()]
         ordinal = exact.get(name, close[0] if len(close) == 1 else None)
-        actual = None if ordinal is None else plan.root.types[ordinal]
+        actual = None if ordinal is None else plan.types[ordinal]
         if ordinal is None or actual is None:
             shown = ", ".join(plan.names)
             raise _refused(read, reader, f"column {name}, but the columns are: {shown}")

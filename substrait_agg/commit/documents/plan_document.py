@@ -63,6 +63,8 @@ class ViewSchema:
         keys: number of key columns of the operator.
         positions: the position of each column in change files that have all columns of the
             operator, because others read them; empty if they have the columns of the view.
+        hidden: the operator's columns that only the sort order reads. Sort keys number them after
+            `columns`.
     """
 
     name: str
@@ -72,6 +74,7 @@ class ViewSchema:
     sorts: tuple[ViewSort, ...]
     keys: int
     positions: tuple[int, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
+    hidden: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +140,12 @@ class PlanDocument:
         state_schemas: per operator its state schema, to compare it with that of another plan.
         inputs: the tables, in the order in which a streaming query has them as sources.
         static: the tables whose rows are read once, in the first version, by name.
-        views: the views by name. Empty for a run of one plan: `columns`, `types`, `sorts` and
-            `keys` then describe its view, which has the rows of the last operator. Otherwise these
+        views: the views by name. Empty for a run of one plan: `columns`, `types`, `sorts`,
+            `keys` and `hidden` then describe its view, which has the rows of the last operator. Otherwise these
             are empty.
         flow: the operators and the steps between them, as `flow_document.flow_text` writes them.
             Only `state verify --deep` reads it. Empty in documents of older releases.
+        hidden: the columns of the last operator that only the sort order of the view reads.
     """
 
     plan: str
@@ -167,6 +171,7 @@ class PlanDocument:
     static: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
     views: tuple[ViewSchema, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
     flow: str = field(default="", metadata={DOCUMENT_OMITTED: True})
+    hidden: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
 
     @property
     def view_schemas(self) -> tuple[ViewSchema, ...]:
@@ -174,7 +179,11 @@ class PlanDocument:
         if self.views:
             return self.views
         last = self.operators - 1
-        return (ViewSchema("", last, self.columns, self.types, self.sorts, self.keys),)
+        return (
+            ViewSchema(
+                "", last, self.columns, self.types, self.sorts, self.keys, hidden=self.hidden
+            ),
+        )
 
     def view_schema(self, name: str) -> ViewSchema | None:
         """Return a view by its name; None if the plan has no such view."""

@@ -150,7 +150,7 @@ def differences(stored: PlanDocument, document: PlanDocument) -> list[str]:
         ):
             lines += _differing_texts(f"{kind}{where}", old, new)
     lines += _columns(stored, document)
-    if stored.sorts != document.sorts:
+    if (stored.sorts, stored.hidden) != (document.sorts, document.hidden):
         lines.append("the order of the view differs")
     parts = differing_parts(stored.flow, document.flow)
     return [*filter(_KIND.match, parts), *lines] if lines else parts

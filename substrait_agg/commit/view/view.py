@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from substrait_agg.arguments import typed
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
-from substrait_agg.commit.documents.plan_document import ViewColumn, ViewSchema, ViewSort
+from substrait_agg.commit.documents.plan_document import ViewSchema, ViewSort
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
@@ -245,13 +245,16 @@ class View:
             shown
             for files in (state[GROUP], state[CLOSED])
             for part in self._rows(files, view)
-            for shown in _shown(part, view.columns, schema)
+            for shown in _shown(part, view, schema)
         ]
-        return ordered(pa.concat_tables([schema.empty_table(), *rows]), view.sorts)
+        if not rows:
+            return schema.empty_table()
+        in_order = ordered(pa.concat_tables(rows), view.sorts)
+        return in_order.select(range(len(view.columns)))
 
     def _rows(self, files: Sequence[RunFile], view: ViewSchema) -> Iterator[pa.Table]:
         if files:
-            columns = [column.source for column in view.columns]
+            columns = [*(column.source for column in view.columns), *view.hidden]
             tree = view_tree(self._checkpoint.state, tuple(files), view.keys, columns)
             yield from tree.scan()
 
@@ -519,14 +522,15 @@ def _before(versions: list[int]) -> int:
     return versions[0] - 1 if versions else -1
 
 
-def _shown(
-    rows: pa.Table, columns_wanted: Sequence[ViewColumn], schema: pa.Schema
-) -> Iterator[pa.Table]:
-    sources = [column.source for column in columns_wanted]
-    for batch in rows.select(dict.fromkeys(["shown", *sources])).to_batches():
+def _shown(rows: pa.Table, view: ViewSchema, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows of a view with its columns, then the hidden ones."""
+    sources = [column.source for column in view.columns]
+    for batch in rows.select(dict.fromkeys(["shown", *sources, *view.hidden])).to_batches():
         for part in repeated(batch, np.maximum(batch.column(0).to_numpy(), 0)):
-            columns = [part.column(source) for source in sources]
-            yield pa.Table.from_arrays(with_view_types(columns, schema), schema=schema)
+            columns = with_view_types([part.column(source) for source in sources], schema)
+            hidden = [part.column(source) for source in view.hidden]
+            types = [pa.field(name, c.type) for name, c in zip(view.hidden, hidden, strict=True)]
+            yield pa.Table.from_arrays([*columns, *hidden], schema=pa.schema([*schema, *types]))
 
 
 def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:

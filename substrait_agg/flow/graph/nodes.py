@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
@@ -390,6 +390,8 @@ class FlowView:
             files then have all columns of the operator, else those of the view.
         fields: per column the names of the struct fields inside it, depth first; empty if they are
             named by their positions.
+        hidden: ordinals of the operator's columns that only the sort order reads. Sort keys number
+            them after the columns of the view.
     """
 
     name: str
@@ -400,6 +402,7 @@ class FlowView:
     sorts: tuple[SortKey, ...]
     shared: bool = False
     fields: tuple[tuple[str, ...], ...] = ()
+    hidden: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,16 +433,16 @@ class Flow:
         return next(own, tuple(range(len(self.operators[operator].types))))
 
 
-def hides_keys(node: Node, output: Collection[int]) -> bool:
-    """Return whether a view omits a key, so that rows of different groups can be equal."""
+def hides_columns(node: Node, view: FlowView) -> bool:
+    """Return whether a view omits a key or has a hidden column, so that other rows can be equal."""
     keys = {o for o, name in enumerate(node.columns) if name.startswith("k")}
-    return not keys <= set(output)
+    return bool(view.hidden) or not keys <= set(view.output)
 
 
 def keyless_views(flow: Flow) -> frozenset[int]:
-    """Return the operators of views that do not show all keys, so that equal rows are possible."""
+    """Return the operators of views whose changes can have equal rows, as columns are hidden."""
     views = (view for view in flow.views if not view.shared)
-    return frozenset(v.operator for v in views if hides_keys(flow.view_node(v), v.output))
+    return frozenset(v.operator for v in views if hides_columns(flow.view_node(v), v))
 
 
 def shown_operators(flow: Flow) -> frozenset[int]:

@@ -48,7 +48,14 @@ from substrait_agg.flow.graph.graph import (
 )
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.measures import state_layout
-from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, Port, hides_keys, operators_below
+from substrait_agg.flow.graph.nodes import (
+    Flow,
+    FlowView,
+    Node,
+    Port,
+    hides_columns,
+    operators_below,
+)
 from substrait_agg.flow.graph.set_operation import SetOperation
 from substrait_agg.flow.passes.branches import Exprs, RawBranch, needed, positions_of, pruned
 from substrait_agg.flow.passes.joins import (
@@ -99,8 +106,11 @@ class _Lowering:
             relation, output = selected
             node = self.once(relation)
         plan = view.plan
+        output, hidden = output[: len(plan.names)], output[len(plan.names) :]
         types = tuple(node.types[o] for o in output)
-        return FlowView(name, node.id, output, plan.names, types, plan.sorts, fields=plan.fields)
+        return FlowView(
+            name, node.id, output, plan.names, types, plan.sorts, fields=plan.fields, hidden=hidden
+        )
 
     def of_view(self, read: BoundRead, view: ViewRoot) -> tuple[RawBranch, ...]:
         """Return the linear paths into the columns of another view that a relation reads."""
@@ -385,10 +395,13 @@ def _apart(
     read = any(node.id in operators_below(other) for other in lowering.operators)
     if not read and sum(other.operator == view.operator for other in views) == 1:
         return view
-    if not timed and not hides_keys(node, view.output):
+    if not timed and not hides_columns(node, view):
         return replace(view, shared=True)
     rows = lowering.rows(source.root)
-    return replace(view, operator=rows.id, output=tuple(range(len(rows.types))))
+    columns_of_rows, shown = tuple(range(len(rows.types))), len(view.output)
+    return replace(
+        view, operator=rows.id, output=columns_of_rows[:shown], hidden=columns_of_rows[shown:]
+    )
 
 
 def row_keys(keys: Sequence[Expr]) -> tuple[Expr, ...]:

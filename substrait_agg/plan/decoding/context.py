@@ -63,6 +63,7 @@ class DecodeContext:
     """Declarations by anchor, the producer's name in lower case, and the problems found.
 
     A type or variation is None if its declaration has no name, which has been reported.
+    `file_tables` has the names of the tables that are read as files, by the paths of the files.
     """
 
     findings: DecodeProblems
@@ -71,6 +72,7 @@ class DecodeContext:
     functions: dict[int, FunctionName] = field(default_factory=dict)
     types: dict[int, TypeName | None] = field(default_factory=dict)
     variations: dict[int, TypeName | None] = field(default_factory=dict)
+    file_tables: dict[tuple[str, ...], str] = field(default_factory=dict)
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     @property

@@ -12,6 +12,7 @@ from substrait_agg.errors import PlanUnreadable
 from substrait_agg.plan.decoding.context import DecodeContext, DecodeProblems, Handler
 from substrait_agg.plan.decoding.expressions import read_expression
 from substrait_agg.plan.decoding.extensions import read_extensions
+from substrait_agg.plan.decoding.files import file_tables
 from substrait_agg.plan.decoding.literals import read_literal
 from substrait_agg.plan.decoding.relations import read_relation
 from substrait_agg.plan.decoding.types import read_type
@@ -73,6 +74,7 @@ def _decode(
         raise Unreadable("PLAN_UNREADABLE", reason="it has no relations")
     _read_version(plan, context)
     read_extensions(plan, context)
+    context.file_tables = file_tables(order)
     units, by_key = ordered_units(entries, context)
     for unit in units:
         _decode_unit(unit, by_key, context)
@@ -187,11 +189,18 @@ IGNORED: dict[tuple[str, str], str] = {
         "HashJoinRel",
         "build_input",
     ): "it selects the side of the hash table and does not change the result",
-    ("ReadRel.LocalFiles.FileOrFiles", "parquet"): "the format is the format of the given source",
-    ("ReadRel.LocalFiles.FileOrFiles", "arrow"): "the format is the format of the given source",
-    ("ReadRel.LocalFiles.FileOrFiles", "orc"): "the format is the format of the given source",
-    ("ReadRel.LocalFiles.FileOrFiles", "dwrf"): "the format is the format of the given source",
-    ("ReadRel.LocalFiles.FileOrFiles", "text"): "the format is the format of the given source",
+    ("ReadRel.LocalFiles.FileOrFiles", "parquet"): "only its presence counts",
+    ("ReadRel.LocalFiles.FileOrFiles", "arrow"): "only its presence counts",
+    ("ReadRel.LocalFiles.FileOrFiles", "orc"): "only its presence counts",
+    ("ReadRel.LocalFiles.FileOrFiles", "dwrf"): "only its presence counts",
+    (
+        "ReadRel.LocalFiles.FileOrFiles",
+        "partition_index",
+    ): "it distributes the files and does not change the result",
+    (
+        "ReadRel.LocalFiles.FileOrFiles.DelimiterSeparatedTextReadOptions",
+        "max_line_size",
+    ): "it limits the memory of a reader and does not change the result",
     ("extensions.AdvancedExtension", "optimization"): "optimizations never change the result",
 }
 """Fields that are ignored on purpose, by message and name, and why they change nothing."""

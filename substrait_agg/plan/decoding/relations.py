@@ -18,6 +18,7 @@ from substrait_agg.plan.decoding.expressions import (
     window_call,
     word,
 )
+from substrait_agg.plan.decoding.files import paths_of, read_files
 from substrait_agg.plan.messages.node import MessageNode, structure
 from substrait_agg.plan.model import (
     AggregateRel,
@@ -27,6 +28,7 @@ from substrait_agg.plan.model import (
     FilterRel,
     JoinRel,
     Literal,
+    PlanFile,
     ProjectRel,
     ReadRel,
     Relation,
@@ -321,14 +323,15 @@ def _read(node: MessageNode, context: DecodeContext) -> Relation:
     names, types, fields = _schema(node, context)
     if node.has("best_effort_filter"):
         context.report("BEST_EFFORT_FILTER", node.at("best_effort_filter"))
+    files = read_files(body, context) if kind == "local_files" else ()
     return ReadRel(
-        table=_table(kind, body, context),
+        table=_table(kind, body, files, context),
         names=names,
         types=types,
         rows=_rows(body, context) if kind == "virtual_table" else None,
         filter=optional(node, "filter", context),
         projection=_projection(node, context),
-        files=kind == "local_files",
+        files=files,
         emit=_emit(node),
         path=node.path,
         best_effort_filter=optional(node, "best_effort_filter", context),
@@ -336,19 +339,12 @@ def _read(node: MessageNode, context: DecodeContext) -> Relation:
     )
 
 
-def _table(kind: str | None, body: MessageNode, context: DecodeContext) -> tuple[str, ...]:
+def _table(
+    kind: str | None, body: MessageNode, files: tuple[PlanFile, ...], context: DecodeContext
+) -> tuple[str, ...]:
     if kind == "named_table":
         return tuple(body.scalars("names"))
-    if kind == "local_files":
-        return tuple(_uri(item, context) for item in body.messages("items"))
-    return ()
-
-
-def _uri(item: MessageNode, context: DecodeContext) -> str:
-    kind = item.which("path_type")
-    if kind is None:
-        context.missing(item, "path_type")
-    return item.text(kind) if kind else ""
+    return (context.file_tables[paths_of(files)],) if kind == "local_files" else ()
 
 
 _Schema = tuple[tuple[str, ...], tuple[Type, ...], tuple[tuple[str, ...], ...]]
@@ -374,7 +370,7 @@ def _schema(node: MessageNode, context: DecodeContext) -> _Schema:
             )
         types = tuple(each(struct, "types"))
     names = tuple(schema.scalars("names"))
-    if names and not types and node.has("named_table"):
+    if names and not types and not node.has("virtual_table"):
         # Binding takes the types from the source, or reports that there are none.
         return names, (), ()
     needed = sum(map(names_width, types))

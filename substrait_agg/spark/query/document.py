@@ -60,6 +60,7 @@ def plan_document(flow: Flow, events: EventOptions = EventOptions()) -> PlanDocu
         static=static_tables(flow),
         views=() if one else views,
         flow=flow_text(flow),
+        hidden=one.hidden if one else (),
     )
 
 
@@ -76,6 +77,7 @@ def _view(flow: Flow, view: FlowView) -> ViewSchema:
         sorts=tuple(ViewSort(s.ordinal, s.descending, s.nulls_first) for s in view.sorts),
         keys=len(node.key_types),
         positions=view.output if view.shared else (),
+        hidden=tuple(node.columns[o] for o in view.hidden),
     )
 
 

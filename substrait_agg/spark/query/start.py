@@ -10,8 +10,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from substrait_agg.bind.context import SourceSchemas, UntypedTable
+from substrait_agg.bind.context import SourceSchemas
+from substrait_agg.bind.plan.binder import untyped_tables
 from substrait_agg.bind.plan.views import BoundViews
+from substrait_agg.bind.readings import reads_of
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers, check_free
@@ -29,6 +31,7 @@ from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
+from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.admission.read_limits import with_first_limits
@@ -45,6 +48,7 @@ from substrait_agg.spark.inputs.event_time_setup import (
     with_times,
 )
 from substrait_agg.spark.inputs.inputs import Inputs, Source
+from substrait_agg.spark.inputs.plan_files import with_plan_files
 from substrait_agg.spark.offsets.logs import check_logs
 from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 from substrait_agg.spark.query.document import plan_document
@@ -203,7 +207,9 @@ def _output_workers(checked: CheckedRun, outer: SparkSession, since: int | None)
 
 
 def schemas_of_sources(
-    tables: Sequence[UntypedTable], sources: Mapping[str, Source], options: RunOptions
+    plan: DecodedPlan,
+    sources: Mapping[str, Source],
+    options: RunOptions,
 ) -> SourceSchemas:
     """Read the columns of tables that a plan reads without types.
 
@@ -213,8 +219,9 @@ def schemas_of_sources(
     """
     require_classic((options.spark, *sources.values()))
     remember((options.conf or {}).items())
+    named = with_plan_files(sources, reads_of(plan), options.allowed_folder)
     try:
-        return source_schemas(tables, sources, partial(_session, options))
+        return source_schemas(untyped_tables(plan), named, partial(_session, options))
     except SPARK_ERRORS as error:
         raise _not_started(error) from safe_cause(error)
 
@@ -259,7 +266,8 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     """
     if options.partitions is not None:
         check_partitions(options.partitions)
-    by_table = with_names(check_sources(sources, plan.reads), plan.reads)
+    named = with_plan_files(sources, plan.reads, options.allowed_folder)
+    by_table = with_names(check_sources(named, plan.reads), plan.reads)
     stored = [view.name for view in plan.views if view.stored]
     outputs = outputs_by_view(options.sinks, options.on_changes, stored)
     keep_late = any(keeps_late(output) for of_view in outputs for output in of_view.outputs)

@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.context import SourceSchemas, UntypedTable
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
+from substrait_agg.plan.plannable import plannable
 from substrait_agg.plan.types import Type, names_width
 from substrait_agg.redaction import safe_cause
-from substrait_agg.spark.sources.files import InputFiles, escaped, look_up
+from substrait_agg.spark.sources.files import InputFiles, escaped, local_files, look_up
 from substrait_agg.spark.sources.open import unreadable
 from substrait_agg.spark.sources.readers import read_source, schema_of_file
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, source_of
@@ -59,6 +63,8 @@ def source_schemas(
     tables: Sequence[UntypedTable],
     sources: Mapping[str, Source],
     session: Callable[[], SparkSession],
+    *,
+    footers: bool = False,
 ) -> SourceSchemas:
     """Return the columns of the tables that a plan reads without types.
 
@@ -67,6 +73,8 @@ def source_schemas(
         sources: the sources of the plan's tables by name.
         session: returns the session that opens the sources. It is not called if every source is a
             DataFrame.
+        footers: whether footers of local Parquet files are read without Spark, if Spark reads their
+            types in the same way.
 
     Raises:
         InputRefused: ``SOURCE_MISSING``, ``SOURCE_AMBIGUOUS``, ``SOURCE_NOT_FOUND``,
@@ -74,7 +82,10 @@ def source_schemas(
             ``COLUMN_AMBIGUOUS``.
     """
     by_table = {table: source_of(table, sources) for table, _ in tables}
-    schemas = {table: schema_of(source, table, session) for table, source in by_table.items()}
+    schemas = {
+        table: (_of_footer(source) if footers else None) or schema_of(source, table, session)
+        for table, source in by_table.items()
+    }
     return {key: columns_of(key, schemas[key[0]]) for key in tables}
 
 
@@ -118,6 +129,35 @@ def _type(actual: st.DataType, name: str, table: str) -> Type:
         f"column {name} of {table} is {actual.simpleString()} in the source, and no type of a plan matches it",
         help="convert the column in the source, or write the column types into the plan",
     )
+
+
+def _of_footer(source: Source) -> st.StructType | None:
+    """Return the columns of the oldest local Parquet file; None if Spark has to look at them."""
+    spec = None if isinstance(source, DataFrame) else as_spec(source)
+    if spec is None or spec.format != "parquet" or ":" in spec.location:
+        return None
+    files = local_files(spec.location, spec.file_rules)
+    oldest = min(files, key=lambda file: (file.modified, file.name)) if files else None
+    if oldest is None or "=" in oldest.name.rpartition("/")[0]:
+        return None
+    try:
+        columns = pq.read_schema(oldest.path)
+    except (pa.ArrowInvalid, OSError):
+        return None
+    if not all(map(_is_plain, columns.types)):
+        return None
+    return from_arrow_schema(plannable(columns), prefer_timestamp_ntz=True)
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    """Return whether Spark reads values of a type from Parquet as Arrow does."""
+    tests = (
+        pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_date32, pa.types.is_decimal128,
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary,
+        pa.types.is_float32, pa.types.is_float64,
+    )  # fmt: skip
+    time = pa.types.is_timestamp(type_) and type_.unit in ("ms", "us")
+    return time or any(test(type_) for test in tests)
 
 
 def schema_of(

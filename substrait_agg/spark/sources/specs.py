@@ -465,6 +465,11 @@ def _find(table: Table, names: Iterable[str]) -> str | None:
     return None
 
 
+def has_source(table: Table, names: Iterable[str]) -> bool:
+    """Return whether one of the names of sources means a table."""
+    return _find(table, names) is not None
+
+
 def find_table(name: str, tables: Iterable[Table]) -> Table | None:
     """Return the table that a name means most exactly, or None if it means none or several."""
     all_tables = tuple(tables)
@@ -495,7 +500,7 @@ def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> 
         raise InputRefused(
             "SOURCE_MISSING",
             f"no source is given for {', '.join(missing)}; the plan reads {table_names}",
-            help=f"add --source {missing[0]}=SPEC",
+            help=f"add --source {missing[0]}=SPEC{_or_files(missing[0], reads)}",
         )
     used = [name for name in name_by_table.values() if name is not None]
     unknown = [name for name in sources if name not in used]
@@ -507,6 +512,11 @@ def check_sources(sources: Mapping[str, Source], reads: Sequence[BoundRead]) -> 
         )
     _refuse_shared(name_by_table)
     return {table: sources[name] for table, name in name_by_table.items() if name is not None}
+
+
+def _or_files(table: str, reads: Sequence[BoundRead]) -> str:
+    files = any(read.files for read in reads if ".".join(read.table) == table)
+    return ", or --allow-files DIR with a folder that has the files of the plan" if files else ""
 
 
 def source_of(table: Table, sources: Mapping[str, Source]) -> Source:

@@ -241,7 +241,7 @@ def plan_pipeline(scripts: Mapping[str, str], columns_of: ColumnsOf) -> PlanSet:
         bound = plan.check().bound
         if bound is None:
             raise PlanRefused(plan.check().problems)
-        types = [type_.as_nullable() for type_ in bound.root.types]
+        types = [type_.as_nullable() for type_ in bound.types]
         tables[view.name] = arrow_schema(bound.names, types, bound.fields)
         plans[view.name] = plan
     created = list(views.values())
