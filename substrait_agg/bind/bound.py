@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from substrait_agg.functions.aggregates.kinds import MeasureKind
-from substrait_agg.plan.model import EnumArgument, PlanFile, SetOperationKind, TypeArgument
+from substrait_agg.plan.files import PlanFile
+from substrait_agg.plan.model import EnumArgument, SetOperationKind, TypeArgument
 from substrait_agg.plan.types import Type
 
 # --- expressions: each has `.type`; column ordinals refer to the input row of the relation ----

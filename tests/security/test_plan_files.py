@@ -11,7 +11,7 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.plan.model import PlanFile
+from substrait_agg.plan.files import PlanFile
 from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.inputs.plan_files import with_plan_files
 from substrait_agg.spark.sources.specs import SourceSpec

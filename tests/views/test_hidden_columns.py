@@ -46,7 +46,7 @@ ORDERS: dict[str, list[dict[str, Any]]] = {
 """Query -> the rows of its view after all batches."""
 
 
-class Seen(Sink):
+class ViewKeeper(Sink):
     """Keeps the view that it gets."""
 
     takes_view = True
@@ -70,7 +70,7 @@ def write(folder: Path) -> str:
 
 @pytest.mark.parametrize("query", ORDERS)
 def test_the_view_has_the_order_and_nobody_sees_the_key(query: str, tmp_path: Path) -> None:
-    source, checkpoint, seen = write(tmp_path / "t"), tmp_path / "ckpt", Seen()
+    source, checkpoint, seen = write(tmp_path / "t"), tmp_path / "ckpt", ViewKeeper()
     changed: list[pa.Table] = []
 
     def keep(changes: pa.Table, _version: int) -> None:

@@ -134,12 +134,12 @@ def with_hidden_keys(ordered: Ordered) -> Ordered:
         inner = with_hidden_keys(below)
         source, output = inner.relation, relation.expressions
         values = [_hidden_value(inner, keys[place]) for place in lost]
-    found = {p: v for p, v in zip(lost, values, strict=True) if v is not None}
-    if not found or isinstance(source, Opaque):
+    value_by_place = {p: v for p, v in zip(lost, values, strict=True) if v is not None}
+    if not value_by_place or isinstance(source, Opaque):
         return Ordered(relation, order, below)
-    for ordinal, (place, value) in enumerate(found.items(), len(output)):
+    for ordinal, (place, value) in enumerate(value_by_place.items(), len(output)):
         keys[place] = replace(keys[place], ordinal=ordinal, expression=Column(value.type, ordinal))
-    expressions = (*output, *found.values())
+    expressions = (*output, *value_by_place.values())
     project = BoundProject(source, expressions, tuple(e.type for e in expressions), relation.path)
     return Ordered(project, replace(order, keys=tuple(keys)), below)
 

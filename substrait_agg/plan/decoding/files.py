@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, count
 
 from substrait_agg.plan.decoding.context import DecodeContext
+from substrait_agg.plan.files import PlanFile, table_path
 from substrait_agg.plan.messages.node import MessageNode
-from substrait_agg.plan.model import PlanFile, table_path
 
 MOST_PARTS = 8
 """Number of parts of a path that a name can have, unless it is the whole path."""
@@ -53,7 +53,7 @@ def file_tables(order: Iterable[MessageNode]) -> dict[tuple[str, ...], str]:
         order: all messages of the plan.
     """
     places: dict[tuple[str, ...], str] = {}
-    taken: set[str] = set()
+    place_names: set[str] = set()
     named: set[str] = set()
     for node in order:
         if node.shape.name == "ReadRel.LocalFiles":
@@ -64,13 +64,13 @@ def file_tables(order: Iterable[MessageNode]) -> dict[tuple[str, ...], str]:
                 places[paths] = next(
                     path
                     for path in chain((table_path(files), *paths), numbers)
-                    if path not in taken
+                    if path not in place_names
                 )
-                taken.add(places[paths])
+                place_names.add(places[paths])
         elif node.shape.name == "ReadRel.NamedTable":
             names = node.values.get("names", ())
             named |= {".".join(names), *names[-1:]}
-    ends = Counter(end for place in taken for end in _ends(place))
+    ends = Counter(end for place in place_names for end in _ends(place))
     return {
         paths: next((e for e in _ends(place) if ends[e] == 1 and e not in named), place)
         for paths, place in places.items()

@@ -19,6 +19,7 @@ from substrait_agg.plan.decoding.expressions import (
     word,
 )
 from substrait_agg.plan.decoding.files import paths_of, read_files
+from substrait_agg.plan.files import PlanFile
 from substrait_agg.plan.messages.node import MessageNode, structure
 from substrait_agg.plan.model import (
     AggregateRel,
@@ -28,7 +29,6 @@ from substrait_agg.plan.model import (
     FilterRel,
     JoinRel,
     Literal,
-    PlanFile,
     ProjectRel,
     ReadRel,
     Relation,

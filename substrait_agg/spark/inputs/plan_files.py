@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import urlencode
 
 from substrait_agg.errors import InputRefused
-from substrait_agg.plan.model import PlanFile, table_path
+from substrait_agg.plan.files import PlanFile, table_path
 from substrait_agg.spark.sources.files import is_glob
 from substrait_agg.spark.sources.specs import SourceSpec, Table, has_source, parse_spec
 
