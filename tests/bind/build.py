@@ -49,7 +49,7 @@ def read(columns: dict[str, Type] | None = None, **changes: Any) -> ReadRel:
         "rows": None,
         "filter": None,
         "projection": None,
-        "files": False,
+        "files": (),
         "emit": None,
         "path": f"{ROOT}.read",
     }
