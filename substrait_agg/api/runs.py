@@ -150,7 +150,8 @@ def run(
         InputRefused: a source is missing or does not fit the plan, such as SOURCE_NOT_FOUND or
             KEY_COLUMN_UNKNOWN.
         StateRefused: the checkpoint belongs to another plan (PLAN_DIFFERS), is damaged
-            (STATE_DAMAGED) or cannot evolve (EVOLVE_REFUSED).
+            (STATE_DAMAGED), cannot evolve (EVOLVE_REFUSED) or is used by another run
+            (CHECKPOINT_BUSY).
         UsageError: OPTION_INVALID, OPTION_CONFLICT or LATENCY_NOT_SUPPORTED; PYSPARK_MISSING, PANDAS_MISSING or
             JAVA_MISSING.
         RunFailed: Spark could not start (SPARK_NOT_STARTED, RUN_NOT_STARTED), or the first version

@@ -22,7 +22,12 @@ from substrait_agg.changes import Delivery
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.locking import is_in_use, lock_for_run, lock_for_tool
+from substrait_agg.commit.log.locking import (
+    check_unlocked,
+    is_in_use,
+    lock_for_run,
+    lock_for_tool,
+)
 from substrait_agg.commit.log.retention import Retention, parse_retention
 from substrait_agg.commit.log.sweep import state_files, sweep
 from substrait_agg.errors import StateRefused, UsageError
@@ -274,8 +279,14 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
             process.stdout.close()
 
 
-def test_runs_do_not_lock_each_other_out(tmp_path: Path) -> None:
-    """Two runs can start; only one of them can commit."""
-    with lock_for_run(tmp_path), lock_for_run(tmp_path), pytest.raises(StateRefused):
-        lock_for_tool(tmp_path)
+def test_a_second_run_or_tool_beside_a_run_is_refused(tmp_path: Path) -> None:
+    """Also in the same process, whether it looks at the lock first or takes it."""
+    with lock_for_run(tmp_path):
+        for take in (lock_for_run, lock_for_tool, check_unlocked):
+            with pytest.raises(StateRefused) as refused:
+                take(tmp_path)
+            assert refused.value.code == "CHECKPOINT_BUSY"
+            assert f"process {os.getpid()} " in refused.value.message
+        assert is_in_use(tmp_path)
     assert not is_in_use(tmp_path)
+    check_unlocked(tmp_path)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.commit.log.locking import LOCK
 from tests.e2e.conftest import Finished
 from tests.e2e.killing import PATIENCE, Command, kill_session, newest, signal_session
 from tests.e2e.lineitem import BATCHES, Stream
@@ -27,7 +28,7 @@ def test_a_command_that_slept_stops_and_harms_nothing(
     lineitem: Stream, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     """The command sleeps during a batch while another run commits several versions and is still
-    active.
+    active. Without its lock, as on another machine, the other run takes the checkpoint over.
     """
     sleeper = command("datafusion-55", "q01", lineitem, tmp_path)
     other = Command(sleeper.arguments, sleeper.checkpoint, tmp_path / "other.log")
@@ -36,6 +37,7 @@ def test_a_command_that_slept_stops_and_harms_nothing(
     try:
         _await(sleeper, 4)
         signal_session(first, signal.SIGSTOP)
+        (Path(sleeper.checkpoint) / LOCK).unlink()
         second = other.start()
         _await(sleeper, 9)
         signal_session(first, signal.SIGCONT)

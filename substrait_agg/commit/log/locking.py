@@ -1,13 +1,10 @@
-"""Locks that keep runs and tools apart.
+"""The lock of a checkpoint: one run, or one tool that changes the checkpoint, holds it at a time.
 
-Runs hold a shared lock on one file of the checkpoint. Tools that change the checkpoint hold an
-exclusive one.
-
-The lock is one of the operating system (``flock``). It ends with its process, and a remaining file
-has no meaning. It keeps runs and tools apart, but not runs from each other: of two runs, the commit
-lets one continue. Over a network, the lock reaches as far as the file system supports it (NFS does
-from version 4 on). It does not work between machines that share no file system. Object stores have
-no locks: there the lock is on a file of this machine, and only shows runs on this machine.
+The lock is one of the operating system (``flock``) on one file of the checkpoint. It ends with its
+process, and a remaining file has no meaning. Over a network, the lock reaches as far as the file
+system supports it (NFS does from version 4 on). It does not work between machines that share no
+file system. Object stores have no locks: there the lock is on a file of this machine, and only
+shows runs on this machine. Where no lock keeps two runs apart, the claims do (`fence`).
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from substrait_agg.files.locations import Location, Remote
 
 LOCK = "lock"
 GLANCE_SECONDS = 0.2
-"""Seconds to retry a lock. `is_in_use` holds it for microseconds, a run or a tool until it ends."""
+"""Seconds to retry a lock. A look at it holds it for microseconds, a run or a tool until it ends."""
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 _held: set[int] = set()
@@ -68,15 +65,16 @@ def lock_for_run(folder: Location) -> Lock:
     """Take the lock of a run. If the file system has no locks, the run continues without one.
 
     Raises:
-        StateRefused: CHECKPOINT_BUSY while a tool changes the checkpoint.
+        StateRefused: CHECKPOINT_BUSY while a run is active or a tool changes the checkpoint.
     """
     handle = _open(folder)
     try:
-        _flock(handle, fcntl.LOCK_SH)
+        _flock(handle)
     except OSError as error:
+        signed = _signed(handle)
         os.close(handle)
         if error.errno in _BUSY:
-            raise _busy(folder, "a state command is changing this checkpoint") from error
+            raise _busy(folder, signed) from error
         return Lock(None)
     _held.add(handle)
     _sign(handle)
@@ -97,12 +95,12 @@ def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:
     """
     handle = _open(folder)
     try:
-        _flock(handle, fcntl.LOCK_EX)
+        _flock(handle)
     except OSError as error:
         signed = _signed(handle)
         os.close(handle)
         if error.errno in _BUSY:
-            raise _busy(folder, f"this checkpoint is in use{signed}") from error
+            raise _busy(folder, signed) from error
         if alone:
             return Lock(None)
         raise _not_locked(
@@ -127,19 +125,35 @@ def _not_locked(folder: Location, reason: str) -> StateRefused:
 
 def is_in_use(folder: Location) -> bool:
     """Return whether a run or a tool holds the lock, without writing or blocking others."""
+    return _holder(folder, 0) is not None
+
+
+def check_unlocked(folder: Location) -> None:
+    """Check that no run or tool holds the lock, without writing or blocking others.
+
+    Raises:
+        StateRefused: CHECKPOINT_BUSY.
+    """
+    signed = _holder(folder, GLANCE_SECONDS)
+    if signed is not None:
+        raise _busy(folder, signed)
+
+
+def _holder(folder: Location, patience: float) -> str | None:
+    """Return who holds the lock for `patience` seconds, for messages; None if nobody does."""
     lock = folder / LOCK
     try:
         file = download_cache.lock_file(lock) if isinstance(lock, Remote) else lock
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return False
+        return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(handle, patience)
     except OSError as error:
-        return error.errno in _BUSY
+        return _signed(handle) if error.errno in _BUSY else None
     finally:
         os.close(handle)
-    return False
+    return None
 
 
 def _open(folder: Location) -> int:
@@ -162,12 +176,12 @@ def _not_plain() -> StateRefused:
     return damaged(LOCK, "it is not a regular file; it contains no data and can be removed")
 
 
-def _flock(handle: int, kind: int) -> None:
-    """Take a lock, with retries for `GLANCE_SECONDS`, because `is_in_use` holds it for a moment."""
-    deadline = time.monotonic() + GLANCE_SECONDS
+def _flock(handle: int, patience: float = GLANCE_SECONDS) -> None:
+    """Take the lock, with retries, because `is_in_use` and `check_unlocked` hold it for a moment."""
+    deadline = time.monotonic() + patience
     while True:
         try:
-            return fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno not in _BUSY or time.monotonic() >= deadline:
                 raise
@@ -190,10 +204,10 @@ def _signed(handle: int) -> str:
         return ""
 
 
-def _busy(folder: Location, message: str) -> StateRefused:
+def _busy(folder: Location, signed: str) -> StateRefused:
     return StateRefused(
         "CHECKPOINT_BUSY",
-        message,
-        help="wait until it has ended, or stop it",
+        f"this checkpoint is in use{signed}",
+        help="wait until that run or state command has ended, or stop it; nothing was changed",
         path=str(folder),
     )

@@ -23,7 +23,7 @@ from substrait_agg.commit.documents.state_schema import with_stored_runs
 from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.locking import lock_for_run
+from substrait_agg.commit.log.locking import check_unlocked, lock_for_run
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.nodes import Flow
@@ -274,6 +274,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     events = event_options(plan, options.watermark or {}, options.state_ttl, keep_late=keep_late)
     store = Checkpoint(options.checkpoint)
     store.check_usable()
+    check_unlocked(store.folder)
     current = store.document() if store.exists() else None
     plan = _named_as_stored(plan, options, current)
     columns = event_columns(by_table, events)
