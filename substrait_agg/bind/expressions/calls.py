@@ -62,6 +62,7 @@ from substrait_agg.functions.signatures.derive import (
     common_type,
     is_numeric,
 )
+from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN
 from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
@@ -88,6 +89,8 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
     """Resolve the function of a call. Report failures and return an unknown expression for them."""
     if not check_declared(call.function, call.path, context):
         return unknown()
+    if call.function.urn == SPARK_URN:
+        return _spark_expression(call, arguments, context)
     name = _scalar_name(call, context)
     if name is None:
         return unknown()
@@ -98,6 +101,28 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
     if name in _PATTERNS:
         arguments = _with_escape(arguments, context.profile.like_escape)
     return _resolve(SCALARS[name], call, arguments, context)
+
+
+def _spark_expression(
+    call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
+) -> Expr:
+    """Bind an expression that Spark computes from its text, of the type that the plan declares."""
+    text, *values = arguments or (unknown(),)
+    if is_unknown(*value_arguments(arguments)):
+        return unknown()
+    if not isinstance(text, Constant) or not isinstance(text.value, str):
+        context.report("SPARK_EXPRESSION_INVALID", call.path, reason="its first argument is not a constant text")
+        return unknown()
+    if call.function.name != SPARK_SQL or len(value_arguments(arguments)) != len(arguments):
+        reason = f"{call.function.name} with these arguments is not {SPARK_SQL} of a text and values"
+        context.report("SPARK_EXPRESSION_INVALID", call.path, reason=reason)
+        return unknown()
+    if call.output_type is None:
+        context.report("SPARK_EXPRESSION_INVALID", call.path, reason="the plan does not declare its type")
+        return unknown()
+    if not context.check_type(call.output_type, f"{call.path}.scalar_function.output_type"):
+        return unknown()
+    return Call(call.output_type, SPARK_SQL, (text, *value_arguments(tuple(values))), (), ())
 
 
 def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from substrait_agg.bind.context import BindContext
 from substrait_agg.functions.aggregates.catalogue import STANDARD_URNS
+from substrait_agg.functions.spark_sql import SPARK_URN
 from substrait_agg.functions.windows import WINDOWS_URN
 from substrait_agg.plan.model import NO_FUNCTION, FunctionName
 
@@ -28,7 +29,7 @@ def check_declared(function: FunctionName, path: str, context: BindContext) -> b
         context.report("FUNCTION_UNDECLARED", path, name=function.declared)
         return False
     bare = function.urn is None or function.urn in FOLDERS
-    if not bare and function.urn not in (WINDOWS_URN, *STANDARD_URNS):
+    if not bare and function.urn not in (WINDOWS_URN, SPARK_URN, *STANDARD_URNS):
         place = function.path or path
         context.report("FUNCTION_URN_UNKNOWN", place, name=function.declared, urn=function.urn)
         return False

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from substrait_agg.spark.dataframe.analyzed import SparkTree
-from substrait_agg.spark.dataframe.scope import (
+from substrait_agg.spark.catalyst.tree import SparkTree
+from substrait_agg.spark.catalyst.scope import (
     Scope,
     any_nullable,
     cast,
@@ -17,7 +17,7 @@ from substrait_agg.spark.dataframe.scope import (
     not_supported,
     null,
 )
-from substrait_agg.spark.dataframe.types import INTEGERS, MOST_DIGITS, SparkType, Typed, decimal
+from substrait_agg.spark.catalyst.types import INTEGERS, MOST_DIGITS, SparkType, Typed, decimal
 
 _KEPT_SCALE = 6
 """Spark takes no more decimal places than down to this many, where a type has too many digits."""
@@ -175,7 +175,7 @@ def _most_digits(tree: SparkTree, precision: int) -> int:
     """Return the most digits of a decimal: fewer than its type has, if it is an integer's or constant."""
     if tree.kind == "Cast":
         (child,) = tree.children
-        longest = _LONGEST.get(str(child.fields.get("dataType")), precision)
+        longest = _LONGEST.get(str(child.type), precision)
         return min(precision, longest)
     return precision
 

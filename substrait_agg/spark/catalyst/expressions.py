@@ -5,52 +5,53 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from substrait_agg.spark.dataframe.analyzed import SparkTree
-from substrait_agg.spark.dataframe.arithmetic import (
+from substrait_agg.spark.catalyst.tree import SparkTree
+from substrait_agg.spark.catalyst.arithmetic import (
     arithmetic,
     divide,
     rounded,
     same_type,
     shift_right,
 )
-from substrait_agg.spark.dataframe.scope import (
+from substrait_agg.spark.catalyst.scope import (
     Maker,
     Scope,
     any_nullable,
     cast,
-    id_of,
+    in_other_zone,
     not_supported,
     null,
 )
-from substrait_agg.spark.dataframe.subqueries import outer_reference, predicate, scalar
-from substrait_agg.spark.dataframe.types import SparkType, Typed
+from substrait_agg.spark.catalyst.subqueries import outer_reference, predicate, scalar
+from substrait_agg.spark.catalyst.types import INTEGERS, SparkType, Typed, type_of
 
-_EPOCH = date(1970, 1, 1)
 
 
 def _attribute(scope: Scope, tree: SparkTree) -> Typed:
-    column = scope.columns.get(id_of(tree))
+    column = scope.columns.get(tree.id)
     if column is None:
         raise not_supported(tree, f"column {tree.fields['name']} is not one of its inputs")
     return column
 
 
 def literal(tree: SparkTree) -> Typed:
-    """Return a constant."""
-    name, value = tree.fields["dataType"], tree.fields["value"]
+    """Return a constant.
+
+    Raises:
+        Refusal: constants of its type cannot be in a plan.
+    """
+    type_, value = type_of(tree.type, nullable=False), tree.fields["value"]
     if value is None:
-        return null(name)
-    type_ = SparkType(name, nullable=False)
+        return null(type_.name)
     message = type_.message()
     (kind,) = message
     make = _LITERALS.get(kind)
     if make is None:
-        raise not_supported(tree, f"a constant of type {name}")
+        raise not_supported(tree, f"a constant of type {type_.name}")
     name_of_field = "boolean" if kind == "bool" else kind
     return Typed({"literal": {name_of_field: make(value, message[kind])}}, type_)
 
@@ -61,15 +62,11 @@ def _decimal_literal(value: str, type_: Mapping[str, Any]) -> dict[str, Any]:
     return {"value": content, "precision": type_["precision"], "scale": type_["scale"]}
 
 
-def _days(value: str) -> int:
-    return int(value) if value.lstrip("-").isdigit() else (date.fromisoformat(value) - _EPOCH).days
+_FLOATS = ("NaN", "Infinity", "-Infinity")
 
 
-def _micros(value: str) -> str:
-    if value.lstrip("-").isdigit():
-        return value
-    passed = datetime.fromisoformat(value) - datetime(1970, 1, 1)  # noqa: DTZ001 - a local time
-    return str(passed // timedelta(microseconds=1))
+def _time(value: str, _type: Mapping[str, Any]) -> dict[str, Any]:
+    return {"precision": 6, "value": value}
 
 
 _LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
@@ -78,20 +75,23 @@ _LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
     "i16": lambda v, _: int(v),
     "i32": lambda v, _: int(v),
     "i64": lambda v, _: v,
-    "fp32": lambda v, _: v if v in ("NaN", "Infinity", "-Infinity") else float(v),
-    "fp64": lambda v, _: v if v in ("NaN", "Infinity", "-Infinity") else float(v),
+    "fp32": lambda v, _: v if v in _FLOATS else float(v),
+    "fp64": lambda v, _: v if v in _FLOATS else float(v),
     "string": lambda v, _: v,
-    "date": lambda v, _: _days(v),
+    "binary": lambda v, _: v,
+    "date": lambda v, _: int(v),
     "decimal": _decimal_literal,
-    "precisionTimestamp": lambda v, _: {"precision": 6, "value": _micros(v)},
+    "precisionTimestamp": _time,
+    "precisionTimestampTz": _time,
 }
+"""Kind of a Substrait type -> the value of a literal, from its text in Spark."""
 
 
 def _comparison(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
     """Return the comparison of two values of one type."""
     values = scope.arguments(tree)
-    if len({value.type.name for value in values}) != 1:
-        raise not_supported(tree, "of different types")
+    if len({value.type.name for value in values}) != 1 or values[0].type.nested:
+        raise not_supported(tree, "of these types")
     if values[0].type.name in ("float", "double"):
         return _float_comparison(scope, tree, name, values[0], values[1])
     nullable = name != "is_not_distinct_from" and any_nullable(values)
@@ -179,7 +179,7 @@ def _text(
 
 def _substring(scope: Scope, tree: SparkTree) -> Typed:
     text, start, length = scope.arguments(tree)
-    numbers = [c.fields["value"] for c in tree.children[1:] if c.kind == "Literal"]
+    numbers = [c.fields["value"] or 0 for c in tree.children[1:] if c.kind == "Literal"]
     if (
         text.type.name != "string"
         or len(numbers) != 2
@@ -193,10 +193,9 @@ def _substring(scope: Scope, tree: SparkTree) -> Typed:
 
 
 def _like(scope: Scope, tree: SparkTree) -> Typed:
-    pattern = tree.children[1]
-    if pattern.kind != "Literal" or "\\" in str(pattern.fields["value"]):
-        raise not_supported(tree, "only with a constant pattern without a backslash")
-    # The third child is the escape character.
+    pattern, escape = tree.children[1], str(tree.fields["escapeChar"])
+    if pattern.kind != "Literal" or escape in str(pattern.fields["value"]):
+        raise not_supported(tree, "only with a constant pattern without its escape character")
     return _text(scope, replace(tree, children=tree.children[:2]), name="like", result="boolean")
 
 
@@ -251,11 +250,37 @@ def _case(scope: Scope, tree: SparkTree) -> Typed:
     return Typed({"ifThen": {"ifs": clauses, "else": last}}, type_)
 
 
+_NUMBERS = (*INTEGERS, "float", "double")
+
+
 def _cast(scope: Scope, tree: SparkTree) -> Typed:
     (child,) = tree.children
+    target = type_of(tree.type)
     if child.kind == "Literal" and child.fields["value"] is None:
-        return null(tree.fields["dataType"])
-    return cast(scope.typed(child), tree.fields["dataType"])
+        return null(target.name)
+    value = scope.typed(child)
+    if tree.fields["evalMode"] != "ANSI":
+        raise not_supported(tree, "with a null where it fails")
+    if "timestamp" in (value.type.name, target.name) and tree.zone not in ("", "UTC"):
+        raise in_other_zone(tree)
+    if value.type.nested or target.nested:
+        raise not_supported(tree, "of a nested type")
+    number = [t.name in _NUMBERS or t.digits for t in (value.type, target)]
+    if any(number) and {"date", "timestamp", "timestamp_ntz", "binary"} & {value.type.name, target.name}:
+        raise not_supported(tree, "of these types")
+    return cast(value, target.name)
+
+
+def _with(scope: Scope, tree: SparkTree) -> Typed:
+    """Return an expression in which Spark names parts that it computes once."""
+    child, *definitions = tree.children
+    by_id = {d.fields["id"]: scope.typed(d.children[0]) for d in definitions}
+    found = {
+        node.same: by_id[node.fields["id"]]
+        for node in child.walk()
+        if node.kind == "CommonExpressionRef" and node.fields["id"] in by_id
+    }
+    return replace(scope, computed={**scope.computed, **found}).typed(child)
 
 
 EXPRESSIONS: dict[str, Maker] = {
@@ -305,6 +330,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "Subtract": partial(arithmetic, name="subtract", overflow="ERROR"),
     "UnaryMinus": partial(same_type, name="negate"),
     "Upper": partial(_text, name="upper", result="string"),
+    "With": _with,
     "Year": partial(_part_of_time, component="YEAR"),
 }
 """Class of an expression in Spark -> how it is translated."""

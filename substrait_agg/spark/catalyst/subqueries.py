@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from substrait_agg.spark.dataframe.analyzed import SparkTree, tree_of
-from substrait_agg.spark.dataframe.scope import Scope, any_nullable, id_of, not_supported
-from substrait_agg.spark.dataframe.types import Relation, SparkType, Typed
+from substrait_agg.spark.catalyst.scope import Scope, any_nullable, not_supported
+from substrait_agg.spark.catalyst.tree import SparkTree
+from substrait_agg.spark.catalyst.types import Relation, SparkType, Typed
 
 
 def _relation(scope: Scope, tree: SparkTree) -> Relation:
@@ -14,13 +14,13 @@ def _relation(scope: Scope, tree: SparkTree) -> Relation:
     if scope.context.outer:
         raise not_supported(tree, "a subquery within a subquery that reads outer columns")
     inner = replace(scope.context, outer=scope.columns)
-    return inner.relation(tree_of(tree.fields["plan"]), inner)
+    return inner.relation(tree.fields["plan"], inner)
 
 
 def outer_reference(scope: Scope, tree: SparkTree) -> Typed:
     """Translate a reference to a column of the query around a subquery."""
-    column = tree_of(tree.fields["e"])
-    outer = scope.context.outer.get(id_of(column))
+    column = tree.fields["e"]
+    outer = scope.context.outer.get(column.id)
     if outer is None:
         raise not_supported(
             tree, f"column {column.fields['name']} is not one of the query around it"

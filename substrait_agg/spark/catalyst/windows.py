@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from substrait_agg.spark.dataframe.aggregates import is_measure, measure
-from substrait_agg.spark.dataframe.analyzed import SparkTree
-from substrait_agg.spark.dataframe.scope import Scope, cast, not_supported
-from substrait_agg.spark.dataframe.types import INTEGERS, SparkType, Typed
+from substrait_agg.spark.catalyst.aggregates import is_measure, measure
+from substrait_agg.spark.catalyst.tree import SparkTree
+from substrait_agg.spark.catalyst.scope import Scope, cast, not_supported
+from substrait_agg.spark.catalyst.types import INTEGERS, SparkType, Typed
 
 RANKINGS: Mapping[str, str] = {"DenseRank": "dense_rank", "Rank": "rank", "RowNumber": "row_number"}
 """Class of a function of positions in Spark -> its name in Substrait."""
@@ -42,7 +42,7 @@ def window_function(
         sorts: the order of the rows.
 
     Raises:
-        UsageError: DATAFRAME_EXPRESSION, DATAFRAME_TYPE.
+        Refusal: it cannot be translated.
     """
     if tree.kind != "WindowExpression":
         raise not_supported(tree, "in place of a window function")
@@ -131,7 +131,7 @@ def _as_it_is(value: Typed) -> Typed:
 def _constant(tree: SparkTree, number: SparkTree) -> int:
     """Return an integer argument of a function."""
     sign, literal = (-1, number.children[0]) if number.kind == "UnaryMinus" else (1, number)
-    if literal.kind != "Literal" or literal.fields["dataType"] != "integer":
+    if literal.kind != "Literal" or literal.type != "integer":
         raise not_supported(tree, "with a number that is not constant")
     return sign * int(literal.fields["value"])
 
@@ -154,7 +154,7 @@ def _frame(scope: Scope, specification: SparkTree) -> dict[str, Any]:
     frame = next(t for t in specification.walk() if t.kind.endswith("WindowFrame"))
     if frame.kind != "SpecifiedWindowFrame":
         raise not_supported(frame)
-    kind = _FRAMES[str(frame.fields["frameType"]["object"]).rpartition(".")[2].rstrip("$")]
+    kind = _FRAMES[str(frame.fields["frameType"])]
     keys = [scope.typed(order.children[0]).type for order in specification.walk() if order.kind == "SortOrder"]  # fmt: skip
     key = keys[0].name if kind == _VALUES and keys else ""
     lower, upper = (_bound(scope, frame, bound, key) for bound in frame.children)
@@ -183,8 +183,7 @@ def _bound(scope: Scope, frame: SparkTree, bound: SparkTree, key: str) -> Mappin
     elif key == "date":
         side = {"offsetExpr": _interval(frame, "interval day", int(size) * _DAY, key)}
     elif SparkType(type_).digits:
-        constant = {"value": str(size), "dataType": type_}
-        side = {"offsetExpr": scope.typed(SparkTree("Literal", constant, ())).message}
+        side = {"offsetExpr": decimal_literal(size, SparkType(type_, nullable=False)).message}
     elif type_ not in INTEGERS:
         raise not_supported(frame, f"with a distance of type {type_}")
     return {"preceding" if distance < 0 else "following": side}
@@ -193,14 +192,14 @@ def _bound(scope: Scope, frame: SparkTree, bound: SparkTree, key: str) -> Mappin
 def _distance(frame: SparkTree, tree: SparkTree) -> tuple[Decimal, str]:
     """Return a constant distance, in least units if it is an interval, and its type."""
     if tree.kind == "Literal" and tree.fields["value"] is not None:
-        return Decimal(tree.fields["value"]), str(tree.fields["dataType"])
+        return Decimal(tree.fields["value"]), str(tree.type)
     if tree.kind not in ("Cast", "UnaryMinus"):
         raise not_supported(frame, "with a distance that is not constant")
     distance, type_ = _distance(frame, tree.children[0])
     if tree.kind == "UnaryMinus":
         return -distance, type_
     # Spark casts a distance to the type of the sort key.
-    target = str(tree.fields["dataType"])
+    target = str(tree.type)
     digits = SparkType(target).digits
     if digits:
         return distance.quantize(Decimal(1).scaleb(-digits[1]), ROUND_HALF_UP), target

@@ -1,0 +1,14 @@
+"""Define the function of an extension that Spark computes from the text of an expression.
+
+Its first argument is a constant text: an expression of Spark's SQL over the columns ``c0``, ``c1``, ...,
+which are the other arguments. Its type is the one that the plan declares. The expression may be any of
+Spark's deterministic expressions of one row. A run checks that before it computes it.
+"""
+
+from __future__ import annotations
+
+SPARK_URN = "substrait_agg:functions_spark"
+"""The URN of the extension in decoded plans, without ``extension:`` in front."""
+
+SPARK_SQL = "spark_sql"
+"""Name of the function."""

@@ -1,0 +1,462 @@
+// Works on Catalyst's trees inside the JVM of Spark. `jvm.py` gives this text to Janino, the compiler that Spark
+// ships, at run time. Janino knows neither lambdas nor the type arguments of Scala, so types are raw here.
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.AliasIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
+import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.Origin;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+public class Catalyst {
+    private static final String TABLE = "substrait_agg.table";
+
+    private final List nodes = new ArrayList();
+    private final IdentityHashMap numbers = new IdentityHashMap();
+    private final Map same = new HashMap();
+    private StringBuilder out;
+
+    // --- tables and rules ----------------------------------------------------------------------------
+
+    /** Returns a parsed plan in which each table of `schemas` is a relation without rows. Names are in lower case. */
+    public LogicalPlan withTables(LogicalPlan parsed, Map schemas) throws Exception {
+        LogicalPlan plan = (LogicalPlan) rule("org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(parsed);
+        return (LogicalPlan) plan.transformDownWithSubqueries(new Tables(schemas));
+    }
+
+    public static class Tables extends scala.runtime.AbstractPartialFunction {
+        private final Map schemas;
+
+        public Tables(Map schemas) {
+            this.schemas = schemas;
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return nameOf(node) != null;
+        }
+
+        public Object apply(Object node) {
+            String name = nameOf(node);
+            TreeNode made = table(name, (StructType) schemas.get(name.toLowerCase(Locale.ROOT)));
+            made.copyTagsFrom((TreeNode) node);
+            return made;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+
+        private String nameOf(Object node) {
+            if (!(node instanceof org.apache.spark.sql.catalyst.analysis.UnresolvedRelation)) return null;
+            String name = ((org.apache.spark.sql.catalyst.analysis.UnresolvedRelation) node)
+                .multipartIdentifier().mkString(".");
+            return schemas.containsKey(name.toLowerCase(Locale.ROOT)) ? name : null;
+        }
+    }
+
+    private static LogicalPlan table(String name, StructType schema) {
+        Metadata metadata = Metadata.fromJson("{\"" + TABLE + "\":" + quoted(name) + "}");
+        StructField[] fields = schema.fields();
+        List columns = new ArrayList();
+        for (int i = 0; i < fields.length; i++) {
+            columns.add(new AttributeReference(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
+                metadata, NamedExpression$.MODULE$.newExprId(), seq(new ArrayList())));
+        }
+        LogicalPlan rows = new LocalRelation(seq(columns), seq(new ArrayList()), false, scala.Option$.MODULE$.empty());
+        String[] parts = name.split("\\.");
+        List qualifier = new ArrayList();
+        for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);
+        return new SubqueryAlias(new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows);
+    }
+
+    /** Returns an analyzed plan after rules of Spark, each given by the name of its class. */
+    public LogicalPlan normalized(LogicalPlan plan, List rules) throws Exception {
+        for (int i = 0; i < rules.size(); i++) plan = everywhere(rule((String) rules.get(i)), plan);
+        return plan;
+    }
+
+    /** Applies a rule to a plan and to the plans of its subqueries, the innermost first. */
+    private static LogicalPlan everywhere(Rule rule, LogicalPlan plan) {
+        LogicalPlan inner = (LogicalPlan) plan.transformAllExpressions(new Subqueries(rule));
+        return (LogicalPlan) rule.apply(inner);
+    }
+
+    public static class Subqueries extends scala.runtime.AbstractPartialFunction {
+        private final Rule rule;
+
+        public Subqueries(Rule rule) {
+            this.rule = rule;
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return node instanceof org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+        }
+
+        public Object apply(Object node) {
+            org.apache.spark.sql.catalyst.expressions.SubqueryExpression query =
+                (org.apache.spark.sql.catalyst.expressions.SubqueryExpression) node;
+            return query.withNewPlan(everywhere(rule, (LogicalPlan) query.plan()));
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+    }
+
+    private static Rule rule(String name) throws Exception {
+        if (name.endsWith(".InlineCTE")) {
+            Class[] flags = new Class[Class.forName(name).getConstructors()[0].getParameterCount()];
+            Object[] values = new Object[flags.length];
+            for (int i = 0; i < flags.length; i++) values[i] = Boolean.valueOf(i == 0);
+            return (Rule) Class.forName(name).getConstructors()[0].newInstance(values);
+        }
+        return (Rule) Class.forName(name + "$").getField("MODULE$").get(null);
+    }
+
+    // --- a tree as JSON ------------------------------------------------------------------------------
+
+    /** Returns a plan as a list of nodes in JSON; nodes refer to each other by number, the last one is the root. */
+    public String json(TreeNode root) throws Exception {
+        nodes.clear();
+        numbers.clear();
+        same.clear();
+        List lines = new ArrayList();
+        write(root, lines);
+        StringBuilder all = new StringBuilder("[");
+        for (int i = 0; i < lines.size(); i++) all.append(i == 0 ? "" : ",\n").append((String) lines.get(i));
+        return all.append("]").toString();
+    }
+
+    private int write(TreeNode node, List lines) throws Exception {
+        Integer known = (Integer) numbers.get(node);
+        if (known != null) return known.intValue();
+        StringBuilder fields = new StringBuilder();
+        for (int i = 0; i < node.productArity(); i++) {
+            if (i > 0) fields.append(",");
+            fields.append(quoted(node.productElementName(i))).append(":");
+            if (node instanceof LocalRelation && node.productElementName(i).equals("data")) {
+                rows((LocalRelation) node, fields, lines);
+            } else {
+                value(node.productElement(i), fields, lines, node);
+            }
+        }
+        StringBuilder children = numbered(node.children(), lines);
+        StringBuilder line = new StringBuilder("{\"kind\":").append(quoted(node.getClass().getSimpleName()));
+        line.append(",\"children\":[").append(children).append("],\"fields\":{").append(fields).append("}");
+        place(node.origin(), line);
+        if (node instanceof Expression) expression((Expression) node, line, lines);
+        if (node instanceof LogicalPlan) output((LogicalPlan) node, line);
+        int number = lines.size();
+        lines.add(line.append("}").toString());
+        nodes.add(node);
+        numbers.put(node, Integer.valueOf(number));
+        return number;
+    }
+
+    private void rows(LocalRelation relation, StringBuilder to, List lines) throws Exception {
+        to.append("[");
+        for (int i = 0; i < relation.data().size(); i++) {
+            org.apache.spark.sql.catalyst.InternalRow row =
+                (org.apache.spark.sql.catalyst.InternalRow) relation.data().apply(i);
+            to.append(i == 0 ? "[" : ",[");
+            for (int j = 0; j < relation.output().size(); j++) {
+                DataType type = ((Expression) relation.output().apply(j)).dataType();
+                if (j > 0) to.append(",");
+                value(new Literal(row.isNullAt(j) ? null : row.get(j, type), type), to, lines, relation);
+            }
+            to.append("]");
+        }
+        to.append("]");
+    }
+
+    private static void output(LogicalPlan plan, StringBuilder line) {
+        line.append(",\"output\":[");
+        for (int i = 0; i < plan.output().size(); i++) {
+            org.apache.spark.sql.catalyst.expressions.Attribute column =
+                (org.apache.spark.sql.catalyst.expressions.Attribute) plan.output().apply(i);
+            line.append(i == 0 ? "[" : ",[").append(column.exprId().id()).append(",").append(quoted(column.name()));
+            line.append(",").append(column.dataType().json()).append(",").append(column.nullable()).append("]");
+        }
+        line.append("]");
+    }
+
+    private StringBuilder numbered(scala.collection.Seq found, List lines) throws Exception {
+        StringBuilder all = new StringBuilder();
+        for (int i = 0; i < found.size(); i++) {
+            if (i > 0) all.append(",");
+            all.append(write((TreeNode) found.apply(i), lines));
+        }
+        return all;
+    }
+
+    private void expression(Expression found, StringBuilder line, List lines) throws Exception {
+        String type;
+        Object canonical;
+        try {
+            type = found.dataType().json();
+            canonical = found.canonicalized();
+            line.append(",\"nullable\":").append(found.nullable());
+        } catch (Exception none) {
+            return;  // a part of an expression, such as a frame, that has no value of its own
+        }
+        line.append(",\"type\":").append(type);
+        if (found instanceof NamedExpression) line.append(",\"id\":").append(((NamedExpression) found).exprId().id());
+        line.append(",\"deterministic\":").append(found.deterministic());
+        line.append(",\"name\":").append(quoted(found.prettyName()));
+        if (found instanceof RuntimeReplaceable) {
+            line.append(",\"replacement\":").append(write(((RuntimeReplaceable) found).replacement(), lines));
+        }
+        if (found instanceof TimeZoneAwareExpression && ((TimeZoneAwareExpression) found).timeZoneId().isDefined()) {
+            line.append(",\"zone\":").append(quoted((String) ((TimeZoneAwareExpression) found).timeZoneId().get()));
+        }
+        if (!same.containsKey(canonical)) same.put(canonical, Integer.valueOf(same.size()));
+        line.append(",\"same\":").append(same.get(canonical));
+    }
+
+    private static void place(Origin origin, StringBuilder line) {
+        if (origin.startIndex().isDefined()) {
+            line.append(",\"start\":").append(origin.startIndex().get());
+            if (origin.stopIndex().isDefined()) line.append(",\"stop\":").append(origin.stopIndex().get());
+        }
+        if (origin.objectName().isDefined()) line.append(",\"view\":").append(quoted((String) origin.objectName().get()));
+    }
+
+    private void value(Object found, StringBuilder to, List lines, TreeNode owner) throws Exception {
+        if (found instanceof scala.Some) found = ((scala.Some) found).get();
+        if (found == null || found instanceof scala.None$) {
+            to.append("null");
+        } else if (found instanceof TreeNode) {
+            to.append("{\"#\":").append(write((TreeNode) found, lines)).append("}");
+        } else if (owner instanceof Literal && !(found instanceof DataType)) {
+            literal(found, ((Literal) owner).dataType(), to);
+        } else if (found instanceof Boolean || found instanceof Integer || found instanceof Long) {
+            to.append(found);
+        } else if (found instanceof DataType) {
+            to.append(((DataType) found).json());
+        } else if (found instanceof ExprId) {
+            to.append(((ExprId) found).id());
+        } else if (found instanceof Metadata) {
+            to.append(((Metadata) found).json());
+        } else if (found instanceof CatalogTable) {
+            CatalogTable table = (CatalogTable) found;
+            to.append("{\"table\":").append(quoted(table.identifier().unquotedString()));
+            to.append(",\"schema\":").append(table.schema().json()).append("}");
+        } else if (found instanceof org.apache.spark.sql.execution.datasources.HadoopFsRelation) {
+            files((org.apache.spark.sql.execution.datasources.HadoopFsRelation) found, to);
+        } else if (found instanceof org.apache.spark.sql.catalyst.plans.ExistenceJoin) {
+            value(((org.apache.spark.sql.catalyst.plans.ExistenceJoin) found).exists(), to, lines, owner);
+        } else if (found instanceof AliasIdentifier) {
+            AliasIdentifier alias = (AliasIdentifier) found;
+            to.append("[");
+            for (int i = 0; i < alias.qualifier().size(); i++)
+                to.append(quoted((String) alias.qualifier().apply(i))).append(",");
+            to.append(quoted(alias.name())).append("]");
+        } else if (found instanceof scala.collection.Iterable && !(found instanceof scala.collection.Map)) {
+            values(((scala.collection.Iterable) found).iterator(), to, lines, owner);
+        } else if (found instanceof scala.Product && found.getClass().getName().startsWith("scala.Tuple")) {
+            values(((scala.Product) found).productIterator(), to, lines, owner);
+        } else {
+            to.append(quoted(found instanceof String ? (String) found : named(found)));
+        }
+    }
+
+    private void values(scala.collection.Iterator found, StringBuilder to, List lines, TreeNode owner) throws Exception {
+        to.append("[");
+        boolean first = true;
+        while (found.hasNext()) {
+            if (!first) to.append(",");
+            first = false;
+            value(found.next(), to, lines, owner);
+        }
+        to.append("]");
+    }
+
+    /** Returns the name of a constant of Scala, such as LeftOuter, or the text of another value. */
+    private static String named(Object found) {
+        String kind = found.getClass().getSimpleName();
+        return kind.endsWith("$") ? kind.substring(0, kind.length() - 1) : found.toString();
+    }
+
+    private static void files(
+            org.apache.spark.sql.execution.datasources.HadoopFsRelation relation, StringBuilder to) {
+        to.append("{\"format\":").append(quoted(relation.fileFormat().toString())).append(",\"paths\":[");
+        scala.collection.Seq paths = relation.location().rootPaths();
+        for (int i = 0; i < paths.size(); i++) to.append(i == 0 ? "" : ",").append(quoted(paths.apply(i).toString()));
+        to.append("],\"options\":{");
+        scala.collection.Iterator options = relation.options().iterator();
+        boolean first = true;
+        while (options.hasNext()) {
+            scala.Tuple2 option = (scala.Tuple2) options.next();
+            if (!first) to.append(",");
+            first = false;
+            to.append(quoted((String) option._1())).append(":").append(quoted((String) option._2()));
+        }
+        to.append("}}");
+    }
+
+    private static void literal(Object found, DataType type, StringBuilder to) {
+        if (found instanceof byte[]) {
+            to.append(quoted(java.util.Base64.getEncoder().encodeToString((byte[]) found)));
+        } else if (found instanceof org.apache.spark.sql.types.Decimal) {
+            to.append(quoted(((org.apache.spark.sql.types.Decimal) found).toJavaBigDecimal().toPlainString()));
+        } else {
+            to.append(quoted(found.toString()));
+        }
+    }
+
+    private static String quoted(String text) {
+        StringBuilder all = new StringBuilder("\"");
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            if (c == '"' || c == '\\') all.append('\\').append(c);
+            else if (c < ' ' || Character.isSurrogate(c)) all.append(String.format("\\u%04x", new Object[] {Integer.valueOf(c)}));
+            else all.append(c);
+        }
+        return all.append('"').toString();
+    }
+
+    private static scala.collection.immutable.Seq seq(List found) {
+        return scala.jdk.javaapi.CollectionConverters.asScala(found).toList();
+    }
+
+    // --- an expression as text -----------------------------------------------------------------------
+
+    /**
+     * Returns an expression of the last tree as SQL over columns c0, c1, ..., which stand for its nodes `leaves`.
+     * Returns null where the text would not give the same expression again.
+     */
+    public String text(Object session, int number, List leaves) throws Exception {
+        Map renamed = new HashMap();
+        List columns = new ArrayList();
+        for (int i = 0; i < leaves.size(); i++) {
+            Expression leaf = (Expression) nodes.get(((Integer) leaves.get(i)).intValue());
+            AttributeReference column = new AttributeReference("c" + i, leaf.dataType(), leaf.nullable(),
+                Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
+            renamed.put(leaf.canonicalized(), column);
+            columns.add(column);
+        }
+        Expression wanted = (Expression) nodes.get(number);
+        Expression replaced = renamed(wanted, renamed);
+        String text = printed(replaced);
+        Expression again = resolved(session, text, columns);
+        if (again == null || !again.dataType().sameType(wanted.dataType())) return null;
+        if (again.canonicalized().equals(replaced.canonicalized())) return text;
+        if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + again.canonicalized() + "\n  " + replaced.canonicalized());
+        return null;
+    }
+
+    /** Returns an expression with other leaves. What Spark computes in place of a function keeps in step with it. */
+    private static Expression renamed(Expression found, Map names) {
+        Expression name = (Expression) names.get(found.canonicalized());
+        if (name != null) return name;
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules) {
+            Object[] parts = new Object[found.productArity()];
+            for (int i = 0; i < parts.length; i++) parts[i] = renamedPart(found.productElement(i), names);
+            return (Expression) found.makeCopy(parts);
+        }
+        return (Expression) found.withNewChildren((scala.collection.immutable.Seq) renamedPart(found.children(), names));
+    }
+
+    private static Object renamedPart(Object part, Map names) {
+        if (part instanceof Expression) return renamed((Expression) part, names);
+        if (part instanceof scala.Some) {
+            return scala.Option$.MODULE$.apply(renamedPart(((scala.Some) part).get(), names));
+        }
+        if (!(part instanceof scala.collection.immutable.Seq)) return part;
+        List all = new ArrayList();
+        scala.collection.immutable.Seq parts = (scala.collection.immutable.Seq) part;
+        for (int i = 0; i < parts.size(); i++) all.add(renamedPart(parts.apply(i), names));
+        return seq(all);
+    }
+
+    /** Returns an expression as SQL that Spark reads as the same expression. Parts stand in it as texts. */
+    private static String printed(Expression found) {
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.LambdaFunction) return lambda(found);
+        if (found instanceof NamedLambdaVariable) {
+            return "`" + ((NamedLambdaVariable) found).name() + "_" + ((NamedLambdaVariable) found).exprId().id() + "`";
+        }
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules) {
+            scala.collection.Seq parts =
+                ((org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules) found).parameters().toSeq();
+            if (hasLambda(parts)) return call(found.prettyName(), parts);
+            return found.sql();
+        }
+        if (found.children().isEmpty()) return found.sql();
+        if (hasLambda(found.children())) return call(found.prettyName(), found.children());
+        List texts = new ArrayList();
+        for (int i = 0; i < found.children().size(); i++) {
+            Expression child = (Expression) found.children().apply(i);
+            texts.add(child instanceof Literal || child instanceof AttributeReference
+                ? child : new PrettyAttribute(printed(child), child.dataType()));
+        }
+        return ((Expression) found.withNewChildren(seq(texts))).sql();
+    }
+
+    private static boolean hasLambda(scala.collection.Seq parts) {
+        for (int i = 0; i < parts.size(); i++) {
+            if (parts.apply(i) instanceof org.apache.spark.sql.catalyst.expressions.LambdaFunction) return true;
+        }
+        return false;
+    }
+
+    private static String call(String name, scala.collection.Seq parts) {
+        StringBuilder all = new StringBuilder(name).append("(");
+        for (int i = 0; i < parts.size(); i++) {
+            if (i > 0) all.append(", ");
+            all.append(printed((Expression) parts.apply(i)));
+        }
+        return all.append(")").toString();
+    }
+
+    private static String lambda(Expression found) {
+        org.apache.spark.sql.catalyst.expressions.LambdaFunction made =
+            (org.apache.spark.sql.catalyst.expressions.LambdaFunction) found;
+        StringBuilder all = new StringBuilder("(");
+        for (int i = 0; i < made.arguments().size(); i++) {
+            all.append(i == 0 ? "" : ", ").append(printed((Expression) made.arguments().apply(i)));
+        }
+        return all.append(") -> ").append(printed(made.function())).toString();
+    }
+
+    /** Returns the expression of a text over columns, or null where Spark does not read it. */
+    private Expression resolved(Object session, String text, List columns) {
+        try {
+            org.apache.spark.sql.classic.SparkSession spark = (org.apache.spark.sql.classic.SparkSession) session;
+            Expression parsed = spark.sessionState().sqlParser().parseExpression(text);
+            LogicalPlan rows = new LocalRelation(seq(columns), seq(new ArrayList()), false, scala.Option$.MODULE$.empty());
+            List output = new ArrayList();
+            output.add(new org.apache.spark.sql.catalyst.expressions.Alias(
+                parsed, "value", NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()), scala.Option$.MODULE$.empty(), seq(new ArrayList())));
+            LogicalPlan project = new Project(seq(output), rows);
+            LogicalPlan analyzed = spark.sessionState().executePlan(
+                project, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).analyzed();
+            return (Expression) ((Expression) ((Project) analyzed).projectList().apply(0)).children().apply(0);
+        } catch (Exception unreadable) {
+            if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + unreadable);
+            return null;
+        }
+    }
+}

@@ -1,0 +1,284 @@
+"""Aggregate functions of Spark as measures of Substrait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from substrait_agg.spark.catalyst.scope import Scope, cast, not_supported, sorts
+from substrait_agg.spark.catalyst.tree import SparkTree
+from substrait_agg.spark.catalyst.types import (
+    INTEGERS,
+    MOST_DIGITS,
+    SparkType,
+    Typed,
+    decimal,
+    type_of,
+)
+
+_MOST_PLACES = 24
+"""Decimal places of an average up to which Spark's rounding, to 39 places first, changes no value.
+
+It could from 10^15 rows on.
+"""
+
+
+@dataclass(frozen=True)
+class TranslatedMeasure:
+    """A measure as JSON, and its result.
+
+    Attributes:
+        message: the measure with its filter.
+        result: turns its value into that of Spark's function.
+    """
+
+    message: dict[str, Any]
+    type: SparkType
+    result: Callable[[Typed], Typed]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of an aggregate function.
+
+    Attributes:
+        urn: the extension of the function.
+        name: its name.
+        arguments: its values.
+        type: type of its value.
+        as_type: type of Spark's value.
+        enum: word in front of the arguments; empty for none.
+        options: its options.
+        conditions: conditions of rows that count, besides the filter.
+        sorts: order of the rows.
+    """
+
+    urn: str
+    name: str
+    arguments: tuple[Typed, ...]
+    type: SparkType
+    as_type: str
+    enum: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    conditions: tuple[Typed, ...] = ()
+    sorts: tuple[dict[str, Any], ...] = ()
+
+
+def is_measure(tree: SparkTree) -> bool:
+    """Return whether an expression is a call of an aggregate function."""
+    return tree.kind == "AggregateExpression"
+
+
+def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
+    """Return the measure of a call of an aggregate function.
+
+    Raises:
+        Refusal: it cannot be translated.
+    """
+    function, *filters = tree.children
+    distinct = bool(tree.fields["isDistinct"])
+    call = _call(scope, function)
+    if distinct and not call.arguments:
+        raise not_supported(function, "DISTINCT of all rows")
+    arguments: list[dict[str, Any]] = [{"value": argument.message} for argument in call.arguments]
+    before = "req_" if call.enum else ""
+    body = {
+        "functionReference": scope.context.reference(call.urn, call.name, call.arguments, before),
+        "arguments": [*([{"enum": call.enum}] if call.enum else ()), *arguments],
+        "options": [{"name": n, "preference": [v]} for n, v in call.options.items()],
+        "outputType": call.type.message(),
+        "sorts": list(call.sorts),
+        "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+        "invocation": f"AGGREGATION_INVOCATION_{'DISTINCT' if distinct else 'ALL'}",
+    }
+    message: dict[str, Any] = {"measure": body}
+    conditions = [*(scope.typed(condition) for condition in filters), *call.conditions]
+    if conditions:
+        message["filter"] = _every(scope, conditions).message
+    return TranslatedMeasure(message, call.type, lambda value: cast(value, call.as_type))
+
+
+def _call(scope: Scope, function: SparkTree) -> _Call:
+    make = _FUNCTIONS.get(function.kind)
+    if make is not None:
+        return make(scope, function)
+    if function.replacement is not None:
+        return _call(scope, function.replacement)
+    raise not_supported(function)
+
+
+def _every(scope: Scope, conditions: list[Typed]) -> Typed:
+    if len(conditions) == 1:
+        return conditions[0]
+    return scope.call("boolean", "and", conditions, SparkType("boolean"))
+
+
+def _count(scope: Scope, tree: SparkTree) -> _Call:
+    type_ = SparkType("long", nullable=False)
+    values = tuple(
+        scope.typed(c)
+        for c in tree.children
+        if c.kind != "Literal" or c.fields["value"] is None
+    )
+    return _Call("aggregate_generic", "count", values, type_, "long")
+
+
+def _sum(scope: Scope, tree: SparkTree) -> _Call:
+    _check_errors(tree)
+    value = scope.typed(tree.children[0])
+    if value.type.digits:
+        precision, scale = value.type.digits
+        result = decimal(precision + 10, scale, nullable=True).name
+        return _Call(
+            "arithmetic_decimal", "sum", (value,), decimal(38, scale, nullable=True), result
+        )
+    if value.type.name in INTEGERS:
+        return _Call("arithmetic", "sum", (value,), SparkType("long"), "long")
+    return _Call("arithmetic", "sum", (_double(tree, value),), SparkType("double"), "double")
+
+
+def _average(scope: Scope, tree: SparkTree) -> _Call:
+    _check_errors(tree)
+    value = scope.typed(tree.children[0])
+    if value.type.digits:
+        precision, scale = (min(MOST_DIGITS, digits + 4) for digits in value.type.digits)
+        if scale > _MOST_PLACES:
+            raise not_supported(
+                tree, f"of decimals with more than {_MOST_PLACES - 4} decimal places"
+            )
+        type_ = decimal(precision, scale, nullable=True)
+        return _Call("arithmetic_decimal", "avg", (value,), type_, type_.name)
+    return _Call("arithmetic", "avg", (_double(tree, value),), SparkType("double"), "double")
+
+
+def _check_errors(tree: SparkTree) -> None:
+    if any("TRY" in str(tree.fields.get(name)) for name in ("evalContext", "evalMode")):
+        raise not_supported(tree, "it is null where the total is too large; use it without try_")
+
+
+def _double(tree: SparkTree, value: Typed) -> Typed:
+    if value.type.name not in (*INTEGERS, "float", "double"):
+        raise not_supported(tree, f"of {value.type.name}")
+    return cast(value, "double")
+
+
+def _extreme(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    """Return the call for the type of its argument."""
+    value = scope.typed(tree.children[0])
+    type_ = SparkType(value.type.name)
+    urn = {"decimal": "arithmetic_decimal", "date": "datetime", "times": "datetime"}.get(
+        "decimal" if value.type.digits else value.type.name, "arithmetic"
+    )
+    return _Call(urn, name, (value,), type_, type_.name)
+
+
+def _moment(scope: Scope, tree: SparkTree, *, name: str, enum: str = "") -> _Call:
+    """Return the call of a function of one or two doubles over a sample or a population."""
+    values = tuple(scope.typed(child) for child in tree.children)
+    doubles = tuple(_double(tree, value) for value in values)
+    return _Call("arithmetic", name, doubles, SparkType("double"), "double", enum)
+
+
+def _by(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    value, order = scope.arguments(tree)
+    type_ = SparkType(value.type.name)
+    return _Call("arithmetic", name, (value, order), type_, type_.name)
+
+
+def _bits(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    value = scope.typed(tree.children[0])
+    type_ = SparkType(value.type.name)
+    return _Call("arithmetic", name, (value,), type_, type_.name)
+
+
+def _place(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    """Return the call of the first or last value in the order in which rows arrive."""
+    value = scope.typed(tree.children[0])
+    type_ = SparkType(value.type.name)
+    options = {"IGNORE_NULLS": "TRUE" if tree.fields["ignoreNulls"] else "FALSE"}
+    return _Call("aggregate_generic", name, (value,), type_, type_.name, options=options)
+
+
+def _collect(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    if tree.fields.get("ignoreNulls") is False:
+        raise not_supported(tree, "with RESPECT NULLS")
+    value = scope.typed(tree.children[0])
+    type_ = type_of(tree.type, nullable=False)
+    return _Call("list", name, (value,), type_, type_.name)
+
+
+def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+    value = scope.typed(tree.fields["child"])
+    fraction, reverse = tree.fields["percentageExpression"], tree.fields.get("reverse", False)
+    frequency = tree.fields.get("frequencyExpression")
+    if fraction.kind != "Literal" or (frequency is not None and frequency.fields["value"] != "1"):
+        raise not_supported(tree, "only with one constant share, and without frequencies")
+    share = Decimal(fraction.fields["value"])
+    part = {"literal": {"fp64": float(1 - share if reverse else share)}}
+    constant = Typed(part, SparkType("double", nullable=False))
+    if name == "percentile_cont":
+        value = _double(tree, value) if not value.type.digits else cast(value, "double")
+        return _Call("arithmetic", name, (value, constant), SparkType("double"), "double")
+    if reverse:
+        raise not_supported(tree, "in descending order")
+    type_ = SparkType(value.type.name)
+    return _Call("arithmetic", name, (value, constant), type_, type_of(tree.type).name)
+
+
+def _approximate(scope: Scope, tree: SparkTree) -> _Call:
+    """Return the exact number of distinct values, of which Spark gives an estimate."""
+    value = scope.typed(tree.children[0])
+    return _Call("aggregate_approx", "approx_count_distinct", (value,), SparkType("long", nullable=False), "long")
+
+
+def _mode(scope: Scope, tree: SparkTree) -> _Call:
+    value = scope.typed(tree.children[0])
+    return _Call("arithmetic", "mode", (value,), SparkType(value.type.name), value.type.name)
+
+
+def _joined_text(scope: Scope, tree: SparkTree) -> _Call:
+    value, separator = scope.typed(tree.fields["child"]), tree.fields["delimiter"]
+    if separator.kind != "Literal" or value.type.name != "string":
+        raise not_supported(tree, "only of texts, with a constant delimiter")
+    text = {"literal": {"string": separator.fields["value"] or ""}}
+    constant = Typed(text, SparkType("string", nullable=False))
+    orders = tuple(sorts(scope, tree.fields.get("orderExpressions") or []))
+    string = SparkType("string")
+    return _Call("string", "string_agg", (value, constant), string, "string", sorts=orders)
+
+
+_SAMPLE, _POPULATION = "SAMPLE", "POPULATION"
+
+_FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
+    "ApproximatePercentile": partial(_percentile, name="percentile_disc"),
+    "Average": _average,
+    "BitAndAgg": partial(_bits, name="bit_and"),
+    "BitOrAgg": partial(_bits, name="bit_or"),
+    "BitXorAgg": partial(_bits, name="bit_xor"),
+    "CollectList": partial(_collect, name="collect_list"),
+    "CollectSet": partial(_collect, name="collect_set"),
+    "Corr": partial(_moment, name="corr"),
+    "Count": _count,
+    "CovPopulation": partial(_moment, name="covar", enum=_POPULATION),
+    "CovSample": partial(_moment, name="covar", enum=_SAMPLE),
+    "First": partial(_place, name="first"),
+    "HyperLogLogPlusPlus": _approximate,
+    "Last": partial(_place, name="last"),
+    "ListAgg": _joined_text,
+    "Max": partial(_extreme, name="max"),
+    "MaxBy": partial(_by, name="max_by"),
+    "Min": partial(_extreme, name="min"),
+    "MinBy": partial(_by, name="min_by"),
+    "Mode": _mode,
+    "Percentile": partial(_percentile, name="percentile_cont"),
+    "PercentileDisc": partial(_percentile, name="percentile_disc"),
+    "StddevPop": partial(_moment, name="std_dev", enum=_POPULATION),
+    "StddevSamp": partial(_moment, name="std_dev", enum=_SAMPLE),
+    "Sum": _sum,
+    "VariancePop": partial(_moment, name="variance", enum=_POPULATION),
+    "VarianceSamp": partial(_moment, name="variance", enum=_SAMPLE),
+}
+"""Class of an aggregate function in Spark -> how it is translated."""

@@ -1,0 +1,83 @@
+"""Check what a query may not contain, before rules of Spark compute constants away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from substrait_agg.spark.catalyst.refusals import Refusal
+from substrait_agg.spark.catalyst.tree import SparkTree
+
+_CHANGING: Mapping[str, str] = {
+    "CurrentDate": "current_date",
+    "CurrentTime": "current_time",
+    "CurrentTimestamp": "current_timestamp",
+    "LocalTimestamp": "localtimestamp",
+    "Now": "now",
+    "UnixTimestamp": "unix_timestamp",
+    "CurrentBatchTimestamp": "current_timestamp",
+    "CurrentTimeZone": "current_timezone",
+    "CurrentUser": "current_user",
+    "CurrentDatabase": "current_database",
+    "CurrentCatalog": "current_catalog",
+    "InputFileName": "input_file_name",
+    "SparkVersion": "version",
+}
+"""Class of an expression that changes although no table does -> its name in SQL."""
+_NEEDS_ARGUMENT = ("UnixTimestamp",)
+
+_USER_FUNCTIONS = (
+    "PythonUDF", "PythonUDAF", "PythonUDTF", "ScalaUDF", "ScalaUDAF", "ScalaAggregator", "HiveGenericUDF", "HiveSimpleUDF",
+    "HiveUDAFFunction", "ApplyFunctionExpression", "V2Aggregator", "CallMethodViaReflection",
+)  # fmt: skip
+
+
+def check_tree(tree: SparkTree) -> list[Refusal]:
+    """Return refusals for values that change without a table, and for functions of users."""
+    return list(_refusals(tree, set()))
+
+
+def _refusals(tree: SparkTree, seen: set[int]) -> Iterator[Refusal]:
+    if tree.number in seen:
+        return
+    seen.add(tree.number)
+    if tree.kind == "AggregateExpression":  # first(x) counts as changing in Spark; its rows do not
+        seen.add(tree.children[0].number)
+        for child in tree.children[0].children:
+            yield from _refusals(child, seen)
+    if tree.kind in _CHANGING and not (tree.kind in _NEEDS_ARGUMENT and tree.children):
+        yield _changing(tree, _CHANGING[tree.kind])
+    elif tree.kind in _USER_FUNCTIONS:
+        yield Refusal(
+            "function",
+            f"{tree.fields.get('name') or tree.name} is a function that a user wrote; it may give other values later",
+            "write it with functions of Spark, or compute the column before the rows are stored",
+            tree.start,
+            tree.stop,
+        )
+    elif tree.type is not None and not tree.deterministic and all(
+        child.deterministic for child in tree.children
+    ):
+        yield _changing(tree, tree.name)
+    for child in (*tree.children, *_inner(tree)):
+        yield from _refusals(child, seen)
+
+
+def _inner(tree: SparkTree) -> Iterator[SparkTree]:
+    """Yield the expressions of a relation, and the relation of a subquery."""
+    waiting = list(tree.fields.values())
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, SparkTree):
+            yield found
+        elif isinstance(found, list):
+            waiting.extend(found)
+
+
+def _changing(tree: SparkTree, name: str) -> Refusal:
+    return Refusal(
+        "changing",
+        f"{name} changes although no table does, so no view of it can be kept",
+        "compare with a literal, or add the value to the rows of a table",
+        tree.start,
+        tree.stop,
+    )

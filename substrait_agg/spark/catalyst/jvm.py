@@ -1,0 +1,24 @@
+"""The helper class `Catalyst` in the JVM of a session."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def new_helper(spark: SparkSession) -> Any:
+    """Return a new object of the class in ``Catalyst.java``."""
+    return _loader(spark._jvm).loadClass("Catalyst").newInstance()
+
+
+@lru_cache(maxsize=1)
+def _loader(jvm: Any) -> Any:
+    """Return a class loader with the class; Spark's own compiler compiles it once for a JVM."""
+    source = files(__package__).joinpath("Catalyst.java").read_text(encoding="utf-8")
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source)
+    return compiler.getClassLoader()

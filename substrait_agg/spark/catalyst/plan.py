@@ -1,0 +1,105 @@
+"""Turn an analyzed plan of Spark into a Substrait plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.java_collections import ListConverter
+from pyspark.sql import SparkSession
+
+from substrait_agg.spark.catalyst.checks import check_tree
+from substrait_agg.spark.catalyst.expressions import EXPRESSIONS
+from substrait_agg.spark.catalyst.jvm import new_helper
+from substrait_agg.spark.catalyst.refusals import Refusal
+from substrait_agg.spark.catalyst.relations import relation
+from substrait_agg.spark.catalyst.scope import PlanContext
+from substrait_agg.spark.catalyst.tree import SparkTree, tree_of
+from substrait_agg.spark.catalyst.types import flat_names
+
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
+_RULES = (
+    "InlineCTE",
+    "EliminateResolvedHint",
+    "EliminateSQLFunctionNode",
+    "ReplaceUpdateFieldsExpression",
+    "PullupCorrelatedPredicates",
+    "RewritePredicateSubquery",
+    "RewriteCorrelatedScalarSubquery",
+    "RewriteLateralSubquery",
+    "ConstantFolding",
+)
+"""Rules of Spark's optimizer that are applied to a plan, in order. They keep tables and their names."""
+
+
+class NotMaintained(Exception):
+    """What of a query cannot be maintained: all of it that was found."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__("; ".join(refusal.message for refusal in refusals))
+        self.refusals = tuple(refusals)
+
+
+def plan_json(spark: SparkSession, analyzed: Any) -> str:
+    """Return the Substrait plan of an analyzed plan of Spark, as JSON.
+
+    Args:
+        spark: the session that analyzed it.
+        analyzed: the plan, as an object of the JVM.
+
+    Raises:
+        NotMaintained: parts of it cannot be maintained.
+    """
+    helper = new_helper(spark)
+    refusals = check_tree(tree_of(helper.json(analyzed)))
+    if refusals:
+        raise NotMaintained(refusals)
+    client = spark._jvm._gateway_client
+    rules = ListConverter().convert([_OPTIMIZER + name for name in _RULES], client)
+    tree = tree_of(helper.json(helper.normalized(analyzed, rules)))
+
+    def print_text(number: int, leaves: Sequence[int]) -> str | None:
+        listed = ListConverter().convert(list(leaves), client)
+        text: str | None = helper.text(spark._jsparkSession, number, listed)
+        return text
+
+    conf = spark.conf.get("spark.sql.decimalOperations.allowPrecisionLoss", "true")
+    context = PlanContext(
+        EXPRESSIONS, relation, print_text, _read_ids(tree), loses_precision=conf == "true"
+    )
+    try:
+        root = relation(tree, context)
+    except Refusal as refusal:
+        raise NotMaintained([*context.refusals, refusal]) from None
+    if context.refusals:
+        raise NotMaintained(context.refusals)
+    plan = {
+        "version": {"minorNumber": 106, "producer": "Spark plan of substrait-agg"},
+        **context.declarations(),
+        "relations": [{"root": {"input": root.message, "names": flat_names(root.columns)}}],
+    }
+    return json.dumps(plan)
+
+
+def _read_ids(tree: SparkTree) -> frozenset[int]:
+    """Return the ids of the columns that a plan uses: those in its expressions and in its result."""
+    used = {column.id for column in tree.output}
+    waiting, seen = [tree], set()
+    while waiting:
+        node = waiting.pop()
+        if node.number in seen:
+            continue
+        seen.add(node.number)
+        if node.kind == "AttributeReference":
+            used.add(node.id)
+        waiting.extend(node.children)
+        if node.kind not in ("LocalRelation", "LogicalRDD", "LogicalRelation"):
+            waiting.extend(_trees(list(node.fields.values())))
+    return frozenset(used)
+
+
+def _trees(found: Any) -> list[SparkTree]:
+    if isinstance(found, SparkTree):
+        return [found]
+    return [tree for one in found for tree in _trees(one)] if isinstance(found, list) else []

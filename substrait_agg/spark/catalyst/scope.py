@@ -1,0 +1,279 @@
+"""What translated expressions share: the functions of the plan and the columns in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN
+from substrait_agg.spark.catalyst.refusals import Refusal
+from substrait_agg.spark.catalyst.tree import SparkTree
+from substrait_agg.spark.catalyst.types import Relation, SparkType, Typed, decimal, type_of
+
+_VARIADIC = ("and", "coalesce", "concat", "or")
+"""Functions whose signatures name a repeated argument once."""
+_NUMBERED = ("first_value", "lag", "last_value", "lead", "nth_value")
+"""Functions of values of any type, of which the second argument is a number."""
+
+
+_NOT_OF_ROWS = frozenset(
+    {
+        "AggregateExpression", "DynamicPruningSubquery", "Exists", "InSubquery", "ListQuery",
+        "LateralSubquery", "OuterReference", "ScalarSubquery", "WindowExpression", "PythonUDF",
+        "ScalaUDF", "HiveGenericUDF", "HiveSimpleUDF", "CommonExpressionRef",
+    }
+)  # fmt: skip
+"""Classes of expressions that are not computed from the columns of one row alone."""
+
+
+@dataclass(frozen=True)
+class PlanContext:
+    """What the translation of a plan needs everywhere.
+
+    Attributes:
+        makers: how each class of expression is translated.
+        relation: translates a relation.
+        print_text: returns a node as SQL over columns ``c0``, ``c1``, ..., which stand for the nodes of
+            its second argument; None if Spark would not read the same expression again.
+        read_ids: ids of the columns that expressions of the query name.
+        loses_precision: whether Spark gives up decimal places of a result with more than 38 digits.
+        anchors: the functions of the plan, each declared once.
+        outer: in a subquery, the columns of the query around it by their ids in Spark.
+        refusals: what cannot be maintained, as found so far.
+    """
+
+    makers: Mapping[str, Maker]
+    relation: Callable[[SparkTree, PlanContext], Relation]
+    print_text: Callable[[int, Sequence[int]], str | None]
+    read_ids: frozenset[int] = frozenset()
+    loses_precision: bool = True
+    anchors: dict[tuple[str, str], int] = field(default_factory=dict)
+    outer: Mapping[int, Typed] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def reference(self, urn: str, name: str, arguments: Iterable[Typed], before: str = "") -> int:
+        """Return the anchor of a function for arguments of these types, after others (`before`)."""
+        shorts = [a.type.short for a in arguments]
+        if urn in ("comparison", "aggregate_generic") and name != "is_nan":
+            shorts = ["any"] * len(shorts)
+        if name in _NUMBERED:
+            shorts = [s if place == 1 else "any" for place, s in enumerate(shorts)]
+        if name in _VARIADIC:
+            shorts = shorts[:1]
+        signature = f"{name}:{before}{'_'.join(shorts)}"
+        full = f"extension:{urn}" if ":" in urn else f"extension:io.substrait:functions_{urn}"
+        return self.anchors.setdefault((full, signature), len(self.anchors) + 1)
+
+    def declarations(self) -> dict[str, Any]:
+        """Return the declarations of a plan as JSON."""
+        urns = {urn: i + 1 for i, urn in enumerate(dict.fromkeys(urn for urn, _ in self.anchors))}
+        return {
+            "extensionUrns": [{"extensionUrnAnchor": i, "urn": urn} for urn, i in urns.items()],
+            "extensions": [
+                {
+                    "extensionFunction": {
+                        "extensionUrnReference": urns[urn],
+                        "functionAnchor": anchor,
+                        "name": name,
+                    }
+                }
+                for (urn, name), anchor in self.anchors.items()
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What expressions may refer to.
+
+    Attributes:
+        context: the functions of the plan, and how expressions are translated.
+        columns: type and ordinal of each column by its id in Spark.
+        computed: expressions that are columns already, by `SparkTree.same`.
+        natively: whether an expression that Spark computes from its text is refused.
+    """
+
+    context: PlanContext
+    columns: Mapping[int, Typed]
+    computed: Mapping[int, Typed] = field(default_factory=dict)
+    natively: bool = False
+
+    def value(self, tree: SparkTree) -> Typed:
+        """Return an expression of Spark as one of Substrait, with the type that Spark gives it.
+
+        An expression that cannot be translated is added to the refusals.
+        """
+        try:
+            return self.typed(tree)
+        except Refusal as refusal:
+            self.context.refusals.append(refusal.at(tree))
+            return null("string")
+
+    def typed(self, tree: SparkTree) -> Typed:
+        """Return an expression of Spark as one of Substrait.
+
+        A whole expression over columns that has a part without a function of the standard becomes an
+        expression that Spark computes.
+
+        Raises:
+            Refusal: it cannot be translated.
+        """
+        whole = self._is_whole(tree)
+        try:
+            return (replace(self, natively=True) if whole else self).native(tree)
+        except Refusal as refusal:
+            if self.natively or not whole:
+                raise
+            return self._by_spark(tree, refusal)
+
+    def native(self, tree: SparkTree) -> Typed:
+        """Return an expression as functions of the standard; without `natively` only its root must be one."""
+        computed = self.computed.get(tree.same)
+        if computed is not None:
+            return computed
+        make = self.context.makers.get(tree.kind)
+        try:
+            if make is not None:
+                return _of_type(tree, make(self, tree))
+        except Refusal as refusal:
+            if tree.replacement is None:
+                raise refusal.at(tree) from None
+        if tree.replacement is not None:
+            return self.typed(tree.replacement)
+        raise not_supported(tree)
+
+    def _is_whole(self, tree: SparkTree) -> bool:
+        """Return whether an expression reads only columns: no measure, no window, no query."""
+        if tree.same in self.computed:
+            return True
+        if tree.kind in _NOT_OF_ROWS or not tree.deterministic:
+            return False
+        return all(map(self._is_whole, tree.children))
+
+    def _leaves(self, tree: SparkTree, found: dict[int, SparkTree]) -> None:
+        if tree.same in self.computed or tree.kind == "AttributeReference":
+            found.setdefault(tree.same, tree)
+            return
+        for child in tree.children:
+            self._leaves(child, found)
+
+    def _by_spark(self, tree: SparkTree, refusal: Refusal) -> Typed:
+        """Return an expression that Spark computes from its text."""
+        if tree.kind == "Alias":
+            return self.typed(tree.children[0])
+        leaves: dict[int, SparkTree] = {}
+        self._leaves(tree, leaves)
+        if any(node.zone not in ("", "UTC") for node in tree.walk()):
+            raise in_other_zone(tree)
+        text = self.context.print_text(tree.number, [leaf.number for leaf in leaves.values()])
+        if text is None:
+            raise refusal
+        type_ = type_of(tree.type, nullable=tree.nullable)
+        constant = Typed({"literal": {"string": text}}, SparkType("string", nullable=False))
+        arguments = [constant, *(self.native(leaf) for leaf in leaves.values())]
+        return self.call(SPARK_URN, SPARK_SQL, arguments, type_)
+
+    def call(
+        self, urn: str, name: str, arguments: Sequence[Typed], type_: SparkType, **options: str
+    ) -> Typed:
+        """Return a call of a scalar function."""
+        called = {
+            "functionReference": self.context.reference(urn, name, arguments),
+            "arguments": [{"value": a.message} for a in arguments],
+            "outputType": type_.message(),
+            "options": [{"name": n, "preference": [v]} for n, v in options.items()],
+        }
+        return Typed({"scalarFunction": called}, type_)
+
+    def arguments(self, tree: SparkTree) -> list[Typed]:
+        """Return the children of an expression."""
+        return [self.typed(child) for child in tree.children]
+
+
+Maker = Callable[[Scope, SparkTree], Typed]
+"""Translates an expression of one class."""
+
+
+def _of_type(tree: SparkTree, value: Typed) -> Typed:
+    """Return a value that has the type that Spark gives it."""
+    if tree.type in (None, "void") or value.type.name in ("void", type_of(tree.type).name):
+        return value
+    raise not_supported(tree, f"its type {value.type.name} is not {tree.type}")
+
+
+def field_reference(ordinal: int, type_: SparkType) -> Typed:
+    """Return a reference to a column of the input."""
+    reference = {"directReference": {"structField": {"field": ordinal}}, "rootReference": {}}
+    return Typed({"selection": reference}, type_)
+
+
+def not_supported(tree: SparkTree, reason: str = "") -> Refusal:
+    """Return the error for an expression that cannot be translated."""
+    return Refusal(
+        "expression",
+        f"{tree.name or tree.kind} cannot be maintained{reason and ': '}{reason}",
+        "write it with other functions; docs/sql.md lists what is supported",
+        tree.start,
+        tree.stop,
+    )
+
+
+def in_other_zone(tree: SparkTree) -> Refusal:
+    """Return the error for an expression that depends on a time zone other than UTC."""
+    zone = next((node.zone for node in tree.walk() if node.zone not in ("", "UTC")), "")
+    return Refusal(
+        "expression",
+        f"{tree.name or tree.kind} depends on the time zone of the session, {zone}",
+        "set spark.sql.session.timeZone to UTC, and name the zone in the query (from_utc_timestamp)",
+        tree.start,
+        tree.stop,
+    )
+
+
+def cast(value: Typed, name: str) -> Typed:
+    """Return a value as another type; an error where it does not fit."""
+    if value.type.name == name:
+        return value
+    type_ = SparkType(name, value.type.nullable)
+    body = {
+        "type": type_.message(),
+        "input": value.message,
+        "failureBehavior": "FAILURE_BEHAVIOR_THROW_EXCEPTION",
+    }
+    return Typed({"cast": body}, type_)
+
+
+def decimal_cast(value: Typed, precision: int, scale: int) -> Typed:
+    """Return a value as a decimal; an error where it has more digits."""
+    return cast(value, decimal(precision, scale, nullable=value.type.nullable).name)
+
+
+def null(name: str) -> Typed:
+    """Return a null of a type."""
+    type_ = SparkType(name)
+    return Typed({"literal": {"null": type_.message()}}, type_)
+
+
+def any_nullable(values: Iterable[Typed]) -> bool:
+    """Return whether one of the values may be null."""
+    return any(value.type.nullable for value in values)
+
+
+_DIRECTIONS = {
+    ("Ascending", "NullsFirst"): "SORT_DIRECTION_ASC_NULLS_FIRST",
+    ("Ascending", "NullsLast"): "SORT_DIRECTION_ASC_NULLS_LAST",
+    ("Descending", "NullsFirst"): "SORT_DIRECTION_DESC_NULLS_FIRST",
+    ("Descending", "NullsLast"): "SORT_DIRECTION_DESC_NULLS_LAST",
+}
+
+
+def sorts(scope: Scope, orders: Sequence[SparkTree]) -> list[dict[str, Any]]:
+    """Return the sort fields of an order."""
+    return [
+        {
+            "expr": scope.value(order.children[0]).message,
+            "direction": _DIRECTIONS[order.fields["direction"], order.fields["nullOrdering"]],
+        }
+        for order in orders
+    ]

@@ -1,0 +1,98 @@
+"""Spark's logical plan as a tree of Python objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of a relation: its id in Spark, its name, its type in JSON, whether it may be null."""
+
+    id: int
+    name: str
+    type: Any
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkTree:
+    """A node of a plan or of an expression.
+
+    Attributes:
+        number: its number in the JVM, by which it can be printed.
+        kind: name of its class in Spark, without packages.
+        fields: its fields by name; nodes in them are trees.
+        children: its children.
+        type: type of an expression in Spark's JSON; None for a relation.
+        nullable: whether an expression may be null.
+        deterministic: whether an expression has the same value for the same row at all times.
+        name: name of a function.
+        id: id of a column that an expression names.
+        same: equal for expressions that always have the same value.
+        replacement: the expression that Spark computes in place of this one.
+        zone: time zone in which an expression is computed.
+        start: offset of its text in the query; -1 if it has none.
+        stop: offset of the last character of its text.
+        output: columns of a relation.
+    """
+
+    number: int
+    kind: str
+    fields: Mapping[str, Any]
+    children: tuple[SparkTree, ...]
+    type: Any = None
+    nullable: bool = True
+    deterministic: bool = True
+    name: str = ""
+    id: int = -1
+    same: int = -1
+    replacement: SparkTree | None = None
+    zone: str = ""
+    start: int = -1
+    stop: int = -1
+    output: tuple[OutputColumn, ...] = ()
+
+    def walk(self) -> Iterator[SparkTree]:
+        """Yield this node and all nodes below it in its own expression or plan."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
+
+
+def tree_of(text: str) -> SparkTree:
+    """Return the tree of nodes that refer to each other by number, as `Catalyst.json` writes them."""
+    made: list[SparkTree] = []
+    for number, node in enumerate(json.loads(text)):
+        made.append(_node(number, node, made))
+    return made[-1]
+
+
+_PLAIN = ("kind", "type", "nullable", "deterministic", "name", "id", "same", "zone", "start", "stop")
+
+
+def _node(number: int, node: Mapping[str, Any], made: Sequence[SparkTree]) -> SparkTree:
+    replacement = node.get("replacement")
+    return SparkTree(
+        number=number,
+        fields={name: _value(found, made) for name, found in node["fields"].items()},
+        children=tuple(made[child] for child in node["children"]),
+        replacement=None if replacement is None else made[replacement],
+        output=tuple(OutputColumn(*column) for column in node.get("output", ())),
+        **{name: node[name] for name in _PLAIN if name in node},
+    )
+
+
+def _value(found: Any, made: Sequence[SparkTree]) -> Any:
+    if isinstance(found, list):
+        return [_value(one, made) for one in found]
+    if isinstance(found, dict):
+        if "#" in found:
+            return made[found["#"]]
+        return {name: _value(one, made) for name, one in found.items()}
+    return found
