@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from substrait_agg.metrics.listener import RunListener
     from substrait_agg.plan.types import Type
-    from substrait_agg.sql_planner.pipelines.pipeline import PlanSet
+    from substrait_agg.scripts.pipeline import PlanSet
     from substrait_agg.tools.state import State
 
 __version__ = "0.1.0"
@@ -101,7 +101,7 @@ _LATER = {
     ),
     "RunListener": "substrait_agg.metrics.listener",
     "SparkSink": "substrait_agg.changes.outputs.spark_sink",
-    "PlanSet": "substrait_agg.sql_planner.pipelines.pipeline",
+    "PlanSet": "substrait_agg.scripts.pipeline",
     "State": "substrait_agg.tools.state",
     "Type": "substrait_agg.plan.types",
     "View": "substrait_agg.commit.view.view",

@@ -86,6 +86,7 @@ _ALL: tuple[ErrorCode, ...] = (
     ),
     *_of(
         "sql",
+        ("SPARK_EXPRESSION_REFUSED", "an expression that Spark computes from its text is not read by this release of Spark, or is not computed from one row", "plan the query again with this release of Spark"),
         ("SQL_SYNTAX", "the text is not valid SQL", "correct the text at the line and column of the message"),
         ("SQL_STATEMENTS", "the text does not have exactly one query, or has a statement that is not supported", "give CREATE TABLE statements and one query"),
         ("SQL_TABLE_UNKNOWN", "a query reads a table that has no source and no CREATE TABLE statement", "correct the name, or add --source NAME=SPEC"),

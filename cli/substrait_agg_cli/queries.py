@@ -169,8 +169,8 @@ def _is_pipeline(name: str, sql: str | None) -> bool:
         return True
     if sql is None and not is_sql(name):
         return False
-    from substrait_agg.sql_planner.pipelines.pipeline import is_pipeline
-    from substrait_agg.sql_planner.query.script import script_text
+    from substrait_agg.scripts.pipeline import is_pipeline
+    from substrait_agg.scripts.script import script_text
 
     return is_pipeline(script_text(Path(name)), name)
 
@@ -188,7 +188,7 @@ def checkpoint_of(name: str) -> str:
     """
     spec = None
     if name not in ("", STDIO):
-        from substrait_agg.sql_planner.pipelines.project import find_spec, read_spec
+        from substrait_agg.scripts.project import find_spec, read_spec
 
         spec = find_spec(Path(name))
     if spec is None:

@@ -62,7 +62,7 @@ def load(source: PlanSource) -> Plan:
 def _plan(source: PlanSource) -> Plan:
     """Return a plan given in any accepted form, without decoding it."""
     if type(source).__module__.partition(".")[0] in ("ibis", "datafusion"):
-        from substrait_agg.sql_planner.library_plans import plan_of
+        from substrait_agg.api.library_plans import plan_of
 
         return plan_of(source)
     return as_plan(source)

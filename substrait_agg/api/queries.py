@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from substrait_agg.arguments import check_objects, typed
-from substrait_agg.errors import SqlRefused, UsageError
+from substrait_agg.errors import UsageError
+from substrait_agg.optional_packages import require
 from substrait_agg.refresh.policies import parse_refresh
 from substrait_agg.report.checked_plan import Plan, as_plan
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from substrait_agg.refresh.policies import RefreshPolicies
-    from substrait_agg.sql_planner.pipelines.pipeline import PlanSet
+    from substrait_agg.scripts.pipeline import PlanSet
+    from substrait_agg.scripts.planner import SqlPlanner
 
 
 @typed
@@ -71,16 +74,18 @@ def sql(
     """
     policies = _policies(refresh)
     policies.check_views([""])
-    columns_of = _columns_of(sources or {}, spark, conf, master, spark_log)
-    from substrait_agg.sql_planner.pipelines.clauses import check_script
-    from substrait_agg.sql_planner.planning import plan_script
-    from substrait_agg.sql_planner.query.script import script_text
+    check_sources(sources or {})
+    from substrait_agg.scripts.clauses import check_script
+    from substrait_agg.scripts.planner import plan_script
+    from substrait_agg.scripts.script import script_text
 
     file = str(text) if isinstance(text, Path) else ""
     script = script_text(text) if isinstance(text, Path) else text
-    with _sources_named(sources):
-        check_script(script, file)
-        return replace(plan_script(script, columns_of, file), refresh=policies.default)
+    check_script(script, file)
+    session = _session(spark, conf, master, spark_log)
+    columns_of = _columns_of(sources or {}, session)
+    planned = plan_script(script, columns_of, _planner(session), file)
+    return replace(planned, refresh=policies.default)
 
 
 @typed
@@ -134,13 +139,8 @@ def sql_views(
         (['totals', 'best'], {'totals': 'auto', 'best': 'full'})
     """
     policies = _policies(refresh)
-    from substrait_agg.sql_planner.pipelines.pipeline import (
-        PlanSet,
-        plan_pipeline,
-        scripts_in,
-        scripts_of,
-    )
-    from substrait_agg.sql_planner.pipelines.project import find_spec, note_ignored, read_spec
+    from substrait_agg.scripts.pipeline import PlanSet, plan_pipeline, scripts_in, scripts_of
+    from substrait_agg.scripts.project import find_spec, note_ignored, read_spec
 
     file = find_spec(text) if isinstance(text, Path) else None
     spec = None if file is None else read_spec(file)
@@ -151,11 +151,9 @@ def sql_views(
     if spec is not None:
         note_ignored(spec)
     configuration = {} if spec is None else spec.configuration
-    columns_of = _columns_of(
-        sources or {}, spark, {**configuration, **(conf or {})}, master, spark_log
-    )
-    with _sources_named(sources):
-        plans = plan_pipeline(scripts, columns_of)
+    check_sources(sources or {})
+    session = _session(spark, {**configuration, **(conf or {})}, master, spark_log)
+    plans = plan_pipeline(scripts, _columns_of(sources or {}, session), _planner(session))
     stored = [name for name in plans if name not in plans.temporary]
     policies.check_views(stored)
     of_view = policies.declared_by(plans)
@@ -183,13 +181,11 @@ def from_dataframe(frame: Any) -> Plan:
     if not hasattr(type(frame), "schema"):
         message = f"an object of type {type(frame).__name__} is not a DataFrame"
         raise UsageError("PLAN_SOURCE", message, help="give a pyspark.sql.DataFrame", path="frame")
-    from substrait_agg.spark.dataframe.analyzed import analyzed_plan, loses_precision
-    from substrait_agg.spark.dataframe.relations import plan_json
+    from substrait_agg.spark.catalyst.frames import plan_of_frame
     from substrait_agg.spark.session.session import require_classic
 
     require_classic((frame,))
-    types = [column.dataType.jsonValue() for column in frame.schema.fields]
-    plan = as_plan(plan_json(analyzed_plan(frame), types, loses_precision=loses_precision(frame)))
+    plan = as_plan(plan_of_frame(frame))
     _ = plan.decoded
     return plan
 
@@ -209,31 +205,33 @@ def _policies(refresh: str | Mapping[str, str] | None) -> RefreshPolicies:
     return parse_refresh({} if refresh is None else refresh)
 
 
-def _columns_of(
-    sources: Mapping[str, Any], spark: Any, conf: Any, master: str | None, spark_log: Any
-) -> Callable[[Container[str]], Mapping[str, Any]]:
-    """Return a function that reads the columns of the sources whose names a query contains."""
-    from substrait_agg.optional_packages import require
+def _session(
+    spark: Any, conf: Any, master: str | None, spark_log: Any
+) -> Callable[[], SparkSession]:
+    """Return a function that returns the session in which queries are planned and sources opened."""
 
-    require("datafusion")
-    check_sources(sources)
-    from substrait_agg.spark.sources.inferred_columns import columns_of_sources
-
-    def session() -> Any:
+    @cache
+    def session() -> SparkSession:
         require("pyspark", "pandas")
         from substrait_agg.spark.session.session import get_session
 
         return get_session(master, conf, spark, spark_log)
 
+    return session
+
+
+def _columns_of(
+    sources: Mapping[str, Any], session: Callable[[], SparkSession]
+) -> Callable[[Container[str]], Mapping[str, Any]]:
+    """Return a function that reads the columns of the sources whose names a query contains."""
+    from substrait_agg.spark.sources.inferred_columns import columns_of_sources
+
     return partial(columns_of_sources, sources, session)
 
 
-@contextmanager
-def _sources_named(sources: Mapping[str, Any] | None) -> Iterator[None]:
-    """Add the names of the sources to errors about unknown tables."""
-    from substrait_agg.sql_planner.errors import with_sources
+def _planner(session: Callable[[], SparkSession]) -> SqlPlanner:
+    """Return what plans the statements of a script."""
+    spark = session()
+    from substrait_agg.spark.catalyst.sql import SparkSqlPlanner
 
-    try:
-        yield
-    except SqlRefused as error:
-        raise with_sources(error, sources or ()) from error.__cause__
+    return SparkSqlPlanner(spark)

@@ -89,6 +89,13 @@ EXPRESSIONS: tuple[ProblemKind, ...] = kinds(
          "different result would go unnoticed in every group, so the function is refused."),
     ),
     (
+        "SPARK_EXPRESSION_INVALID", "error", "error",
+        "the expression that Spark computes is not valid: {reason}",
+        "write spark_sql with a constant text, the columns that it calls c0, c1, ..., and an output type",
+        ("spark_sql is a function of an extension of this project. Its meaning is its text and its declared type, so "
+         "both must be in the plan."),
+    ),
+    (
         "FUNCTION_ARGUMENTS", "error", "error",
         "{function} does not take ({types})",
         "{function} takes {takes}",

@@ -26,7 +26,9 @@ from substrait_agg.bind.bound import (
     NestedPart,
 )
 from substrait_agg.errors import UsageError
+from substrait_agg.functions.spark_sql import SPARK_SQL
 from substrait_agg.plan.types import field_name
+from substrait_agg.spark.catalyst.spark_sql import spark_expression
 from substrait_agg.spark.functions.parts import Arguments
 from substrait_agg.spark.functions.table import BUILDERS, HIGHER_ORDER
 from substrait_agg.spark.types.casts import convert
@@ -98,6 +100,9 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
                 to_column(values, columns), _function_of(function, columns)
             )
             return called.cast(cast_target(all_nullable(expr.type)))
+    if expr.function == SPARK_SQL:
+        values = [to_column(a, columns) for a in expr.arguments[1:]]
+        return spark_expression(expr, values).cast(cast_target(all_nullable(expr.type)))
     build = BUILDERS.get(expr.function)
     if build is None:
         raise UsageError(

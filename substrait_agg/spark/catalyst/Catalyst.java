@@ -77,6 +77,20 @@ public class Catalyst {
         }
     }
 
+    /** Returns the columns that a parsed CREATE TABLE declares, as JSON; null for another statement. */
+    public String declared(LogicalPlan parsed) {
+        if (!(parsed instanceof org.apache.spark.sql.catalyst.plans.logical.CreateTable)) return null;
+        scala.collection.Seq columns = ((org.apache.spark.sql.catalyst.plans.logical.CreateTable) parsed).columns();
+        StructType all = new StructType();
+        for (int i = 0; i < columns.size(); i++) {
+            org.apache.spark.sql.catalyst.plans.logical.ColumnDefinition column =
+                (org.apache.spark.sql.catalyst.plans.logical.ColumnDefinition) columns.apply(i);
+            all = all.add(column.name(), org.apache.spark.sql.catalyst.util.CharVarcharUtils
+                .replaceCharVarcharWithString(column.dataType()), column.nullable());
+        }
+        return all.json();
+    }
+
     private static LogicalPlan table(String name, StructType schema) {
         Metadata metadata = Metadata.fromJson("{\"" + TABLE + "\":" + quoted(name) + "}");
         StructField[] fields = schema.fields();
@@ -219,7 +233,7 @@ public class Catalyst {
             type = found.dataType().json();
             canonical = found.canonicalized();
             line.append(",\"nullable\":").append(found.nullable());
-        } catch (Exception none) {
+        } catch (Throwable none) {
             return;  // a part of an expression, such as a frame, that has no value of its own
         }
         line.append(",\"type\":").append(type);
@@ -360,11 +374,25 @@ public class Catalyst {
         }
         Expression wanted = (Expression) nodes.get(number);
         Expression replaced = renamed(wanted, renamed);
-        String text = printed(replaced);
+        String text = checked(session, replaced, replaced, columns);
+        return text != null ? text : checked(session, withoutReplaceable(replaced), replaced, columns);
+    }
+
+    private static Expression withoutReplaceable(Expression found) {
+        if (found instanceof RuntimeReplaceable) return withoutReplaceable(((RuntimeReplaceable) found).replacement());
+        List parts = new ArrayList();
+        for (int i = 0; i < found.children().size(); i++) {
+            parts.add(withoutReplaceable((Expression) found.children().apply(i)));
+        }
+        return (Expression) found.withNewChildren(seq(parts));
+    }
+
+    private String checked(Object session, Expression found, Expression wanted, List columns) {
+        String text = printed(found);
         Expression again = resolved(session, text, columns);
         if (again == null || !again.dataType().sameType(wanted.dataType())) return null;
-        if (again.canonicalized().equals(replaced.canonicalized())) return text;
-        if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + again.canonicalized() + "\n  " + replaced.canonicalized());
+        if (withoutReplaceable(again).canonicalized().equals(withoutReplaceable(wanted).canonicalized())) return text;
+        if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + again.canonicalized() + "\n  " + wanted.canonicalized());
         return null;
     }
 
@@ -404,6 +432,16 @@ public class Catalyst {
             if (hasLambda(parts)) return call(found.prettyName(), parts);
             return found.sql();
         }
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.JsonToStructs) {
+            org.apache.spark.sql.catalyst.expressions.JsonToStructs read =
+                (org.apache.spark.sql.catalyst.expressions.JsonToStructs) found;
+            return reader("from_json", read.child(), read.schema(), read.options());
+        }
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.CsvToStructs) {
+            org.apache.spark.sql.catalyst.expressions.CsvToStructs read =
+                (org.apache.spark.sql.catalyst.expressions.CsvToStructs) found;
+            return reader("from_csv", read.child(), read.schema(), read.options());
+        }
         if (found.children().isEmpty()) return found.sql();
         if (hasLambda(found.children())) return call(found.prettyName(), found.children());
         List texts = new ArrayList();
@@ -413,6 +451,20 @@ public class Catalyst {
                 ? child : new PrettyAttribute(printed(child), child.dataType()));
         }
         return ((Expression) found.withNewChildren(seq(texts))).sql();
+    }
+
+    private static String reader(String name, Expression child, DataType schema, scala.collection.Map options) {
+        StringBuilder all = new StringBuilder(name).append("(").append(printed(child)).append(", ");
+        all.append(new Literal(org.apache.spark.unsafe.types.UTF8String.fromString(schema.sql()),
+            org.apache.spark.sql.types.StringType$.MODULE$).sql());
+        scala.collection.Iterator each = options.iterator();
+        StringBuilder pairs = new StringBuilder();
+        while (each.hasNext()) {
+            scala.Tuple2 option = (scala.Tuple2) each.next();
+            pairs.append(pairs.length() == 0 ? "" : ", ").append("'").append(option._1()).append("', '");
+            pairs.append(option._2().toString().replace("'", "\\'")).append("'");
+        }
+        return all.append(pairs.length() == 0 ? "" : ", map(" + pairs + ")").append(")").toString();
     }
 
     private static boolean hasLambda(scala.collection.Seq parts) {
@@ -434,17 +486,60 @@ public class Catalyst {
     private static String lambda(Expression found) {
         org.apache.spark.sql.catalyst.expressions.LambdaFunction made =
             (org.apache.spark.sql.catalyst.expressions.LambdaFunction) found;
-        StringBuilder all = new StringBuilder("(");
+        StringBuilder names = new StringBuilder();
         for (int i = 0; i < made.arguments().size(); i++) {
-            all.append(i == 0 ? "" : ", ").append(printed((Expression) made.arguments().apply(i)));
+            names.append(i == 0 ? "" : ", ").append(printed((Expression) made.arguments().apply(i)));
         }
-        return all.append(") -> ").append(printed(made.function())).toString();
+        String all = made.arguments().size() == 1 ? names.toString() : "(" + names + ")";
+        return all + " -> " + printed(made.function());
+    }
+
+    /** Returns the expression of a text over columns c0, c1, ... of types in JSON; null where Spark does not read it. */
+    public Expression expression(Object session, String text, List types) {
+        List columns = new ArrayList();
+        for (int i = 0; i < types.size(); i++) {
+            columns.add(new AttributeReference("c" + i, DataType.fromJson((String) types.get(i)), true,
+                Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList())));
+        }
+        return resolved(session, text, columns);
+    }
+
+    /** Returns an expression over columns c0, c1, ... as a column over other columns. */
+    public org.apache.spark.sql.Column column(Expression found, List arguments) {
+        Map names = new HashMap();
+        scala.collection.Iterator columns = found.references().iterator();
+        while (columns.hasNext()) {
+            AttributeReference column = (AttributeReference) columns.next();
+            int place = Integer.parseInt(column.name().substring(1));
+            names.put(column.canonicalized(), org.apache.spark.sql.classic.ExpressionUtils$.MODULE$.expression(
+                (org.apache.spark.sql.Column) arguments.get(place)));
+        }
+        return org.apache.spark.sql.classic.ExpressionUtils$.MODULE$.column(renamed(found, names));
     }
 
     /** Returns the expression of a text over columns, or null where Spark does not read it. */
     private Expression resolved(Object session, String text, List columns) {
-        try {
-            org.apache.spark.sql.classic.SparkSession spark = (org.apache.spark.sql.classic.SparkSession) session;
+        org.apache.spark.sql.classic.SparkSession spark = (org.apache.spark.sql.classic.SparkSession) session;
+        org.apache.spark.sql.internal.SQLConf conf = spark.sessionState().conf().clone();
+        // A session of a run gives up no decimal places; the text has the types of a session as Spark sets it up.
+        conf.setConfString("spark.sql.decimalOperations.allowPrecisionLoss", "true");
+        return (Expression) org.apache.spark.sql.internal.SQLConf$.MODULE$.withExistingConf(
+            conf, new Resolution(spark, text, columns));
+    }
+
+    public static class Resolution extends scala.runtime.AbstractFunction0 {
+        private final org.apache.spark.sql.classic.SparkSession spark;
+        private final String text;
+        private final List columns;
+
+        public Resolution(org.apache.spark.sql.classic.SparkSession spark, String text, List columns) {
+            this.spark = spark;
+            this.text = text;
+            this.columns = columns;
+        }
+
+        public Object apply() {
+          try {
             Expression parsed = spark.sessionState().sqlParser().parseExpression(text);
             LogicalPlan rows = new LocalRelation(seq(columns), seq(new ArrayList()), false, scala.Option$.MODULE$.empty());
             List output = new ArrayList();
@@ -454,9 +549,10 @@ public class Catalyst {
             LogicalPlan analyzed = spark.sessionState().executePlan(
                 project, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).analyzed();
             return (Expression) ((Expression) ((Project) analyzed).projectList().apply(0)).children().apply(0);
-        } catch (Exception unreadable) {
+          } catch (Exception unreadable) {
             if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + unreadable);
             return null;
+          }
         }
     }
 }

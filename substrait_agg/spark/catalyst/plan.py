@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from py4j.java_collections import ListConverter
@@ -41,12 +42,26 @@ class NotMaintained(Exception):
         self.refusals = tuple(refusals)
 
 
-def plan_json(spark: SparkSession, analyzed: Any) -> str:
-    """Return the Substrait plan of an analyzed plan of Spark, as JSON.
+@dataclass(frozen=True)
+class PlannedTree:
+    """A Substrait plan as JSON.
+
+    Attributes:
+        message: the plan.
+        places: path in the plan -> offsets of the first and the last character of its text in the query.
+    """
+
+    message: dict[str, Any]
+    places: Mapping[str, tuple[int, int]]
+
+
+def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) -> PlannedTree:
+    """Return the Substrait plan of an analyzed plan of Spark.
 
     Args:
         spark: the session that analyzed it.
         analyzed: the plan, as an object of the JVM.
+        names: other names of its columns.
 
     Raises:
         NotMaintained: parts of it cannot be maintained.
@@ -74,12 +89,36 @@ def plan_json(spark: SparkSession, analyzed: Any) -> str:
         raise NotMaintained([*context.refusals, refusal]) from None
     if context.refusals:
         raise NotMaintained(context.refusals)
-    plan = {
+    columns = root.columns
+    if names:
+        columns = tuple(replace(c, name=name) for c, name in zip(columns, names, strict=True))
+    message = {
         "version": {"minorNumber": 106, "producer": "Spark plan of substrait-agg"},
         **context.declarations(),
-        "relations": [{"root": {"input": root.message, "names": flat_names(root.columns)}}],
+        "relations": [{"root": {"input": root.message, "names": flat_names(columns)}}],
     }
-    return json.dumps(plan)
+    return PlannedTree(message, _places(message, context))
+
+
+_CAPITAL = re.compile(r"(?<!^)([A-Z])")
+
+
+def _places(message: dict[str, Any], context: PlanContext) -> dict[str, tuple[int, int]]:
+    """Return the places of the parts of a plan by their paths."""
+    known = {id(part): (start, stop) for part, start, stop in context.places}
+    found: dict[str, tuple[int, int]] = {}
+    waiting: list[tuple[str, Any]] = [("", message)]
+    while waiting:
+        path, part = waiting.pop()
+        if id(part) in known:
+            found[path] = known[id(part)]
+        if isinstance(part, dict):
+            for name, inner in part.items():
+                snake = _CAPITAL.sub(lambda m: f"_{m[1].lower()}", name)
+                waiting.append((f"{path}.{snake}".lstrip("."), inner))
+        elif isinstance(part, list):
+            waiting.extend((f"{path}[{i}]", inner) for i, inner in enumerate(part))
+    return found
 
 
 def _read_ids(tree: SparkTree) -> frozenset[int]:

@@ -31,7 +31,9 @@ def relation(tree: SparkTree, context: PlanContext) -> Relation:
         make = _RELATIONS.get(tree.kind)
         if make is None:
             raise refused_relation(tree)
-        return make(tree, context)
+        made = make(tree, context)
+        context.place(made.message, tree)
+        return made
     except Refusal as refusal:
         raise refusal.at(tree) from None
 

@@ -41,6 +41,7 @@ class PlanContext:
         anchors: the functions of the plan, each declared once.
         outer: in a subquery, the columns of the query around it by their ids in Spark.
         refusals: what cannot be maintained, as found so far.
+        places: parts of the plan, each with the offsets of its text in the query.
     """
 
     makers: Mapping[str, Maker]
@@ -51,6 +52,12 @@ class PlanContext:
     anchors: dict[tuple[str, str], int] = field(default_factory=dict)
     outer: Mapping[int, Typed] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    places: list[tuple[dict[str, Any], int, int]] = field(default_factory=list)
+
+    def place(self, message: dict[str, Any], tree: SparkTree) -> None:
+        """Record the place of a part of the plan."""
+        if tree.start >= 0:
+            self.places.append((message, tree.start, tree.stop))
 
     def reference(self, urn: str, name: str, arguments: Iterable[Typed], before: str = "") -> int:
         """Return the anchor of a function for arguments of these types, after others (`before`)."""
@@ -119,6 +126,12 @@ class Scope:
         Raises:
             Refusal: it cannot be translated.
         """
+        value = self._typed(tree)
+        if tree.kind != "AttributeReference":
+            self.context.place(value.message, tree)
+        return value
+
+    def _typed(self, tree: SparkTree) -> Typed:
         whole = self._is_whole(tree)
         try:
             return (replace(self, natively=True) if whole else self).native(tree)

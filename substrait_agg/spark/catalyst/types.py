@@ -90,6 +90,15 @@ class SparkType:
         nested = self.nested
         return "dec" if nested is None else _NESTED.get(nested["type"], "any")
 
+    def without_nulls(self) -> str:
+        """Return the name without whether parts of nested values may be null, and without field names."""
+        nested = self.nested
+        if nested is None:
+            return self.name
+        parts = [f["type"] for f in nested.get("fields", ())]
+        parts += [nested[p] for p in ("elementType", "keyType", "valueType") if p in nested]
+        return f"{nested['type']}<{', '.join(type_of(part).without_nulls() for part in parts)}>"
+
     def field_names(self) -> Iterator[str]:
         """Yield the names of the fields of structs in the type, depth first."""
         nested = self.nested

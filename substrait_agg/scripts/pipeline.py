@@ -18,10 +18,10 @@ from substrait_agg.errors import PlanRefused, SqlRefused, UsageError
 from substrait_agg.notices import notice
 from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.sql_planner.pipelines.clauses import IGNORED, check_clauses, declared_policy
-from substrait_agg.sql_planner.planning import declared_tables, plan_statement
-from substrait_agg.sql_planner.query.script import Statement, script_text, statements
-from substrait_agg.sql_planner.query.tokens import Token, place_at, tokens
+from substrait_agg.scripts.clauses import IGNORED, check_clauses, declared_policy
+from substrait_agg.scripts.planner import SqlPlanner, declared_tables
+from substrait_agg.scripts.script import Statement, script_text, statements
+from substrait_agg.scripts.tokens import Token, place_at, tokens
 
 _STARTS = ("from", "join")
 _WITHIN = (
@@ -213,31 +213,33 @@ def is_pipeline(script: str, file: str = "") -> bool:
     return len(views) > 1 or any("streaming" in view.modifiers for view in views)
 
 
-def plan_pipeline(scripts: Mapping[str, str], columns_of: ColumnsOf) -> PlanSet:
+def plan_pipeline(
+    scripts: Mapping[str, str], columns_of: ColumnsOf, planner: SqlPlanner
+) -> PlanSet:
     """Return the plans of the views that scripts create.
 
     Args:
         scripts: text of each file, by its name.
         columns_of: returns the columns of tables that the scripts do not create.
+        planner: plans their statements.
 
     Raises:
-        SqlRefused: a statement cannot be planned or maintained; as `planning.plan_query`, and
-            SQL_NOT_MAINTAINED, SQL_VIEW_TWICE or SQL_VIEW_CYCLE.
+        SqlRefused: a statement cannot be planned or maintained; as `SqlPlanner.plan`, and
+            SQL_VIEW_TWICE or SQL_VIEW_CYCLE.
         PlanRefused: a view has problems.
-        UsageError: DATAFUSION_MISSING.
     """
     parsed = [s for file, text in scripts.items() for s in statements(text, file)]
     declared = [s for s in parsed if s.kind == "create_table"]
     views = _views([s for s in parsed if s.kind != "create_table"])
     words = {t.name.lower() for v in views.values() for t in tokens(v.statement.text)}
-    tables = declared_tables(declared)
+    tables = declared_tables(declared, planner)
     names = {*(name.lower() for name in tables), *views}
     schemas = columns_of(words)
     tables |= {name: schema for name, schema in schemas.items() if name.lower() not in names}
     plans: dict[str, Plan] = {}
     for key in _ordered(views):
         view = views[key]
-        plan = plan_statement(view.statement, tables)
+        plan = planner.plan(view.statement, tables)
         bound = plan.check().bound
         if bound is None:
             raise PlanRefused(plan.check().problems)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.refresh.policies import REFRESH_POLICIES
-from substrait_agg.sql_planner.query.script import Statement, statements
-from substrait_agg.sql_planner.query.tokens import Token, refused_at, tokens
+from substrait_agg.scripts.script import Statement, statements
+from substrait_agg.scripts.tokens import Token, refused_at, tokens
 
 PROPERTY = "substrait_agg.refresh_policy"
 

@@ -88,7 +88,7 @@ def read_spec(file: Path) -> PipelineSpec:
     Raises:
         UsageError: FILE_NOT_FOUND, FILE_NOT_READABLE, PIPELINE_SPEC_INVALID or SQL_FOLDER_EMPTY.
     """
-    from substrait_agg.sql_planner.query.script import script_text
+    from substrait_agg.scripts.script import script_text
 
     spec = _SpecFile(file)
     root = spec.parsed(script_text(file))

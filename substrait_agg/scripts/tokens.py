@@ -15,10 +15,11 @@ _TOKEN = re.compile(
     r"""
     (?P<space>\s+|--[^\n]*)
     |(?P<comment>/\*)
-    |(?P<escaped>[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z))
-    |(?P<string>'(?:[^']|'')*(?:'|\Z))
+    |(?P<raw>[rR](?P<mark>['"]).*?(?:(?P=mark)|\Z))
+    |(?P<string>'(?:[^'\\]|\\.|'')*(?:'|\Z))
+    |(?P<double>"(?:[^"\\]|\\.|"")*(?:"|\Z))
     |(?P<dollar>\$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z))
-    |(?P<quoted>"(?:[^"]|"")*(?:"|\Z)|`(?:[^`]|``)*(?:`|\Z))
+    |(?P<quoted>`(?:[^`]|``)*(?:`|\Z))
     |(?P<number>(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
     |(?P<word>[^\W\d][\w$]*)
     |(?P<symbol>.)
@@ -26,7 +27,7 @@ _TOKEN = re.compile(
     re.X | re.S,
 )
 _COMMENT_END = re.compile(r"/\*|\*/")
-_KINDS: dict[str, TokenKind] = {"escaped": "string", "dollar": "string"}
+_KINDS: dict[str, TokenKind] = {"raw": "string", "double": "string", "dollar": "string"}
 _TAB = 4
 
 
@@ -66,8 +67,8 @@ class Token:
 def tokens(text: str, file: str = "") -> tuple[Token, ...]:
     """Return the tokens of SQL text, without spaces and comments.
 
-    Strings and names follow standard SQL: a quote inside is doubled. ``E'...'`` has backslash
-    escapes, and ``$$...$$`` contains anything.
+    Strings are those of Spark: in single or double quotes, with backslash escapes, ``r'...'`` without
+    them, and ``$$...$$`` with any text. Names may be in backticks.
 
     Raises:
         SqlRefused: SQL_SYNTAX: a string, a name or a comment has no end.
@@ -85,7 +86,7 @@ def _scan(text: str, file: str) -> Iterator[Token]:
         if match is None:  # every character matches the last alternative
             raise AssertionError(place)
         group = match.lastgroup or ""
-        group = "dollar" if group == "tag" else group
+        group = {"tag": "dollar", "mark": "raw"}.get(group, group)
         if group == "comment":
             place = _after_comment(text, place, file)
             continue
@@ -109,8 +110,9 @@ def _after_comment(text: str, start: int, file: str) -> int:
 def _check_end(text: str, match: re.Match[str], group: str, file: str) -> None:
     written = match.group()
     ends = {
-        "escaped": ("'", 2),
+        "raw": (match.group("mark") or "", 2),
         "string": ("'", 1),
+        "double": ('"', 1),
         "quoted": (written[0], 1),
         "dollar": (f"${match.group('tag')}$", 2 + len(match.group("tag") or "")),
     }

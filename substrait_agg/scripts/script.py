@@ -10,7 +10,7 @@ from typing import Literal as OneOf
 
 from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.plan.messages.source import file_bytes
-from substrait_agg.sql_planner.query.tokens import Token, place_at, refused_at, syntax_error, tokens
+from substrait_agg.scripts.tokens import Token, place_at, refused_at, syntax_error, tokens
 
 StatementKind = OneOf["query", "create_table", "create_view", "other"]
 

@@ -1,0 +1,157 @@
+"""Plan SQL text with the parser and the analyzer of Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from substrait_agg.errors import SqlRefused
+from substrait_agg.plan.plannable import plannable
+from substrait_agg.report.checked_plan import Plan
+from substrait_agg.scripts.script import Statement
+from substrait_agg.scripts.tokens import offset_of, place_at, refused_at, tokens
+from substrait_agg.spark.catalyst.jvm import new_helper
+from substrait_agg.spark.catalyst.origin import SqlOrigin
+from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
+from substrait_agg.spark.catalyst.refusals import Refusal, What
+
+_CONF = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timeType.enabled": "true",
+}
+"""Settings of the session that plans queries: those of a new session of Spark, in UTC."""
+
+_CODES: Mapping[str, str] = {
+    "PARSE_": "SQL_SYNTAX",
+    "TABLE_OR_VIEW_NOT_FOUND": "SQL_TABLE_UNKNOWN",
+    "SCHEMA_NOT_FOUND": "SQL_TABLE_UNKNOWN",
+    "UNRESOLVED_COLUMN": "SQL_COLUMN_UNKNOWN",
+    "UNRESOLVED_USING_COLUMN": "SQL_COLUMN_UNKNOWN",
+    "FIELD_NOT_FOUND": "SQL_COLUMN_UNKNOWN",
+    "UNRESOLVED_ROUTINE": "SQL_FUNCTION_UNKNOWN",
+    "DATATYPE_MISMATCH": "SQL_TYPES",
+    "WRONG_NUM_ARGS": "SQL_TYPES",
+    "INVALID_": "SQL_TYPES",
+}
+"""Beginning of the name of an error of Spark -> code."""
+
+_OTHER = "SQL_NOT_PLANNED"
+_HELP: Mapping[str, str] = {
+    "SQL_SYNTAX": "correct the text; it is SQL of Spark",
+    "SQL_TABLE_UNKNOWN": "CREATE TABLE in the script, or --source NAME=SPEC, adds a table",
+    "SQL_COLUMN_UNKNOWN": "correct the name",
+    "SQL_FUNCTION_UNKNOWN": "the functions are those of Spark",
+    "SQL_TYPES": "cast the values to other types",
+    _OTHER: "write the query in another way",
+}
+"""Code -> what to do."""
+_REFUSED: Mapping[What, str] = {"changing": "SQL_NOT_DETERMINISTIC"}
+
+
+class SparkSqlPlanner:
+    """Plans statements as Spark does in ANSI mode and in UTC."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark.newSession()
+        for name, value in _CONF.items():
+            self._spark.conf.set(name, value)
+        self._state = self._spark._jsparkSession.sessionState()
+        self._jvm: Any = self._spark._jvm
+
+    def columns(self, statement: Statement) -> pa.Schema:
+        """Return the columns that a CREATE TABLE statement declares."""
+        parsed = self._parse(statement, statement.padded(statement.text, statement.start))
+        declared = new_helper(self._spark).declared(parsed)
+        if declared is None:
+            message, help = "this statement declares no columns", "write CREATE TABLE name (column type, ...)"
+            raise statement.refused("SQL_STATEMENTS", message, help)
+        columns: StructType = StructType.fromJson(json.loads(declared))
+        return plannable(to_arrow_schema(columns, timezone="UTC"))
+
+    def plan(self, statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:
+        """Return the plan of a query, or of the query of CREATE VIEW."""
+        text = statement.padded(statement.query, statement.query_start)
+        parsed = self._parse(statement, text)
+        schemas = self._jvm.java.util.HashMap()
+        for name, schema in tables.items():
+            schemas.put(name.lower(), self._java_type(schema))
+        helper = new_helper(self._spark)
+        mode = self._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+        try:
+            placed = helper.withTables(parsed, schemas)
+            analyzed = self._state.executePlan(placed, mode).analyzed()
+            planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
+        except PySparkException as error:
+            raise self._error(error, statement, text) from error
+        except NotMaintained as error:
+            raise _refused(error.refusals, statement) from error
+        return Plan(statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places))
+
+    def _java_type(self, schema: pa.Schema) -> Any:
+        text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
+        return self._jvm.org.apache.spark.sql.types.DataType.fromJson(text)
+
+    def _parse(self, statement: Statement, text: str) -> Any:
+        try:
+            return self._state.sqlParser().parsePlan(text)
+        except PySparkException as error:
+            raise self._error(error, statement, text) from error
+
+    def _error(self, error: PySparkException, statement: Statement, text: str) -> SqlRefused:
+        """Return an error of Spark with a code and a place in the script."""
+        condition = error.getCondition() or ""
+        code = next((c for begin, c in _CODES.items() if condition.startswith(begin)), _OTHER)
+        start, stop = _place(error, text, statement)
+        help = _HELP[code]
+        return refused_at(code, statement.script, start, stop, _message(error), help, statement.file)
+
+
+_LINE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
+
+
+def _place(error: PySparkException, text: str, statement: Statement) -> tuple[int, int | None]:
+    """Return the offsets in the script that an error of Spark is about."""
+    for context in error.getQueryContext():
+        if context.startIndex() >= 0 and context.stopIndex() < len(text):
+            return context.startIndex(), context.stopIndex() + 1
+    match = _LINE.search(str(error))
+    if match is None:
+        return statement.query_start or statement.start, None
+    line, column = (int(found) for found in match.groups() if found is not None)
+    start = offset_of(text, line, column + 1)
+    token = next((t for t in tokens(text) if t.start == start), None)
+    return start, token.end if token else None
+
+
+def _message(error: PySparkException) -> str:
+    """Return the sentence of an error of Spark, without its name and the text of the query."""
+    text = str(error.desc if hasattr(error, "desc") else error)
+    text = text.partition("\n== SQL")[0].partition("SQLSTATE:")[0].strip()
+    if text.startswith("["):
+        text = text.partition("] ")[2]
+    return " ".join(text.split()).rstrip(".")
+
+
+def _refused(refusals: Sequence[Refusal], statement: Statement) -> SqlRefused:
+    """Return the error for all parts of a query that cannot be maintained, in the order of the text."""
+    found = sorted(dict.fromkeys((r.start, r.stop, r.what, r.message, r.help) for r in refusals))
+    first, *others = found
+    start, stop, what, message, help = first
+    code = _REFUSED.get(what, "SQL_NOT_MAINTAINED")
+    offset = start if start >= 0 else statement.query_start
+    error = refused_at(code, statement.script, offset, stop + 1 or None, message, help, statement.file)
+    for start, _stop, _what, message, _help in others:
+        place = place_at(statement.script, max(start, 0)).path(statement.file)
+        error.excerpt += f"\nalso at {place}: {message}"
+    return error
