@@ -229,14 +229,15 @@ public class Catalyst {
     private void expression(Expression found, StringBuilder line, List lines) throws Exception {
         String type;
         Object canonical;
+        boolean nullable;
         try {
             type = found.dataType().json();
             canonical = found.canonicalized();
-            line.append(",\"nullable\":").append(found.nullable());
+            nullable = found.nullable();
         } catch (Throwable none) {
             return;  // a part of an expression, such as a frame, that has no value of its own
         }
-        line.append(",\"type\":").append(type);
+        line.append(",\"type\":").append(type).append(",\"nullable\":").append(nullable);
         if (found instanceof NamedExpression) line.append(",\"id\":").append(((NamedExpression) found).exprId().id());
         line.append(",\"deterministic\":").append(found.deterministic());
         line.append(",\"name\":").append(quoted(found.prettyName()));

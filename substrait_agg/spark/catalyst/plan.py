@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +67,26 @@ def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) 
     Raises:
         NotMaintained: parts of it cannot be maintained.
     """
+    with active_session(spark):
+        return _plan(spark, analyzed, names)
+
+
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one: types of decimal expressions depend on its settings."""
+    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTree:
     helper = new_helper(spark)
     refusals = check_tree(tree_of(helper.json(analyzed)))
     if refusals:

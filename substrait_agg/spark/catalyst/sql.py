@@ -20,7 +20,7 @@ from substrait_agg.scripts.script import Statement
 from substrait_agg.scripts.tokens import offset_of, place_at, refused_at, tokens
 from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.origin import SqlOrigin
-from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
+from substrait_agg.spark.catalyst.plan import NotMaintained, active_session, plan_of_tree
 from substrait_agg.spark.catalyst.refusals import Refusal, What
 
 _CONF = {
@@ -82,16 +82,16 @@ class SparkSqlPlanner:
     def plan(self, statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:
         """Return the plan of a query, or of the query of CREATE VIEW."""
         text = statement.padded(statement.query, statement.query_start)
-        parsed = self._parse(statement, text)
         schemas = self._jvm.java.util.HashMap()
         for name, schema in tables.items():
             schemas.put(name.lower(), self._java_type(schema))
         helper = new_helper(self._spark)
         mode = self._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
         try:
-            placed = helper.withTables(parsed, schemas)
-            analyzed = self._state.executePlan(placed, mode).analyzed()
-            planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
+            with active_session(self._spark):
+                placed = helper.withTables(self._parse(statement, text), schemas)
+                analyzed = self._state.executePlan(placed, mode).analyzed()
+                planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
         except PySparkException as error:
             raise self._error(error, statement, text) from error
         except NotMaintained as error:
