@@ -108,7 +108,11 @@ public class Catalyst {
 
     /** Returns an analyzed plan after rules of Spark, each given by the name of its class. */
     public LogicalPlan normalized(LogicalPlan plan, List rules) throws Exception {
-        for (int i = 0; i < rules.size(); i++) plan = everywhere(rule((String) rules.get(i)), plan);
+        for (int i = 0; i < rules.size(); i++) {
+            String name = (String) rules.get(i);
+            // A common table expression may be read in a subquery, so it is inlined in the plan as a whole.
+            plan = name.endsWith(".InlineCTE") ? (LogicalPlan) rule(name).apply(plan) : everywhere(rule(name), plan);
+        }
         return plan;
     }
 
