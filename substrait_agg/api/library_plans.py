@@ -7,7 +7,6 @@ from typing import Any
 from substrait_agg.errors import UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg.report.checked_plan import Plan, as_plan
-from substrait_agg.sql_planner.planning import plan_query
 
 
 def plan_of(source: Any) -> Plan:
@@ -20,7 +19,7 @@ def plan_of(source: Any) -> Plan:
     Raises:
         UsageError: PLAN_SOURCE for an expression over a connected backend, IBIS_MISSING,
             DATAFUSION_MISSING; otherwise as `as_plan`.
-        SqlRefused: DataFusion cannot plan the SQL text of an ibis expression.
+        SqlRefused: the SQL text of an ibis expression cannot be planned.
     """
     package = type(source).__module__.partition(".")[0]
     if package == "ibis":
@@ -32,7 +31,7 @@ def plan_of(source: Any) -> Plan:
 
 def _plan_of_ibis(expression: Any) -> Plan:
     """Plan the SQL text that ibis writes for an expression."""
-    require("ibis", "datafusion")
+    require("ibis", "pyspark", "pandas")
     import ibis
     import ibis.expr.operations as ops
 
@@ -50,8 +49,9 @@ def _plan_of_ibis(expression: Any) -> Plan:
             )
         parts = (source.namespace.catalog, source.namespace.database, source.name)
         schemas[".".join(part for part in parts if part)] = source.schema.to_pyarrow()
-    text = str(ibis.to_sql(table, dialect="datafusion"))
-    return plan_query(text, schemas)
+    from substrait_agg.api.queries import sql
+
+    return sql(str(ibis.to_sql(table, dialect="pyspark")), schemas)
 
 
 def _plan_of_datafusion(source: Any) -> Plan:

@@ -38,9 +38,10 @@ def sql(
 ) -> Plan:
     """Plan SQL text: CREATE TABLE statements, and one query or CREATE VIEW.
 
-    The columns of a table are those of CREATE TABLE, or those of its source: of Parquet footers, of
-    the first rows of the oldest CSV or JSON file, or of a table of Spark. It needs Spark only for
-    sources that it cannot read without.
+    Spark parses and analyzes the text: its dialect, types and functions are those of Spark in ANSI
+    mode and in UTC. A Spark is started where none runs. The columns of a table are those of CREATE
+    TABLE, or those of its source: of Parquet footers, of the first rows of the oldest CSV or JSON
+    file, or of a table of Spark.
 
     Args:
         text: SQL text, or the `Path` of a file with it.
@@ -48,20 +49,20 @@ def sql(
             no source here.
         refresh: the refresh policy of the view: ``incremental``, ``incremental_strict``, ``full`` or
             ``auto``, as in `run`. It counts more than that of `run`. None: that of `run`.
-        spark: session to open sources with; None starts one where it is needed.
+        spark: session to plan with and to open sources with; None starts one.
         conf: as in `run`.
         master: as in `run`.
         spark_log: as in `run`.
 
     Returns:
-        The plan, for `run`, `validate` and `explain`. Its producer is the release of DataFusion.
+        The plan, for `run`, `validate` and `explain`.
 
     Raises:
         SqlRefused: the text cannot be planned: SQL_SYNTAX, SQL_STATEMENTS, SQL_TABLE_UNKNOWN,
-            SQL_COLUMN_UNKNOWN, SQL_FUNCTION_UNKNOWN, SQL_TYPES, SQL_NOT_DETERMINISTIC, SQL_NOT_IN,
+            SQL_COLUMN_UNKNOWN, SQL_FUNCTION_UNKNOWN, SQL_TYPES, SQL_NOT_DETERMINISTIC,
             SQL_NOT_MAINTAINED or SQL_NOT_PLANNED; `line`, `column` and `excerpt` say where.
         InputRefused: the columns of a source are not known, such as SOURCE_TYPES_UNKNOWN.
-        UsageError: DATAFUSION_MISSING; FILE_NOT_FOUND or FILE_NOT_READABLE for a path;
+        UsageError: PYSPARK_MISSING; FILE_NOT_FOUND or FILE_NOT_READABLE for a path;
             OPTION_INVALID or VIEW_UNKNOWN for `refresh`.
 
     Example:

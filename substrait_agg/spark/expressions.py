@@ -101,8 +101,8 @@ def _call(expr: Call, columns: Columns) -> SparkColumn:
             )
             return called.cast(cast_target(all_nullable(expr.type)))
     if expr.function == SPARK_SQL:
-        values = [to_column(a, columns) for a in expr.arguments[1:]]
-        return spark_expression(expr, values).cast(cast_target(all_nullable(expr.type)))
+        inputs = [to_column(a, columns) for a in expr.arguments[1:]]
+        return spark_expression(expr, inputs).cast(cast_target(all_nullable(expr.type)))
     build = BUILDERS.get(expr.function)
     if build is None:
         raise UsageError(

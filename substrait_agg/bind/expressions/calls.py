@@ -111,14 +111,22 @@ def _spark_expression(
     if is_unknown(*value_arguments(arguments)):
         return unknown()
     if not isinstance(text, Constant) or not isinstance(text.value, str):
-        context.report("SPARK_EXPRESSION_INVALID", call.path, reason="its first argument is not a constant text")
+        context.report(
+            "SPARK_EXPRESSION_INVALID",
+            call.path,
+            reason="its first argument is not a constant text",
+        )
         return unknown()
     if call.function.name != SPARK_SQL or len(value_arguments(arguments)) != len(arguments):
-        reason = f"{call.function.name} with these arguments is not {SPARK_SQL} of a text and values"
+        reason = (
+            f"{call.function.name} with these arguments is not {SPARK_SQL} of a text and values"
+        )
         context.report("SPARK_EXPRESSION_INVALID", call.path, reason=reason)
         return unknown()
     if call.output_type is None:
-        context.report("SPARK_EXPRESSION_INVALID", call.path, reason="the plan does not declare its type")
+        context.report(
+            "SPARK_EXPRESSION_INVALID", call.path, reason="the plan does not declare its type"
+        )
         return unknown()
     if not context.check_type(call.output_type, f"{call.path}.scalar_function.output_type"):
         return unknown()

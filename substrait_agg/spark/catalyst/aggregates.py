@@ -119,9 +119,7 @@ def _every(scope: Scope, conditions: list[Typed]) -> Typed:
 def _count(scope: Scope, tree: SparkTree) -> _Call:
     type_ = SparkType("long", nullable=False)
     values = tuple(
-        scope.typed(c)
-        for c in tree.children
-        if c.kind != "Literal" or c.fields["value"] is None
+        scope.typed(c) for c in tree.children if c.kind != "Literal" or c.fields["value"] is None
     )
     return _Call("aggregate_generic", "count", values, type_, "long")
 
@@ -231,7 +229,13 @@ def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
 def _approximate(scope: Scope, tree: SparkTree) -> _Call:
     """Return the exact number of distinct values, of which Spark gives an estimate."""
     value = scope.typed(tree.children[0])
-    return _Call("aggregate_approx", "approx_count_distinct", (value,), SparkType("long", nullable=False), "long")
+    return _Call(
+        "aggregate_approx",
+        "approx_count_distinct",
+        (value,),
+        SparkType("long", nullable=False),
+        "long",
+    )
 
 
 def _mode(scope: Scope, tree: SparkTree) -> _Call:

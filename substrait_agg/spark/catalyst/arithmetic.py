@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from substrait_agg.spark.catalyst.tree import SparkTree
 from substrait_agg.spark.catalyst.scope import (
     Scope,
     any_nullable,
@@ -17,6 +16,7 @@ from substrait_agg.spark.catalyst.scope import (
     not_supported,
     null,
 )
+from substrait_agg.spark.catalyst.tree import SparkTree
 from substrait_agg.spark.catalyst.types import INTEGERS, MOST_DIGITS, SparkType, Typed, decimal
 
 _KEPT_SCALE = 6

@@ -54,8 +54,10 @@ def _refusals(tree: SparkTree, seen: set[int]) -> Iterator[Refusal]:
             tree.start,
             tree.stop,
         )
-    elif tree.type is not None and not tree.deterministic and all(
-        child.deterministic for child in tree.children
+    elif (
+        tree.type is not None
+        and not tree.deterministic
+        and all(child.deterministic for child in tree.children)
     ):
         yield _changing(tree, tree.name)
     for child in (*tree.children, *_inner(tree)):

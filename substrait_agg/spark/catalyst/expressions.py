@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from substrait_agg.spark.catalyst.tree import SparkTree
 from substrait_agg.spark.catalyst.arithmetic import (
     arithmetic,
     divide,
@@ -22,13 +20,14 @@ from substrait_agg.spark.catalyst.scope import (
     Scope,
     any_nullable,
     cast,
+    decimal_value,
     in_other_zone,
     not_supported,
     null,
 )
 from substrait_agg.spark.catalyst.subqueries import outer_reference, predicate, scalar
+from substrait_agg.spark.catalyst.tree import SparkTree
 from substrait_agg.spark.catalyst.types import INTEGERS, SparkType, Typed, type_of
-
 
 
 def _attribute(scope: Scope, tree: SparkTree) -> Typed:
@@ -56,12 +55,6 @@ def literal(tree: SparkTree) -> Typed:
     return Typed({"literal": {name_of_field: make(value, message[kind])}}, type_)
 
 
-def _decimal_literal(value: str, type_: Mapping[str, Any]) -> dict[str, Any]:
-    unscaled = int(Decimal(value).scaleb(type_["scale"]))
-    content = base64.b64encode(unscaled.to_bytes(16, "little", signed=True)).decode()
-    return {"value": content, "precision": type_["precision"], "scale": type_["scale"]}
-
-
 _FLOATS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -80,7 +73,7 @@ _LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
     "string": lambda v, _: v,
     "binary": lambda v, _: v,
     "date": lambda v, _: int(v),
-    "decimal": _decimal_literal,
+    "decimal": lambda v, t: decimal_value(Decimal(v), t["precision"], t["scale"]),
     "precisionTimestamp": _time,
     "precisionTimestampTz": _time,
 }
@@ -266,7 +259,10 @@ def _cast(scope: Scope, tree: SparkTree) -> Typed:
     if value.type.nested or target.nested:
         raise not_supported(tree, "of a nested type")
     number = [t.name in _NUMBERS or t.digits for t in (value.type, target)]
-    if any(number) and {"date", "timestamp", "timestamp_ntz", "binary"} & {value.type.name, target.name}:
+    if any(number) and {"date", "timestamp", "timestamp_ntz", "binary"} & {
+        value.type.name,
+        target.name,
+    }:
         raise not_supported(tree, "of these types")
     return cast(value, target.name)
 

@@ -74,7 +74,8 @@ def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) 
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:
     """Make a session the active one: types of decimal expressions depend on its settings."""
-    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
@@ -91,7 +92,8 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
     refusals = check_tree(tree_of(helper.json(analyzed)))
     if refusals:
         raise NotMaintained(refusals)
-    client = spark._jvm._gateway_client
+    jvm: Any = spark._jvm
+    client = jvm._gateway_client
     rules = ListConverter().convert([_OPTIMIZER + name for name in _RULES], client)
     tree = tree_of(helper.json(helper.normalized(analyzed, rules)))
 

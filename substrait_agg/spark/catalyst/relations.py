@@ -8,7 +8,14 @@ from typing import Any
 
 from substrait_agg.spark.catalyst.aggregates import is_measure, measure
 from substrait_agg.spark.catalyst.refusals import Refusal
-from substrait_agg.spark.catalyst.scope import PlanContext, Scope, cast, field_reference, null, sorts
+from substrait_agg.spark.catalyst.scope import (
+    PlanContext,
+    Scope,
+    cast,
+    field_reference,
+    null,
+    sorts,
+)
 from substrait_agg.spark.catalyst.subqueries import condition
 from substrait_agg.spark.catalyst.tables import constant_rows, inline_rows, number_rows, table_of
 from substrait_agg.spark.catalyst.tree import SparkTree
@@ -32,10 +39,10 @@ def relation(tree: SparkTree, context: PlanContext) -> Relation:
         if make is None:
             raise refused_relation(tree)
         made = make(tree, context)
-        context.place(made.message, tree)
-        return made
     except Refusal as refusal:
         raise refusal.at(tree) from None
+    context.place(made.message, tree)
+    return made
 
 
 def refused_relation(tree: SparkTree, reason: str = "") -> Refusal:

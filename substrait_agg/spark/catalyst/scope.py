@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN
 from substrait_agg.spark.catalyst.refusals import Refusal
 from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import Relation, SparkType, Typed, decimal, type_of
+from substrait_agg.spark.catalyst.types import (
+    MOST_DIGITS,
+    Relation,
+    SparkType,
+    Typed,
+    decimal,
+    type_of,
+)
 
 _VARIADIC = ("and", "coalesce", "concat", "or")
 """Functions whose signatures name a repeated argument once."""
@@ -260,6 +269,19 @@ def cast(value: Typed, name: str) -> Typed:
 def decimal_cast(value: Typed, precision: int, scale: int) -> Typed:
     """Return a value as a decimal; an error where it has more digits."""
     return cast(value, decimal(precision, scale, nullable=value.type.nullable).name)
+
+
+def decimal_value(value: Decimal, precision: int, scale: int) -> dict[str, Any]:
+    """Return the value of a decimal literal."""
+    content = int(value.scaleb(scale)).to_bytes(16, "little", signed=True)
+    text = base64.b64encode(content).decode()
+    return {"value": text, "precision": precision, "scale": scale}
+
+
+def decimal_constant(value: Decimal, type_: SparkType) -> Typed:
+    """Return a decimal constant."""
+    precision, scale = type_.digits or (MOST_DIGITS, 0)
+    return Typed({"literal": {"decimal": decimal_value(value, precision, scale)}}, type_)
 
 
 def null(name: str) -> Typed:

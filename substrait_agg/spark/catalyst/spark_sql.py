@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from py4j.java_collections import ListConverter
 from pyspark.sql import Column as SparkColumn
@@ -30,19 +31,20 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
         UsageError: SPARK_EXPRESSION_REFUSED: this Spark does not read the text, it has another type
             than the plan declares, or it is not computed from the row alone.
     """
-    text = call.arguments[0]
-    assert isinstance(text, Constant)
+    (constant, *values) = call.arguments
+    text = str(constant.value) if isinstance(constant, Constant) else ""
     spark = SparkSession.active()
-    client = spark._jvm._gateway_client
-    types = [to_spark(argument.type).json() for argument in call.arguments[1:]]
+    jvm: Any = spark._jvm
+    client = jvm._gateway_client
+    types = [to_spark(argument.type).json() for argument in values]
     helper = new_helper(spark)
     found = helper.expression(
-        spark._jsparkSession, str(text.value), ListConverter().convert(types, client)
+        spark._jsparkSession, text, ListConverter().convert(types, client)
     )
     if found is None:
-        raise _refused(str(text.value), "this release of Spark does not read it")
+        raise _refused(text, "this release of Spark does not read it")
     tree = tree_of(helper.json(found))
-    _check(str(text.value), tree, call)
+    _check(text, tree, call)
     columns = ListConverter().convert([argument._jc for argument in arguments], client)
     return SparkColumn(helper.column(found, columns))
 

@@ -74,7 +74,10 @@ class SparkSqlPlanner:
         parsed = self._parse(statement, statement.padded(statement.text, statement.start))
         declared = new_helper(self._spark).declared(parsed)
         if declared is None:
-            message, help = "this statement declares no columns", "write CREATE TABLE name (column type, ...)"
+            message, help = (
+                "this statement declares no columns",
+                "write CREATE TABLE name (column type, ...)",
+            )
             raise statement.refused("SQL_STATEMENTS", message, help)
         columns: StructType = StructType.fromJson(json.loads(declared))
         return plannable(to_arrow_schema(columns, timezone="UTC"))
@@ -96,7 +99,9 @@ class SparkSqlPlanner:
             raise self._error(error, statement, text) from error
         except NotMaintained as error:
             raise _refused(error.refusals, statement) from error
-        return Plan(statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places))
+        return Plan(
+            statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places)
+        )
 
     def _java_type(self, schema: pa.Schema) -> Any:
         text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
@@ -114,7 +119,9 @@ class SparkSqlPlanner:
         code = next((c for begin, c in _CODES.items() if condition.startswith(begin)), _OTHER)
         start, stop = _place(error, text, statement)
         help = _HELP[code]
-        return refused_at(code, statement.script, start, stop, _message(error), help, statement.file)
+        return refused_at(
+            code, statement.script, start, stop, _message(error), help, statement.file
+        )
 
 
 _LINE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
@@ -150,7 +157,9 @@ def _refused(refusals: Sequence[Refusal], statement: Statement) -> SqlRefused:
     start, stop, what, message, help = first
     code = _REFUSED.get(what, "SQL_NOT_MAINTAINED")
     offset = start if start >= 0 else statement.query_start
-    error = refused_at(code, statement.script, offset, stop + 1 or None, message, help, statement.file)
+    error = refused_at(
+        code, statement.script, offset, stop + 1 or None, message, help, statement.file
+    )
     for start, _stop, _what, message, _help in others:
         place = place_at(statement.script, max(start, 0)).path(statement.file)
         error.excerpt += f"\nalso at {place}: {message}"

@@ -73,7 +73,18 @@ def tree_of(text: str) -> SparkTree:
     return made[-1]
 
 
-_PLAIN = ("kind", "type", "nullable", "deterministic", "name", "id", "same", "zone", "start", "stop")
+_PLAIN = (
+    "kind",
+    "type",
+    "nullable",
+    "deterministic",
+    "name",
+    "id",
+    "same",
+    "zone",
+    "start",
+    "stop",
+)
 
 
 def _node(number: int, node: Mapping[str, Any], made: Sequence[SparkTree]) -> SparkTree:

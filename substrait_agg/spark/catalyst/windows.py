@@ -7,8 +7,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from substrait_agg.spark.catalyst.aggregates import is_measure, measure
+from substrait_agg.spark.catalyst.scope import Scope, cast, decimal_constant, not_supported
 from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.scope import Scope, cast, not_supported
 from substrait_agg.spark.catalyst.types import INTEGERS, SparkType, Typed
 
 RANKINGS: Mapping[str, str] = {"DenseRank": "dense_rank", "Rank": "rank", "RowNumber": "row_number"}
@@ -183,7 +183,7 @@ def _bound(scope: Scope, frame: SparkTree, bound: SparkTree, key: str) -> Mappin
     elif key == "date":
         side = {"offsetExpr": _interval(frame, "interval day", int(size) * _DAY, key)}
     elif SparkType(type_).digits:
-        side = {"offsetExpr": decimal_literal(size, SparkType(type_, nullable=False)).message}
+        side = {"offsetExpr": decimal_constant(size, SparkType(type_, nullable=False)).message}
     elif type_ not in INTEGERS:
         raise not_supported(frame, f"with a distance of type {type_}")
     return {"preceding" if distance < 0 else "following": side}
