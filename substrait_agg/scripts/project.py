@@ -14,6 +14,7 @@ import yaml
 
 from substrait_agg.errors import UsageError
 from substrait_agg.notices import notice
+from substrait_agg.scripts.script import script_text
 
 SPEC_NAMES = ("spark-pipeline.yaml", "spark-pipeline.yml")
 
@@ -88,8 +89,6 @@ def read_spec(file: Path) -> PipelineSpec:
     Raises:
         UsageError: FILE_NOT_FOUND, FILE_NOT_READABLE, PIPELINE_SPEC_INVALID or SQL_FOLDER_EMPTY.
     """
-    from substrait_agg.scripts.script import script_text
-
     spec = _SpecFile(file)
     root = spec.parsed(script_text(file))
     fields = spec.mapping(root, "the specification")

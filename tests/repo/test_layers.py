@@ -35,7 +35,7 @@ LAYERS = (
     {"evaluation"},
     {"explanation"},
     {"report"},
-    {"sql_planner"},
+    {"scripts"},
     {"operator", "state"},
     {"commit"},
     {"metrics"},
