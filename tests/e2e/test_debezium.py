@@ -151,5 +151,7 @@ def test_an_update_without_the_row_before_commits_nothing(
     with pytest.raises(sa.RunFailed) as failed:
         started.wait()
     assert failed.value.code == "ROW_BEFORE_MISSING"
+    assert str(tmp_path / "in" / "part-1.json") in failed.value.message
+    assert '"op": "u"' in failed.value.message
     assert "REPLICA IDENTITY FULL" in failed.value.help
     assert sa.open_view(tmp_path / "ck").version == 1

@@ -261,6 +261,18 @@ def test_the_reader_refuses_types_that_spark_misreads(
     assert (refused.value.code, refused.value.path) == ("COLUMN_TYPE_MISMATCH", file.as_uri())
 
 
+def test_names_that_differ_in_case_alone_are_refused_if_they_are_read(tmp_path: Path) -> None:
+    """Spark refuses such a file in words of its own, and reads its other columns."""
+    from pyspark.sql import types as st
+
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"A": [1], "a": [2], "b": [3]}), file)
+    check_types(st.StructType().add("b", st.LongType()), [file.as_uri()], _no_session)
+    with pytest.raises(InputRefused, match="A, a") as refused:
+        check_types(st.StructType().add("a", st.LongType()), [file.as_uri()], _no_session)
+    assert (refused.value.code, refused.value.path) == ("COLUMN_AMBIGUOUS", file.as_uri())
+
+
 def test_times_of_the_old_type_are_zoned(tmp_path: Path) -> None:
     """Spark reads INT96 as instants, and refuses it as zoneless times; Arrow shows no time zone."""
     from pyspark.sql import types as st

@@ -582,3 +582,15 @@ def test_a_first_file_whose_name_has_wildcards_is_read(spark: SparkSession, tmp_
         (folder / f"a[b]{{c}}*.{format}").write_text(text)
         opened = open_source(spark, f"{format}:{folder}?static=true", origin(a=I64))
         assert opened.frame.collect() == [(1, 1)]
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+def test_columns_whose_names_differ_in_case_alone_have_a_code(
+    spark: SparkSession, tmp_path: Path, format_: str
+) -> None:
+    """Spark cannot infer the columns of such files."""
+    if format_ == "json":
+        (tmp_path / "a.json").write_text('{"A": 1, "a": 2}\n')
+    else:
+        pq.write_table(pa.table({"A": [1], "a": [2]}), tmp_path / "a.parquet")
+    assert refused(spark, f"{format_}:{tmp_path}", origin(a=I64)).code == "COLUMN_AMBIGUOUS"

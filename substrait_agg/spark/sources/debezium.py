@@ -56,6 +56,8 @@ _CORRUPT = "__corrupt"
 _MORE_THAN_ONE = r'^\s*\[|\}\s*(?:"|,?\s*[^\s,"}\]])'
 """Matches lists, and texts in which something else than a key or an end follows an object."""
 _ASIDE = (CORRUPT, FILE, POSITION, BAD)
+_SHOWN_CHARACTERS = 200
+"""Characters of an event that a message shows."""
 _WHOLE = "decimal(38,0)"
 _LOWER_DIGITS = 19
 
@@ -111,7 +113,8 @@ def change_rows(events: DataFrame, origin: TableOrigin, spec: SourceSpec) -> Dat
         faults += _value_faults(origin, readings, table)
         opened = opened.withColumn(BAD, record(faults, F.make_valid_utf8("t")))
     else:
-        opened = opened.where(raise_on(faults))
+        placed = _place_of_event(opened.columns)
+        opened = opened.where(raise_on([(broken, F.concat(t, placed)) for broken, t in faults]))
     exploded = _exploded(opened, origin, row)
     bad_columns = [name for name in exploded.columns if name in _ASIDE]
     columns = [
@@ -203,6 +206,15 @@ def _envelope_faults(origin: TableOrigin, table: str) -> list[Fault]:
         (op.isin(*BROUGHT) & F.col("after").isNull(), _message("ROW_AFTER_MISSING", table, "an insert or update event does not contain the new row")),
         *_omission_faults(origin, table),
     ]  # fmt: skip
+
+
+def _place_of_event(columns: Sequence[str]) -> Column:
+    """Return the file or the position of an event, and the beginning of its text, in brackets."""
+    names = {FILE: "file ", POSITION: "position "}
+    places = [F.concat(F.lit(text), F.col(n)) for n, text in names.items() if n in columns]
+    line = F.regexp_replace(F.make_valid_utf8("t"), r"\s+", " ")
+    event = F.concat(F.lit("event "), F.substr(line, F.lit(1), F.lit(_SHOWN_CHARACTERS)))
+    return F.concat(F.lit(" ("), F.concat_ws(", ", *places, event), F.lit(")"))
 
 
 def _value_faults(origin: TableOrigin, readings: Sequence[FieldReader], table: str) -> list[Fault]:

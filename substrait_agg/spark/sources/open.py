@@ -245,6 +245,12 @@ def unreadable(
     """Return the error for a source that Spark cannot open."""
     # Some file formats raise plain Java exceptions, which have no error condition.
     condition = error.getCondition() if isinstance(error, PySparkException) else None
+    if condition == "COLUMN_ALREADY_EXISTS":
+        return InputRefused(
+            "COLUMN_AMBIGUOUS",
+            f"the source of {table} ({spec.redacted()}) has two columns whose names differ in case alone: {reason_of(error)}",
+            help="give every column a name of its own; Spark compares names without regard to case",
+        )
     absent, reason = condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND"), reason_of(error)
     return InputRefused(
         "SOURCE_NOT_FOUND" if absent else "SOURCE_UNREADABLE",

@@ -6,7 +6,8 @@ of that: Spark then reads the files, and reports what is wrong with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -228,7 +229,7 @@ def check_types(
         session: returns the session that reads the files of stores.
 
     Raises:
-        InputRefused: COLUMN_TYPE_MISMATCH.
+        InputRefused: COLUMN_TYPE_MISMATCH, COLUMN_AMBIGUOUS.
     """
     read_as = {field.name.lower(): field.dataType for field in schema.fields}
 
@@ -243,6 +244,7 @@ def check_types(
     with ThreadPoolExecutor(1 if local else FOOTERS_AT_ONCE) as pool:
         schemas = map(columns, uris) if local else pool.map(columns, uris)
         for uri, in_file in zip(uris, schemas, strict=True):
+            _check_names(in_file.names, read_as, uri)
             for field in in_file:
                 if field.name.lower() in read_as:
                     _check_type(field.name, field.type, read_as[field.name.lower()], uri)
@@ -260,6 +262,19 @@ def _footer(session: SparkSession, uri: str) -> bytes:
     end = read_end(session, uri, FOOTER_BYTES)
     length = int.from_bytes(end[-8:-4], "little") + 8
     return end if length <= len(end) else read_end(session, uri, length)
+
+
+def _check_names(names: Sequence[str], read: Collection[str], file: str) -> None:
+    """Check that each column that is read, by its name in lower case, is in a file once."""
+    counts = Counter(name.lower() for name in names)
+    for name in (name for name in read if counts[name] > 1):
+        same = ", ".join(n for n in names if n.lower() == name)
+        raise InputRefused(
+            "COLUMN_AMBIGUOUS",
+            f"the file has several columns {name} (in upper or lower case): {same}",
+            help="give every column a name of its own; nothing of the batch was committed",
+            path=file,
+        )
 
 
 def _check_type(name: str, type_: pa.DataType, read_as: st.DataType, file: str) -> None:

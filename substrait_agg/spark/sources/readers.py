@@ -65,7 +65,8 @@ def read_source(
     The second result reads some files of the source in the same way; None if it has no files.
 
     The rows have the `columns` columns and may have others. If bad rows go to the quarantine, the
-    columns `FILE` and `POSITION` come last; for CSV and JSON, `CORRUPT` precedes them.
+    columns `FILE` and `POSITION` come last; for CSV and JSON, `CORRUPT` precedes them. Change
+    events always have `FILE` and `POSITION`.
 
     Raises:
         InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``COLUMN_MISSING``,
@@ -87,7 +88,7 @@ _POSITION = {
 
 
 def _with_place(rows: DataFrame, spec: SourceSpec) -> DataFrame:
-    if spec.bad_rows == "fail":
+    if spec.bad_rows == "fail" and spec.change != "debezium":
         return rows
     file = "_metadata.file_path" if spec.is_files else _NOWHERE
     position = _POSITION.get(spec.format, _NOWHERE)
