@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.errors import StateRefused
+from substrait_agg.commit.log.locking import LOCK
+from substrait_agg.errors import CommitConflict, StateRefused
 from tests.e2e.files import write_in_order
 from tests.e2e.killing import PATIENCE, Command, kill_session, newest, signal_session
 from tests.e2e.plans import Builder, aggregate, column, read
@@ -94,6 +95,23 @@ def test_a_failed_run_leaves_no_lock(spark: SparkSession, tmp_path: Path) -> Non
     (folder / "b.csv").write_text("k\nb\n")
     maintain(spark, counts(), source, checkpoint)
     assert shown(checkpoint) == Counter({("a", 1): 1, ("b", 1): 1})
+
+
+def test_a_run_that_was_taken_over_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    """Where no lock is shared the second run takes over; `wait` of the first one raises."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    write_in_order(folder, rows("a"))
+    source = {"t": f"parquet:{folder}"}
+    first = endless(spark, source, checkpoint)
+    await_version(checkpoint, 1)
+    (checkpoint / LOCK).unlink()
+    second = endless(spark, source, checkpoint)
+    try:
+        with pytest.raises(CommitConflict) as lost:
+            first.wait()
+    finally:
+        second.stop()
+    assert lost.value.code == "COMMIT_CONFLICT"
 
 
 def test_a_second_process(tmp_path: Path) -> None:

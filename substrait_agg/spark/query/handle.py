@@ -496,11 +496,20 @@ class Run:
                 self._query.awaitTermination()
             if self._error is not None:
                 failure.append(self._error)
-            elif not self._endless:
+                return
+            if not self._stopped:
+                self._check_owner()
+            if not self._endless:
                 self._emit_rest()
         except BaseException as error:  # noqa: BLE001 - it is raised again by the thread that waits
             if self._error is not None or not self._stopped:
                 failure.append(error)
+
+    def _check_owner(self) -> None:
+        """Raise if a run that took over has stopped the query, which Spark does within a session."""
+        conflict = self._batches.conflict(RunFailed("RUN_STOPPED", "the query was stopped"))
+        if conflict is not None:
+            raise conflict
 
     def stop(self) -> None:
         """Stop the run and discard the batch in progress; the next run computes it again.
