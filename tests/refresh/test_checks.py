@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from substrait_agg.sql_planner.pipelines.pipeline import PlanSet, plan_pipeline
 
 import substrait_agg as sa
 from substrait_agg.errors import SqlRefused, UsageError
@@ -14,7 +15,6 @@ from substrait_agg.refresh.checks import RunConditions, check_policies
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.cost_model import CostHistory, InputSize
 from substrait_agg.refresh.policies import RefreshPolicies, parse_refresh
-from substrait_agg.sql_planner.pipelines.pipeline import PlanSet, plan_pipeline
 from tests.local.run import run
 from tests.views.brokerage import TABLES
 from tests.views.test_pipeline import planned

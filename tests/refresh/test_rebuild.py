@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from substrait_agg.sql_planner.pipelines.pipeline import PlanSet, plan_pipeline, scripts_in
 
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -19,7 +20,6 @@ from substrait_agg.refresh.cost_model import CostHistory, Estimate, InputSize
 from substrait_agg.refresh.policies import REFRESH_POLICIES
 from substrait_agg.spark.offsets.planned_files import LoggedFile
 from substrait_agg.spark.refresh.whole_input import input_size
-from substrait_agg.sql_planner.pipelines.pipeline import PlanSet, plan_pipeline, scripts_in
 from tests.local.run import LocalRun, run
 from tests.sampling import seeds
 from tests.views.brokerage import PIPELINE, TABLES, Brokerage, sources, write

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from substrait_agg.sql_planner.query.tokens import tokens
+from substrait_agg.sql_planner.session import with_parentheses
 
 import substrait_agg as sa
 from substrait_agg.errors import SqlRefused
-from substrait_agg.sql_planner.query.tokens import tokens
-from substrait_agg.sql_planner.session import with_parentheses
 from tests.sql.results import kept, of_duckdb
 
 BOOLEANS = (True, False, None)

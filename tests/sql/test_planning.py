@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from substrait_agg.sql_planner.pipelines.clauses import check_script
+from substrait_agg.sql_planner.planning import plan_query, plan_statement
+from substrait_agg.sql_planner.query.script import statements
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.rewrite import table_reads
-from substrait_agg.sql_planner.pipelines.clauses import check_script
-from substrait_agg.sql_planner.planning import plan_query, plan_statement
-from substrait_agg.sql_planner.query.script import statements
 from tests.sql.results import kept, started, weighted
 
 COLUMNS = pa.schema(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-import substrait_agg as sa
 from substrait_agg.sql_planner.query.script import statements
 from substrait_agg.sql_planner.query.tokens import place_at, tokens
+
+import substrait_agg as sa
 
 SCRIPT = """-- what is sold; per region
 CREATE TABLE sales (region varchar, amount decimal(10, 2) NOT NULL);;

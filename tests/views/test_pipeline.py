@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-
-import substrait_agg as sa
-from substrait_agg.errors import SqlRefused
 from substrait_agg.sql_planner.pipelines.pipeline import (
     PlanSet,
     is_pipeline,
     plan_pipeline,
     scripts_in,
 )
+
+import substrait_agg as sa
+from substrait_agg.errors import SqlRefused
 from tests.local.run import run
 from tests.sampling import seeds
 from tests.views.brokerage import PIPELINE, TABLES, Brokerage, expected, sources, write

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from substrait_agg.sql_planner.pipelines.project import read_spec
 
 import substrait_agg as sa
 from substrait_agg.errors import SqlRefused, UsageError
-from substrait_agg.sql_planner.pipelines.project import read_spec
 from substrait_agg_cli.main import main
 from substrait_agg_cli.queries import checkpoint_of
 from tests.local.run import run

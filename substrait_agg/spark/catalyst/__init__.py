@@ -1,6 +1,5 @@
-"""Turn the analyzed logical plan of a Spark DataFrame into a Substrait plan.
+"""Turn the analyzed logical plan of a Spark DataFrame or of SQL text into a Substrait plan.
 
-`analyzed` reads Spark's JSON of the plan into a tree. `types` maps types, `expressions` and
-`aggregates` map expressions, and `relations` maps relations. Only `analyzed.analyzed_plan` calls the
-JVM; the rest works on the tree.
+`frames` and `sql` are the entries, and `plan` turns one tree. `analyzed` has the tree that
+``Catalyst.java`` writes as JSON. `translation` maps types, expressions and relations.
 """

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from substrait_agg.errors import UsageError
+from substrait_agg.spark.catalyst.analyzed.refusals import What
 from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
-from substrait_agg.spark.catalyst.refusals import What
 
 _ANSI = "spark.sql.ansi.enabled"
 _CODES: Mapping[What, str] = {

@@ -11,14 +11,14 @@ from typing import Any
 from py4j.java_collections import ListConverter
 from pyspark.sql import SparkSession
 
-from substrait_agg.spark.catalyst.checks import check_tree
-from substrait_agg.spark.catalyst.expressions import EXPRESSIONS
+from substrait_agg.spark.catalyst.analyzed.checks import check_tree
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, tree_of
 from substrait_agg.spark.catalyst.jvm import new_helper
-from substrait_agg.spark.catalyst.refusals import Refusal
-from substrait_agg.spark.catalyst.relations import relation
-from substrait_agg.spark.catalyst.scope import PlanContext
-from substrait_agg.spark.catalyst.tree import SparkTree, tree_of
-from substrait_agg.spark.catalyst.types import flat_names
+from substrait_agg.spark.catalyst.translation.expressions import EXPRESSIONS
+from substrait_agg.spark.catalyst.translation.relations import relation
+from substrait_agg.spark.catalyst.translation.scope import PlanContext
+from substrait_agg.spark.catalyst.translation.types import flat_names
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
 _RULES = (

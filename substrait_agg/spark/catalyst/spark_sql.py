@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.bind.bound import Call, Constant
 from substrait_agg.errors import UsageError
-from substrait_agg.spark.catalyst.checks import check_tree
+from substrait_agg.spark.catalyst.analyzed.checks import check_tree
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, tree_of
 from substrait_agg.spark.catalyst.jvm import new_helper
-from substrait_agg.spark.catalyst.tree import SparkTree, tree_of
-from substrait_agg.spark.catalyst.types import type_of
+from substrait_agg.spark.catalyst.translation.types import type_of
 from substrait_agg.spark.types.schema import to_spark
 
 _OF_ROWS = frozenset({"Exists", "InSubquery", "ListQuery", "ScalarSubquery", "WindowExpression", "AggregateExpression"})  # fmt: skip
@@ -38,9 +38,7 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
     client = jvm._gateway_client
     types = [to_spark(argument.type).json() for argument in values]
     helper = new_helper(spark)
-    found = helper.expression(
-        spark._jsparkSession, text, ListConverter().convert(types, client)
-    )
+    found = helper.expression(spark._jsparkSession, text, ListConverter().convert(types, client))
     if found is None:
         raise _refused(text, "this release of Spark does not read it")
     tree = tree_of(helper.json(found))

@@ -18,10 +18,10 @@ from substrait_agg.plan.plannable import plannable
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.script import Statement
 from substrait_agg.scripts.tokens import offset_of, place_at, refused_at, tokens
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal, What
 from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.origin import SqlOrigin
 from substrait_agg.spark.catalyst.plan import NotMaintained, active_session, plan_of_tree
-from substrait_agg.spark.catalyst.refusals import Refusal, What
 
 _CONF = {
     "spark.sql.ansi.enabled": "true",

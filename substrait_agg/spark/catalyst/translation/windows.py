@@ -6,10 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-from substrait_agg.spark.catalyst.aggregates import is_measure, measure
-from substrait_agg.spark.catalyst.scope import Scope, cast, decimal_constant, not_supported
-from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import INTEGERS, SparkType, Typed
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.aggregates import is_measure, measure
+from substrait_agg.spark.catalyst.translation.scope import (
+    Scope,
+    cast,
+    decimal_constant,
+    not_supported,
+)
+from substrait_agg.spark.catalyst.translation.types import INTEGERS, SparkType, Typed
 
 RANKINGS: Mapping[str, str] = {"DenseRank": "dense_rank", "Rank": "rank", "RowNumber": "row_number"}
 """Class of a function of positions in Spark -> its name in Substrait."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from substrait_agg.spark.catalyst.aggregates import is_measure, measure
-from substrait_agg.spark.catalyst.refusals import Refusal
-from substrait_agg.spark.catalyst.scope import (
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.aggregates import is_measure, measure
+from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
     cast,
@@ -16,11 +17,21 @@ from substrait_agg.spark.catalyst.scope import (
     null,
     sorts,
 )
-from substrait_agg.spark.catalyst.subqueries import condition
-from substrait_agg.spark.catalyst.tables import constant_rows, inline_rows, number_rows, table_of
-from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import ColumnOf, Relation, SparkType, Typed, type_of
-from substrait_agg.spark.catalyst.windows import window_function
+from substrait_agg.spark.catalyst.translation.subqueries import condition
+from substrait_agg.spark.catalyst.translation.tables import (
+    constant_rows,
+    inline_rows,
+    number_rows,
+    table_of,
+)
+from substrait_agg.spark.catalyst.translation.types import (
+    ColumnOf,
+    Relation,
+    SparkType,
+    Typed,
+    type_of,
+)
+from substrait_agg.spark.catalyst.translation.windows import window_function
 
 _TRUE = Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
 

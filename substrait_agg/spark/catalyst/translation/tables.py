@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from substrait_agg.spark.catalyst.expressions import literal
-from substrait_agg.spark.catalyst.refusals import Refusal
-from substrait_agg.spark.catalyst.scope import PlanContext, Scope
-from substrait_agg.spark.catalyst.tree import OutputColumn, SparkTree
-from substrait_agg.spark.catalyst.types import ColumnOf, Relation, SparkType, type_of
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
+from substrait_agg.spark.catalyst.translation.expressions import literal
+from substrait_agg.spark.catalyst.translation.scope import PlanContext, Scope
+from substrait_agg.spark.catalyst.translation.types import ColumnOf, Relation, SparkType, type_of
 
 TABLE = "substrait_agg.table"
 """Key in the metadata of a column, with the name of the table that the column belongs to."""

@@ -8,14 +8,15 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from substrait_agg.spark.catalyst.arithmetic import (
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.arithmetic import (
     arithmetic,
     divide,
     rounded,
     same_type,
     shift_right,
 )
-from substrait_agg.spark.catalyst.scope import (
+from substrait_agg.spark.catalyst.translation.scope import (
     Maker,
     Scope,
     any_nullable,
@@ -25,9 +26,8 @@ from substrait_agg.spark.catalyst.scope import (
     not_supported,
     null,
 )
-from substrait_agg.spark.catalyst.subqueries import outer_reference, predicate, scalar
-from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import INTEGERS, SparkType, Typed, type_of
+from substrait_agg.spark.catalyst.translation.subqueries import outer_reference, predicate, scalar
+from substrait_agg.spark.catalyst.translation.types import INTEGERS, SparkType, Typed, type_of
 
 
 def _attribute(scope: Scope, tree: SparkTree) -> Typed:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 if TYPE_CHECKING:
-    from substrait_agg.spark.catalyst.tree import SparkTree
+    from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 
 What = OneOf["relation", "expression", "type", "changing", "function"]
 

@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN
-from substrait_agg.spark.catalyst.refusals import Refusal
-from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import (
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.types import (
     MOST_DIGITS,
     Relation,
     SparkType,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from substrait_agg.spark.catalyst.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 
 _SIMPLE = {
     "boolean": ("bool", "bool"),

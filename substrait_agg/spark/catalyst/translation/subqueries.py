@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from substrait_agg.spark.catalyst.scope import Scope, any_nullable, not_supported
-from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import Relation, SparkType, Typed
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.scope import Scope, any_nullable, not_supported
+from substrait_agg.spark.catalyst.translation.types import Relation, SparkType, Typed
 
 
 def _relation(scope: Scope, tree: SparkTree) -> Relation:

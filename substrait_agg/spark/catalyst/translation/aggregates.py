@@ -8,9 +8,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from substrait_agg.spark.catalyst.scope import Scope, cast, not_supported, sorts
-from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import (
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.scope import Scope, cast, not_supported, sorts
+from substrait_agg.spark.catalyst.translation.types import (
     INTEGERS,
     MOST_DIGITS,
     SparkType,

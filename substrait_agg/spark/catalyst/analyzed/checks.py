@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from substrait_agg.spark.catalyst.refusals import Refusal
-from substrait_agg.spark.catalyst.tree import SparkTree
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 
 _CHANGING: Mapping[str, str] = {
     "CurrentDate": "current_date",

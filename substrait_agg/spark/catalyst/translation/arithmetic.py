@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from substrait_agg.spark.catalyst.scope import (
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
     any_nullable,
     cast,
@@ -16,8 +17,13 @@ from substrait_agg.spark.catalyst.scope import (
     not_supported,
     null,
 )
-from substrait_agg.spark.catalyst.tree import SparkTree
-from substrait_agg.spark.catalyst.types import INTEGERS, MOST_DIGITS, SparkType, Typed, decimal
+from substrait_agg.spark.catalyst.translation.types import (
+    INTEGERS,
+    MOST_DIGITS,
+    SparkType,
+    Typed,
+    decimal,
+)
 
 _KEPT_SCALE = 6
 """Spark takes no more decimal places than down to this many, where a type has too many digits."""

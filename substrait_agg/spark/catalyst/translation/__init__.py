@@ -1,0 +1,1 @@
+"""Map types, expressions and relations of Spark to Substrait."""
