@@ -257,6 +257,19 @@ class BoundProject:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundUnnest:
+    """A row per element of the list `values`: the columns of the input, then the element.
+
+    A row whose list is null or empty is left out.
+    """
+
+    input: BoundRelation
+    values: Expr
+    types: tuple[Type, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class BoundUnion:
     """All rows of all inputs. The inputs have the same column types."""
 
@@ -481,6 +494,7 @@ BoundRelation = (
     | BoundRows
     | BoundFilter
     | BoundProject
+    | BoundUnnest
     | BoundUnion
     | BoundSetOperation
     | BoundAggregate

@@ -15,6 +15,7 @@ from substrait_agg.bind.bound import (
     BoundProject,
     BoundRelation,
     BoundUnion,
+    BoundUnnest,
     Constant,
     Expr,
 )
@@ -98,7 +99,7 @@ class PlanSizeLimiter:
             return branches, placed + width * len(below)
         if not below:
             return 1, width * (1 + len(getattr(relation, "rows", ())))
-        linear = isinstance(relation, BoundFilter | BoundProject)
+        linear = isinstance(relation, BoundFilter | BoundProject | BoundUnnest)
         return branches if linear else 1, placed + branches * (width + _size(relation))
 
     def _of(self, relation: BoundRelation) -> tuple[int, int]:

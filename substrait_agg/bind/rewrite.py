@@ -20,6 +20,7 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    BoundUnnest,
     BoundWindowValues,
     Call,
     Column,
@@ -136,7 +137,14 @@ def inputs_of(relation: BoundRelation) -> tuple[BoundRelation, ...]:
             return relation.inputs
         case BoundJoin(left=left, right=right):
             return (left, right)
-        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch() | BoundWindowValues():
+        case (
+            BoundFilter()
+            | BoundProject()
+            | BoundUnnest()
+            | BoundAggregate()
+            | BoundFetch()
+            | BoundWindowValues()
+        ):
             return (relation.input,)
 
 
@@ -149,7 +157,14 @@ def with_inputs(relation: BoundRelation, inputs: tuple[BoundRelation, ...]) -> B
             return replace(relation, inputs=inputs)
         case BoundJoin():
             return replace(relation, left=inputs[0], right=inputs[1])
-        case BoundFilter() | BoundProject() | BoundAggregate() | BoundFetch() | BoundWindowValues():
+        case (
+            BoundFilter()
+            | BoundProject()
+            | BoundUnnest()
+            | BoundAggregate()
+            | BoundFetch()
+            | BoundWindowValues()
+        ):
             return replace(relation, input=inputs[0])
 
 
@@ -160,6 +175,8 @@ def expressions_of(relation: BoundRelation) -> Iterator[Expr]:
             yield condition
         case BoundProject(expressions=expressions):
             yield from expressions
+        case BoundUnnest(values=values):
+            yield values
         case BoundAggregate(keys=keys, measures=measures):
             yield from keys
             yield from (e for m in measures for e in m.expressions)

@@ -9,18 +9,13 @@ import pyarrow.compute as pc
 
 from substrait_agg.evaluation.columns import null_unless
 from substrait_agg.evaluation.expressions import evaluate, supports
-from substrait_agg.flow.graph.graph import FilterStep, Step
+from substrait_agg.flow.graph.graph import FilterStep, Step, UnnestStep, step_expressions
 from substrait_agg.flow.graph.nodes import Argument, Node
 
 
 def supports_steps(steps: Sequence[Step]) -> bool:
     """Return whether `apply_steps` can apply all steps."""
-    return all(
-        supports(step.condition)
-        if isinstance(step, FilterStep)
-        else all(map(supports, step.expressions))
-        for step in steps
-    )
+    return all(supports(e) for step in steps for e in step_expressions(step))
 
 
 def apply_steps(table: pa.Table, steps: Sequence[Step], *, carried: Sequence[str] = ()) -> pa.Table:
@@ -46,12 +41,22 @@ def apply_steps(table: pa.Table, steps: Sequence[Step], *, carried: Sequence[str
         if isinstance(step, FilterStep):
             table = table.filter(evaluate(step.condition, columns, table.num_rows))
             continue
+        if isinstance(step, UnnestStep):
+            table = _unnested(table, evaluate(step.values, columns, table.num_rows), width)
+            continue
         values = [evaluate(e, columns, table.num_rows) for e in step.expressions]
         names = [*(f"c{i}" for i in range(len(values))), *carried_names]
         table = _table(
             [*values, *(table.column(name) for name in carried_names)], names, table.num_rows
         )
     return table
+
+
+def _unnested(table: pa.Table, lists: pa.Array, width: int) -> pa.Table:
+    """Return a row per element of the lists, with the element after the first `width` columns."""
+    elements = pc.list_flatten(lists)
+    repeated = table.take(pc.list_parent_indices(lists))
+    return repeated.add_column(width, f"c{width}", elements)
 
 
 def _table(columns: list[pa.Array | pa.ChunkedArray], names: list[str], rows: int) -> pa.Table:

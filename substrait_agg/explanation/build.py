@@ -45,6 +45,7 @@ from substrait_agg.flow.graph.graph import (
     OperatorOrigin,
     RowsOrigin,
     TableOrigin,
+    UnnestStep,
 )
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, shown_operators
 from substrait_agg.functions.aggregates.kinds import KINDS
@@ -173,6 +174,12 @@ def _input(branch: Branch, outputs: Sequence[Names]) -> ExplainedInput:
         if isinstance(step, FilterStep):
             steps.append(
                 ExplainedStep("filter", (say(step.condition, before),), _columns(columns, types))
+            )
+            continue
+        if isinstance(step, UnnestStep):
+            types = (*types, step.element)
+            steps.append(
+                ExplainedStep("unnest", (say(step.values, before),), _columns(columns, types))
             )
             continue
         types = tuple(e.type for e in step.expressions)

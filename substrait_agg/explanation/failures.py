@@ -9,7 +9,7 @@ from substrait_agg.bind.bound import Call, Conversion, Expr
 from substrait_agg.bind.rewrite import subexpressions
 from substrait_agg.errors import RunFailed
 from substrait_agg.explanation.names import Names, branch_names, names_of, say
-from substrait_agg.flow.graph.graph import FilterStep
+from substrait_agg.flow.graph.graph import step_expressions
 from substrait_agg.flow.graph.nodes import Flow, Node, all_operators_below
 
 CODES = frozenset({"BATCH_FAILED", "CAST_INVALID", "DECIMAL_TOO_WIDE", "RESULT_OVERFLOW"})
@@ -88,7 +88,7 @@ def _expressions(flow: Flow, node: Node) -> Iterator[tuple[Expr, Names]]:
     for port, port_names in zip(node.inputs, around[node.id].ports, strict=True):
         for branch in port.branches:
             for step, names in zip(branch.steps, branch_names(branch, outputs), strict=False):
-                own = (step.condition,) if isinstance(step, FilterStep) else step.expressions
+                own = step_expressions(step)
                 yield from ((expression, names) for expression in own)
         own_arguments = (e for argument in port.arguments for e in argument if e is not None)
         yield from ((expression, port_names) for expression in (*port.keys, *own_arguments))

@@ -15,6 +15,7 @@ from substrait_agg.flow.graph.graph import (
     Origin,
     Step,
     TableOrigin,
+    UnnestStep,
 )
 from substrait_agg.flow.graph.nodes import Flow, Node
 
@@ -161,6 +162,8 @@ def _table_name(column: tuple[int, str]) -> str:
 def _after(step: Step, names: Names, place: int) -> Names:
     if isinstance(step, FilterStep):
         return names
+    if isinstance(step, UnnestStep):
+        return (*names, _named(step.values, names, f"{PLACE}step{place + 1}.element"))
     return tuple(
         _named(e, names, f"{PLACE}step{place + 1}.c{i}") for i, e in enumerate(step.expressions)
     )

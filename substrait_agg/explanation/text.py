@@ -274,6 +274,8 @@ def step_text(step: ExplainedStep) -> str:
     """Return a step, with the types of its output columns."""
     if step.kind == "filter":
         return f"filter {step.expressions[0]}"
+    if step.kind == "unnest":
+        return f"a row per element of {step.expressions[0]} {step.columns[-1].type}"
     columns = zip(step.expressions, step.columns, strict=True)
     return "project " + ", ".join(f"{named(e, c.name)} {c.type}" for e, c in columns)
 

@@ -181,7 +181,7 @@ class GroupCount:
 class ExplainedStep:
     """A filter or projection before an operator, which Spark runs on the changes of a batch."""
 
-    kind: OneOf["filter", "project"]
+    kind: OneOf["filter", "project", "unnest"]
     expressions: tuple[str, ...]
     columns: tuple[ExplainedColumn, ...]
 

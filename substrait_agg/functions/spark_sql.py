@@ -12,3 +12,6 @@ SPARK_URN = "substrait_agg:functions_spark"
 
 SPARK_SQL = "spark_sql"
 """Name of the function."""
+
+UNNEST = "unnest"
+"""Name of the function of a list whose elements become rows. Only an expression of a projection can call it."""

@@ -28,7 +28,7 @@ from substrait_agg.bind.context import (
     is_unknown,
     unknown,
 )
-from substrait_agg.bind.expressions.calls import bind_call
+from substrait_agg.bind.expressions.calls import bind_call, is_unnest
 from substrait_agg.bind.expressions.conversions import (
     can_cast,
     fits_decimal,
@@ -52,6 +52,18 @@ def bind_expression(
     A part that cannot be bound is reported. It becomes an expression of unknown type, which is
     accepted everywhere.
     """
+    bound = bind_projected(expression, schema, context)
+    if is_unnest(bound):
+        reason = "a list becomes rows only as an expression of a projection"
+        context.report("SPARK_EXPRESSION_INVALID", expression.path, reason=reason)
+        return unknown()
+    return bound
+
+
+def bind_projected(
+    expression: model.Expression, schema: Schema | None, context: BindContext
+) -> Expr:
+    """Bind an expression of a projection, which may be the elements of a list as rows."""
     return _BINDERS[type(expression)](expression, schema, context)
 
 

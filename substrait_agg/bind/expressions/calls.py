@@ -62,7 +62,7 @@ from substrait_agg.functions.signatures.derive import (
     common_type,
     is_numeric,
 )
-from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN
+from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, UNNEST
 from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
@@ -107,6 +107,8 @@ def _spark_expression(
     call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
 ) -> Expr:
     """Bind an expression that Spark computes from its text, of the type that the plan declares."""
+    if call.function.name == UNNEST:
+        return _elements(call, arguments, context)
     text, *values = arguments or (unknown(),)
     if is_unknown(*value_arguments(arguments)):
         return unknown()
@@ -131,6 +133,22 @@ def _spark_expression(
     if not context.check_type(call.output_type, f"{call.path}.scalar_function.output_type"):
         return unknown()
     return Call(call.output_type, SPARK_SQL, (text, *value_arguments(tuple(values))), (), ())
+
+
+def _elements(call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext) -> Expr:
+    """Bind the elements of a list, which a projection makes rows of."""
+    lists = value_arguments(arguments)
+    if is_unknown(*lists):
+        return unknown()
+    if len(lists) != 1 or len(arguments) != 1 or lists[0].type.kind != "list":
+        context.report("SPARK_EXPRESSION_INVALID", call.path, reason=f"{UNNEST} takes one list")
+        return unknown()
+    return Call(lists[0].type.children[0], UNNEST, lists, (), ())
+
+
+def is_unnest(expression: Expr) -> bool:
+    """Return whether an expression has the elements of a list as its values, one per row."""
+    return isinstance(expression, Call) and expression.function == UNNEST
 
 
 def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:

@@ -37,6 +37,7 @@ _PARTS: Mapping[type[Any], tuple[str, ...]] = {
     bound.BoundRows: ("BoundRows", "types", "rows"),
     bound.BoundFilter: ("BoundFilter", "input", "condition", "types"),
     bound.BoundProject: ("BoundProject", "input", "expressions", "types"),
+    bound.BoundUnnest: ("BoundUnnest", "input", "values", "types"),
     bound.BoundUnion: ("BoundUnion", "inputs", "types"),
     bound.BoundSetOperation: ("BoundSetOperation", "operation", "inputs", "types"),
     bound.BoundAggregate: ("BoundAggregate", "input", "keys", "measures", "types", "sets"),

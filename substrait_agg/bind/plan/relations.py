@@ -16,6 +16,9 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    BoundUnnest,
+    Call,
+    Column,
     Conversion,
     Expr,
 )
@@ -31,7 +34,13 @@ from substrait_agg.bind.context import (
     schema_of,
     unknown,
 )
-from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
+from substrait_agg.bind.expressions.binder import (
+    bind_condition,
+    bind_expression,
+    bind_projected,
+    constant_in,
+)
+from substrait_agg.bind.expressions.calls import is_unnest
 from substrait_agg.bind.expressions.conversions import can_cast, convert, is_null
 from substrait_agg.bind.expressions.function_names import check_declared, check_field_names
 from substrait_agg.bind.plan.fetch import (
@@ -306,8 +315,10 @@ def _computed(
     types = schema_of(source.relation)
     added: list[BoundSubquery | BoundWindow] = []
     context.added = added
-    expressions = tuple(bind_expression(e, types, context) for e in written)
+    expressions = tuple(bind_projected(e, types, context) for e in written)
     context.added = None
+    if any(map(is_unnest, expressions)):
+        return _with_elements(source, expressions, path, context, alone=not added)
     if not added or isinstance(source.relation, Opaque):
         return source, expressions
     try:
@@ -317,6 +328,23 @@ def _computed(
         return None
     # What was below a projection is not below the joins.
     return Ordered(relation, source.order), tuple(renumber(e, places) for e in expressions)
+
+
+def _with_elements(
+    source: Ordered, expressions: tuple[Expr, ...], path: str, context: BindContext, *, alone: bool
+) -> tuple[Ordered, tuple[Expr, ...]] | None:
+    """Return a row per element of the list of which a projection has the elements as a column."""
+    lists = [e for e in expressions if isinstance(e, Call) and is_unnest(e)]
+    if len(lists) > 1 or not alone or isinstance(source.relation, Opaque):
+        reason = "a projection has one list that becomes rows, and no subquery or window beside it"
+        context.report("SPARK_EXPRESSION_INVALID", path, reason=reason)
+        return None
+    (call,) = lists
+    relation, element = source.relation, call.type
+    types = (*relation.types, element)
+    unnested = BoundUnnest(relation, call.arguments[0], types, path)
+    column = Column(element, len(relation.types))
+    return Ordered(unnested), tuple(column if e is call else e for e in expressions)
 
 
 def _set_operation(node: model.SetRel, context: BindContext) -> Ordered:

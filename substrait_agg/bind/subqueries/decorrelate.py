@@ -17,6 +17,7 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    BoundUnnest,
     BoundWindowValues,
     Call,
     Column,
@@ -127,6 +128,8 @@ class _Decorrelation:
                 raise NotDecorrelatedError(f"below a {'window function' if numbered else 'fetch'}")
             case BoundWindowValues():
                 raise NotDecorrelatedError("below a window function")
+            case BoundUnnest():
+                raise NotDecorrelatedError("below a list that becomes rows")
             case BoundRead() | BoundRows():
                 raise NotDecorrelatedError("in rows of the plan")
 

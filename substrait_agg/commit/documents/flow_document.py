@@ -40,6 +40,7 @@ _CLASSES: Mapping[str, type[Any]] = {
     "upsert": Upsert, "join": Join, "top_k": TopK, "set": SetOperation,
     "window": Window, "window_column": WindowColumn, "frame": bound.Frame,
     "branch": graph.Branch, "filter": graph.FilterStep, "project": graph.ProjectStep,
+    "unnest": graph.UnnestStep,
     "table": graph.TableOrigin, "rows": graph.RowsOrigin, "operator": graph.OperatorOrigin,
     "upsert_source": graph.UpsertSource, "user_column": graph.UserColumn,
     "arrivals": graph.ArrivalTree, "component": graph.TreeComponent, "tree": graph.ValueTree,

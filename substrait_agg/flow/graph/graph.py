@@ -85,7 +85,33 @@ class ProjectStep:
     expressions: tuple[Expr, ...]
 
 
-Step = FilterStep | ProjectStep
+@dataclass(frozen=True, slots=True)
+class UnnestStep:
+    """A step that makes a row per element of the list `values`; the element is the last column.
+
+    A row whose list is null or empty is left out.
+    """
+
+    values: Expr
+
+    @property
+    def element(self) -> Type:
+        """The type of the new column."""
+        return self.values.type.children[0]
+
+
+Step = FilterStep | ProjectStep | UnnestStep
+
+
+def step_expressions(step: Step) -> tuple[Expr, ...]:
+    """Return the expressions that a step computes."""
+    match step:
+        case FilterStep(condition=condition):
+            return (condition,)
+        case UnnestStep(values=values):
+            return (values,)
+        case ProjectStep(expressions=expressions):
+            return expressions
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,13 @@ from typing import Any
 
 from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.plan.fingerprint import canonical, digest
-from substrait_agg.flow.graph.graph import Branch, FilterStep, OperatorOrigin, TableOrigin
+from substrait_agg.flow.graph.graph import (
+    Branch,
+    FilterStep,
+    OperatorOrigin,
+    TableOrigin,
+    UnnestStep,
+)
 from substrait_agg.flow.graph.nodes import Flow, Node
 
 
@@ -103,6 +109,10 @@ def _input(branch: Branch, below: Sequence[Identity]) -> _Input:
     for step in branch.steps:
         if isinstance(step, FilterStep):
             filters.append(digest(canonical(step.condition, columns)))
+        elif isinstance(step, UnnestStep):
+            values = canonical(step.values, columns)
+            filters.append(["unnest", digest(values)])
+            columns = (*columns, ["element", values])
         else:
             # A column that is passed on keeps its identity: which columns a step drops depends on
             # what else is read.

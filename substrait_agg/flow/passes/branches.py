@@ -17,6 +17,7 @@ from substrait_agg.flow.graph.graph import (
     RowsOrigin,
     Step,
     TableOrigin,
+    UnnestStep,
 )
 
 Exprs = tuple[Expr, ...]
@@ -55,6 +56,8 @@ def pruned(raw: RawBranch, expressions: Exprs) -> Branch:
     below, step = replace(raw, steps=raw.steps[:-1]), raw.steps[-1]
     if isinstance(step, ProjectStep):
         return _through_project(below, step.expressions, expressions)
+    if isinstance(step, UnnestStep):
+        return _through_unnest(below, step, expressions)
     ordinals = needed((*expressions, step.condition))
     places = positions_of(ordinals)
     types = {c.ordinal: c.type for e in (*expressions, step.condition) for c in columns_in(e)}
@@ -70,6 +73,29 @@ def _through_project(below: RawBranch, expressions: Exprs, outputs: Exprs) -> Br
     ordinals = tuple(sorted(uses))
     inner = pruned(below, tuple(expressions[o] for o in ordinals))
     return _then_project(inner, outputs, ordinals)
+
+
+def _through_unnest(below: RawBranch, step: UnnestStep, outputs: Exprs) -> Branch:
+    """Return the branch with only the columns below that the list and the outputs read."""
+    width = _width(below)
+    read = {c.ordinal: c.type for e in (*outputs, step.values) for c in columns_in(e)}
+    ordinals = tuple(sorted(o for o in read if o < width))
+    places = {**positions_of(ordinals), width: len(ordinals)}
+    inner = pruned(below, tuple(Column(read[o], o) for o in ordinals))
+    unnest = UnnestStep(renumber(step.values, places))
+    unnested = replace(inner, steps=(*inner.steps, unnest))
+    return _then_project(unnested, outputs, (*ordinals, width))
+
+
+def _width(branch: RawBranch) -> int:
+    """Return the number of columns after the steps of a branch."""
+    width = len(branch.origin.types)
+    for step in branch.steps:
+        if isinstance(step, ProjectStep):
+            width = len(step.expressions)
+        elif isinstance(step, UnnestStep):
+            width += 1
+    return width
 
 
 def _from_origin(origin: Origin, expressions: Exprs) -> Branch:

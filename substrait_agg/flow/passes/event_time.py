@@ -19,6 +19,7 @@ from substrait_agg.flow.graph.graph import (
     ProjectStep,
     RowsOrigin,
     TableOrigin,
+    UnnestStep,
 )
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.graph.time_steps import EventKey, TimeStep
@@ -154,6 +155,8 @@ def _branch_columns(
     for step in branch.steps:
         if isinstance(step, ProjectStep):
             columns = [time_of_expression(e, columns) for e in step.expressions]
+        elif isinstance(step, UnnestStep):
+            columns = [*columns, None]
     return columns
 
 

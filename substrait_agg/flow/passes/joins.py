@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import (
     BoundRelation,
     BoundSetOperation,
     BoundUnion,
+    BoundUnnest,
     BoundWindowValues,
     Call,
     Column,
@@ -100,6 +101,9 @@ def _inputs(
             yield source, columns | _read((condition,))
         case BoundProject(input=source, expressions=expressions):
             yield source, _read(expressions[o] for o in columns)
+        case BoundUnnest(input=source, values=values):
+            own = frozenset(o for o in columns if o < len(source.types))
+            yield source, own | _read((values,))
         case BoundUnion(inputs=inputs):
             yield from ((source, columns) for source in inputs)
         case BoundAggregate(input=source, keys=keys, measures=measures):

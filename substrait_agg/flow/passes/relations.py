@@ -16,6 +16,7 @@ from substrait_agg.bind.bound import (
     BoundRows,
     BoundSetOperation,
     BoundUnion,
+    BoundUnnest,
     BoundWindowValues,
     Call,
     Column,
@@ -44,7 +45,9 @@ from substrait_agg.flow.graph.graph import (
     Origin,
     ProjectStep,
     RowsOrigin,
+    Step,
     TableOrigin,
+    UnnestStep,
 )
 from substrait_agg.flow.graph.join import Join
 from substrait_agg.flow.graph.measures import state_layout
@@ -82,6 +85,16 @@ from substrait_agg.functions.windows import duration_value
 
 WIDTH: tuple[WeightKind, ...] = ("append_only", "changelog", "weighted")
 """Weight kinds, from narrow to wide."""
+
+
+def _step(relation: BoundFilter | BoundProject | BoundUnnest) -> Step:
+    match relation:
+        case BoundFilter(condition=condition):
+            return FilterStep(condition)
+        case BoundProject(expressions=expressions):
+            return ProjectStep(expressions)
+        case BoundUnnest(values=values):
+            return UnnestStep(values)
 
 
 @dataclass(slots=True)
@@ -130,10 +143,9 @@ class _Lowering:
                 return (RawBranch(RowsOrigin(types, rows), ()),)
             case BoundUnion(inputs=inputs):
                 return tuple(b for i in inputs for b in self.raw_branches(i))
-            case BoundFilter(input=source, condition=condition):
-                return tuple(b.then(FilterStep(condition)) for b in self.raw_branches(source))
-            case BoundProject(input=source, expressions=expressions):
-                return tuple(b.then(ProjectStep(expressions)) for b in self.raw_branches(source))
+            case BoundFilter() | BoundProject() | BoundUnnest():
+                step = _step(relation)
+                return tuple(b.then(step) for b in self.raw_branches(relation.input))
             case BoundAggregate() | BoundSetOperation():
                 node = self.once(relation)
                 return (RawBranch(OperatorOrigin(node.id, node.types), ()),)

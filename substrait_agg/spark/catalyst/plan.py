@@ -26,6 +26,7 @@ _RULES = (
     "EliminateResolvedHint",
     "EliminateSQLFunctionNode",
     "ReplaceUpdateFieldsExpression",
+    "OptimizeOneRowRelationSubquery",
     "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",

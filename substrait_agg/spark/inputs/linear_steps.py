@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from substrait_agg.bind.bound import Call, Expr
-from substrait_agg.flow.graph.graph import FilterStep, Step
+from substrait_agg.flow.graph.graph import FilterStep, Step, UnnestStep
 from substrait_agg.flow.graph.nodes import Node, Port
 from substrait_agg.operator.common.names import PORT, TIME, WEIGHT
 from substrait_agg.spark.expressions import to_column
@@ -37,6 +37,10 @@ def apply_steps(frame: DataFrame, steps: Sequence[Step]) -> DataFrame:
         columns = columns_of(frame)
         if isinstance(step, FilterStep):
             frame = frame.where(to_column(step.condition, columns))
+        elif isinstance(step, UnnestStep):
+            element = F.explode(to_column(step.values, columns)).alias(column_name(len(columns)))
+            passed = (F.col(t) for t in TRAVELLING if t in frame.columns)
+            frame = frame.select(*columns, element, *passed)
         else:
             step_columns = [
                 to_column(e, columns).alias(column_name(i)) for i, e in enumerate(step.expressions)

@@ -9,6 +9,7 @@ from typing import Any
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.aggregates import is_measure, measure
+from substrait_agg.spark.catalyst.translation.generate import unnest
 from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
@@ -113,6 +114,11 @@ def _emit_only(below: Relation, values: Sequence[Typed]) -> dict[str, Any]:
 def _pass(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows of the child: the operation changes none of them."""
     return _child(tree, context)
+
+
+def _generate(tree: SparkTree, context: PlanContext) -> Relation:
+    below = _child(tree, context)
+    return unnest(tree, below, _scope(context, below.columns))
 
 
 # --- aggregates --------------------------------------------------------------------------------
@@ -458,6 +464,7 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Except": _difference,
     "Expand": _expand,
     "Filter": _filter,
+    "Generate": _generate,
     "GlobalLimit": _limit,
     "Intersect": _difference,
     "Join": _join,

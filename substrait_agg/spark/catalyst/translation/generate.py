@@ -1,0 +1,154 @@
+"""Generators of Spark, which make rows of lists, as projections with the elements of a list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, UNNEST
+from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
+from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
+from substrait_agg.spark.catalyst.translation.scope import Scope, field_reference
+from substrait_agg.spark.catalyst.translation.types import (
+    ColumnOf,
+    Relation,
+    SparkType,
+    Typed,
+    type_of,
+)
+
+
+@dataclass(frozen=True)
+class _List:
+    """A list whose elements become rows.
+
+    Attributes:
+        text: SQL of the list over ``c0``, ``c1``, ...
+        values: what these stand for.
+        plain: whether an element is the only new column; else its fields are the new columns.
+    """
+
+    text: str
+    values: tuple[Typed, ...]
+    plain: bool = False
+
+
+def unnest(tree: SparkTree, below: Relation, scope: Scope) -> Relation:
+    """Return the rows of a relation once per row that a generator makes of them.
+
+    Raises:
+        Refusal: a generator that has no list.
+    """
+    generator = tree.fields["generator"]
+    make = _LISTS.get(generator.kind)
+    if make is None:
+        raise Refusal(
+            "relation",
+            f"{generator.name} cannot be maintained as a table function",
+            "write it with explode, posexplode, inline or stack",
+            generator.start,
+            generator.stop,
+        )
+    made = make(scope, generator)
+    columns = [
+        OutputColumn(c.id, c.fields["name"], c.type, True) for c in tree.fields["generatorOutput"]
+    ]
+    element = type_of(columns[0].type) if made.plain else _struct(columns)
+    text = made.text
+    if tree.fields["outer"]:
+        text = f"CASE WHEN cardinality({text}) > 0 THEN {text} ELSE array(get({text}, -1)) END"
+    return _rows(tree, below, scope, _List(text, made.values, made.plain), element)
+
+
+def _rows(
+    tree: SparkTree, below: Relation, scope: Scope, made: _List, element: SparkType
+) -> Relation:
+    kept = [c for c in below.columns if any(c.id == o.id for o in tree.output)]
+    references = [scope.columns[c.id] for c in kept]
+    call = scope.call(SPARK_URN, UNNEST, (_computed(scope, made, element),), element)
+    width = len(below.columns)
+    output = list(range(width, width + len(kept) + 1))
+    project = {
+        "common": {"emit": {"outputMapping": output}},
+        "input": below.message,
+        "expressions": [*(r.message for r in references), call.message],
+    }
+    generated = tree.fields["generatorOutput"]
+    if made.plain:
+        new = ColumnOf(generated[0].id, generated[0].fields["name"], element)
+        return Relation({"project": project}, (*kept, new))
+    return _fields(Relation({"project": project}, (*kept, ColumnOf(-1, "", element))), generated)
+
+
+def _fields(below: Relation, generated: Sequence[SparkTree]) -> Relation:
+    """Return a relation with the fields of its last column in place of it."""
+    *kept, _ = below.columns
+    width, last = len(below.columns), len(below.columns) - 1
+    expressions = [field_reference(i, c.type).message for i, c in enumerate(kept)]
+    for place in range(len(generated)):
+        step = {"structField": {"field": last, "child": {"structField": {"field": place}}}}
+        expressions.append({"selection": {"directReference": step, "rootReference": {}}})
+    output = list(range(width, width + len(expressions)))
+    body = {
+        "common": {"emit": {"outputMapping": output}},
+        "input": below.message,
+        "expressions": expressions,
+    }
+    new = [ColumnOf(c.id, c.fields["name"], type_of(c.type)) for c in generated]
+    return Relation({"project": body}, (*kept, *new))
+
+
+def _computed(scope: Scope, made: _List, element: SparkType) -> Typed:
+    text = Typed({"literal": {"string": made.text}}, SparkType("string", nullable=False))
+    array = {"type": "array", "elementType": element.nested or element.name, "containsNull": True}
+    return scope.call(SPARK_URN, SPARK_SQL, (text, *made.values), SparkType(json.dumps(array)))
+
+
+def _struct(columns: Sequence[OutputColumn]) -> SparkType:
+    fields = [{"name": c.name, "type": c.type, "nullable": True} for c in columns]
+    return type_of({"type": "struct", "fields": fields})
+
+
+def _explode(scope: Scope, tree: SparkTree, *, position: bool) -> _List:
+    """Return the list of an array or a map, with the positions of its elements if they are wanted."""
+    (child,) = tree.children
+    value = scope.typed(child)
+    nested: dict[str, Any] = value.type.nested or {}
+    if nested.get("type") == "map":
+        if not position:
+            return _List("map_entries(c0)", (value,))
+        fields = "named_struct('pos', i, 'key', x.key, 'value', x.value)"
+        return _List(f"transform(map_entries(c0), (x, i) -> {fields})", (value,))
+    if not position:
+        return _List("c0", (value,), plain=True)
+    return _List("transform(c0, (x, i) -> named_struct('pos', i, 'col', x))", (value,))
+
+
+def _inline(scope: Scope, tree: SparkTree) -> _List:
+    return _List("c0", (scope.typed(tree.children[0]),))
+
+
+def _stack(scope: Scope, tree: SparkTree) -> _List:
+    """Return the rows that `stack` makes of its values; the last row may lack some."""
+    number, *values = tree.children
+    rows = int(number.fields["value"])
+    width = -(-len(values) // rows)
+    typed = tuple(scope.typed(value) for value in values)
+    names = [f"c{i}" for i in range(len(values))] + ["NULL"] * (rows * width - len(values))
+    structs = [
+        "named_struct(" + ", ".join(f"'col{i}', {n}" for i, n in enumerate(names[r * width : (r + 1) * width])) + ")"
+        for r in range(rows)
+    ]  # fmt: skip
+    return _List(f"array({', '.join(structs)})", typed)
+
+
+_LISTS: Mapping[str, Callable[[Scope, SparkTree], _List]] = {
+    "Explode": partial(_explode, position=False),
+    "Inline": _inline,
+    "PosExplode": partial(_explode, position=True),
+    "Stack": _stack,
+}
+"""Class of a generator in Spark -> the list that it makes rows of."""
