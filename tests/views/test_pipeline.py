@@ -6,15 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from substrait_agg.sql_planner.pipelines.pipeline import (
-    PlanSet,
-    is_pipeline,
-    plan_pipeline,
-    scripts_in,
-)
+from pyspark.sql import SparkSession
 
 import substrait_agg as sa
 from substrait_agg.errors import SqlRefused
+from substrait_agg.scripts.pipeline import PlanSet, is_pipeline, plan_pipeline, scripts_in
+from substrait_agg.spark.catalyst.sql import SparkSqlPlanner
 from tests.local.run import run
 from tests.sampling import seeds
 from tests.views.brokerage import PIPELINE, TABLES, Brokerage, expected, sources, write
@@ -22,18 +19,20 @@ from tests.views.brokerage import PIPELINE, TABLES, Brokerage, expected, sources
 SALES = pa.schema([("region", pa.string()), ("amount", pa.int64())])
 
 
-def planned(*scripts: str) -> PlanSet:
+def planned(spark: SparkSession, *scripts: str) -> PlanSet:
     files = {f"{i}.sql": script for i, script in enumerate(scripts)}
-    return plan_pipeline(files, lambda _: {"sales": SALES})
+    return plan_pipeline(files, lambda _: {"sales": SALES}, SparkSqlPlanner(spark))
 
 
-def brokerage() -> PlanSet:
-    return plan_pipeline(scripts_in(PIPELINE), lambda _: TABLES)
+def brokerage(spark: SparkSession) -> PlanSet:
+    return plan_pipeline(scripts_in(PIPELINE), lambda _: TABLES, SparkSqlPlanner(spark))
 
 
 @pytest.mark.parametrize("seed", seeds(1, 3))
-def test_every_view_equals_duckdb_at_every_version(tmp_path: Path, seed: int) -> None:
-    world, plans = Brokerage(seed), brokerage()
+def test_every_view_equals_duckdb_at_every_version(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    world, plans = Brokerage(seed), brokerage(spark)
     wanted = []
     for number in range(6):
         write(tmp_path, number, world.batch(40))
@@ -50,8 +49,9 @@ def test_every_view_equals_duckdb_at_every_version(tmp_path: Path, seed: int) ->
     assert sa.open_state(tmp_path / "ckpt").verify().ok
 
 
-def test_statements_may_come_in_any_order_and_from_several_files() -> None:
+def test_statements_may_come_in_any_order_and_from_several_files(spark: SparkSession) -> None:
     plans = planned(
+        spark,
         "CREATE MATERIALIZED VIEW great AS SELECT region FROM totals WHERE total > 10;",
         "-- below\nCREATE OR REPLACE MATERIALIZED VIEW totals PARTITIONED BY (region) COMMENT 'x' AS\n"
         "WITH part AS (SELECT * FROM STREAM(sales)) SELECT region, sum(amount) AS total FROM part GROUP BY region",
@@ -60,12 +60,32 @@ def test_statements_may_come_in_any_order_and_from_several_files() -> None:
     assert plans["totals"].bound().names == ("region", "total")
 
 
-def test_create_table_gives_the_columns_of_a_source() -> None:
+def test_clauses_and_quoted_names_are_those_of_spark(spark: SparkSession) -> None:
+    plans = planned(
+        spark,
+        "CREATE STREAMING TABLE `big sales` (region, `the amount`) USING parquet\n"
+        "COMMENT 'AS SELECT' CLUSTER BY (region)\n"
+        "AS SELECT `region`, s.`amount` FROM STREAM(`sales`) AS s WHERE s.amount > 10;\n"
+        "CREATE MATERIALIZED VIEW regions AS\n"
+        "SELECT b.region, `the amount` FROM `big sales` b JOIN `sales` USING (region)",
+    )
+    assert plans["big sales"].bound().names == ("region", "the amount")
+    assert plans["regions"].bound().names == ("region", "the amount")
+
+
+def test_an_error_has_the_file_the_line_and_the_column(spark: SparkSession) -> None:
+    with pytest.raises(SqlRefused) as refused:
+        planned(spark, "CREATE VIEW v AS SELECT 1 AS one;\n\nCREATE VIEW w AS\n  SELECT no FROM v")
+    assert (refused.value.path, refused.value.code) == ("0.sql:4:10", "SQL_COLUMN_UNKNOWN")
+
+
+def test_create_table_gives_the_columns_of_a_source(spark: SparkSession) -> None:
     plans = plan_pipeline(
         {
-            "a.sql": "CREATE TABLE t (k varchar, n bigint); CREATE STREAMING TABLE s AS SELECT * FROM STREAM t;"
+            "a.sql": "CREATE TABLE t (k string, n bigint); CREATE STREAMING TABLE s AS SELECT * FROM STREAM t;"
         },
         lambda _: {},
+        SparkSqlPlanner(spark),
     )
     assert plans["s"].bound().names == ("k", "n")
 
@@ -87,17 +107,17 @@ def test_create_table_gives_the_columns_of_a_source() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_maintained_is_refused_with_its_line(
-    script: str, code: str, line: int
+    spark: SparkSession, script: str, code: str, line: int
 ) -> None:
     with pytest.raises(SqlRefused) as refused:
-        planned(f"CREATE VIEW v AS SELECT region FROM sales;\n{script}")
+        planned(spark, f"CREATE VIEW v AS SELECT region FROM sales;\n{script}")
     assert (refused.value.code, refused.value.line) == (code, line)
     assert refused.value.path.startswith("0.sql:2:")
 
 
-def test_the_first_of_two_views_of_one_name_is_named() -> None:
+def test_the_first_of_two_views_of_one_name_is_named(spark: SparkSession) -> None:
     with pytest.raises(SqlRefused) as refused:
-        sa.sql_views("CREATE VIEW v AS SELECT 1;\nCREATE VIEW V AS SELECT 2")
+        sa.sql_views("CREATE VIEW v AS SELECT 1;\nCREATE VIEW V AS SELECT 2", spark=spark)
     assert refused.value.message == "the view v is created twice, first at line 1"
 
 

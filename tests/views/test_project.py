@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from substrait_agg.sql_planner.pipelines.project import read_spec
+from pyspark.sql import SparkSession
 
 import substrait_agg as sa
 from substrait_agg.errors import SqlRefused, UsageError
+from substrait_agg.scripts.project import read_spec
 from substrait_agg_cli.main import main
 from substrait_agg_cli.queries import checkpoint_of
 from tests.local.run import run
@@ -34,23 +35,25 @@ def called(*arguments: object) -> Result:
 
 
 @pytest.mark.parametrize("named", ["file", "folder"])
-def test_a_project_has_the_views_of_its_libraries(tmp_path: Path, named: str) -> None:
+def test_a_project_has_the_views_of_its_libraries(
+    spark: SparkSession, tmp_path: Path, named: str
+) -> None:
     spec = "name: n\nstorage: s3://b/n\nconfiguration:\n  spark.sql.shuffle.partitions: '3'\n"
     file = project(tmp_path, spec + SPEC[SPEC.index("libraries") :])
     (tmp_path / "other.sql").write_text("this is not SQL")
     path = file if named == "file" else tmp_path
-    found = sa.sql_views(path, TABLES)
-    assert [*found] == [*sa.sql_views(PIPELINE, TABLES)]
+    found = sa.sql_views(path, TABLES, spark=spark)
+    assert [*found] == [*sa.sql_views(PIPELINE, TABLES, spark=spark)]
     assert found.configuration == {"spark.sql.shuffle.partitions": "3"}
     assert checkpoint_of(str(path)) == "s3://b/n/substrait_agg"
 
 
 def test_a_field_that_has_no_effect_is_noted_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = project(tmp_path, f"{SPEC}database: lake\n")
     assert checkpoint_of(str(file))
-    sa.sql_views(file, TABLES)
+    sa.sql_views(file, TABLES, spark=spark)
     noted = [line for line in caplog.messages if "PIPELINE_FIELD_IGNORED" in line]
     assert len(noted) == 1
     assert "database" in noted[0]
@@ -60,12 +63,12 @@ def test_a_checkpoint_is_kept_in_local_storage(tmp_path: Path) -> None:
     assert read_spec(project(tmp_path)).checkpoint == "/tmp/n/substrait_agg"
 
 
-def test_a_glob_may_name_a_file(tmp_path: Path) -> None:
+def test_a_glob_may_name_a_file(spark: SparkSession, tmp_path: Path) -> None:
     file = project(tmp_path, SPEC.replace("transformations/**", "transformations/silver/a.sql"))
     (tmp_path / "transformations" / "silver" / "a.sql").write_text(
         "CREATE MATERIALIZED VIEW a AS SELECT broker FROM accounts"
     )
-    assert [*sa.sql_views(file, TABLES)] == ["a"]
+    assert [*sa.sql_views(file, TABLES, spark=spark)] == ["a"]
 
 
 @pytest.mark.parametrize(
