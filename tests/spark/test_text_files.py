@@ -71,6 +71,30 @@ def test_a_line_break_in_a_quoted_value_is_refused(
         assert "multiLine=true" in str(refused.value.help)
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "line"),
+    [
+        ('a\r\n"x"\r\n"p\r\nq"\r\n', "", 3),
+        ('a\r"p\rq"\r', "", 2),
+        ('a,b\r\n"l\nm",2\r\n5" pipe,"x ""y"" \r\n"\r\n', "", 4),
+        ('a,b\r\n"p\nq","x,"\r\n"""",","\r\n5" pipe,\r\n,"5"" x"\r\n', "", None),
+        ('a\n"p\r\nq"\n', "", None),
+        ('a\r\n#"p\r\nq\r\n', "&comment=%23", None),
+        ('a\r\n"p\r\nq"\r\n', "&lineSep=%0D%0A", None),
+    ],
+)
+def test_a_line_break_that_would_become_another_is_refused(
+    tmp_path: Path, text: str, options: str, line: int | None
+) -> None:
+    """Spark replaces breaks in quoted values that are as those of the lines by LF."""
+    with pytest.raises(InputRefused) if line else nullcontext() as refused:
+        check(tmp_path, f"csv:{{}}?multiLine=true{options}", text.encode())
+    if refused is not None:
+        assert refused.value.code == "ROW_UNREADABLE"
+        assert refused.value.message.startswith(f"line {line} of a file of table t ends inside")
+        assert "lineSep=%0D" in str(refused.value.help)
+
+
 @pytest.mark.parametrize("options", ["", "?multiLine=true", "?bad-rows=quarantine"])
 def test_bytes_that_are_not_utf8_are_refused(tmp_path: Path, options: str) -> None:
     """Spark replaces them, so that different values become equal."""

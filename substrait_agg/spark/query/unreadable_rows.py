@@ -22,7 +22,7 @@ from substrait_agg.plan.types import Type
 from substrait_agg.spark.session.errors import row_unreadable
 from substrait_agg.spark.sources.files import escaped, look_up
 from substrait_agg.spark.sources.open import columns_to_read
-from substrait_agg.spark.sources.parse_faults import TextColumn, parse_faults
+from substrait_agg.spark.sources.parse_faults import TextColumn, load_texts, parse_faults
 from substrait_agg.spark.sources.readers import SCHEMAS
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 from substrait_agg.spark.types.bad_rows import CORRUPT, first_fault
@@ -124,7 +124,8 @@ def _opened(
     fields = [f for f in schema.fields if f.name != CORRUPT]
     with_corrupt = st.StructType([*fields, st.StructField(CORRUPT, st.StringType())])
     path = escaped(same[0])
-    rows = spark.read.format(spec.format).options(**options).schema(with_corrupt).load(path)
+    reader = spark.read.format(spec.format).options(**options)
+    rows = load_texts(lambda read: reader.schema(read).load(path), spec, with_corrupt)
     types = {name.lower(): type_ for name, type_ in columns.items()}
     return _TextFile(
         same[0],

@@ -100,6 +100,8 @@ _OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
 )
+ROW_OF_FILE = "a row of the file "
+"""The beginning of a message of our own that a row cannot be read; the file follows."""
 _MALFORMED = "[MALFORMED_RECORD_IN_PARSING"
 _QUOTE_INSIDE = "Unescaped quote character"
 _ADVICE = re.compile(
@@ -141,6 +143,8 @@ def batch_failed(error: Exception) -> RunFailed:
     own = _OWN.search(text)
     if own is not None:
         code, message = own.group(1), cleaned(own.group(2))
+        if code == "ROW_UNREADABLE" and message.startswith(ROW_OF_FILE):
+            return row_unreadable(message, message.removeprefix(ROW_OF_FILE).partition(" ")[0])
         help = _HELP.get(code, "correct the value in the source, or the plan")
         return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
     specific = _workers_failed(text) or _log_damaged(text)

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,8 @@ _File = tuple[str, int, int]
 """A file: its URI, its modification time in milliseconds since 1970, its size in bytes."""
 
 _GLOB = frozenset("*?[]{}\\")
+_TAR = slice(257, 262)
+"""Where a tar archive has its mark."""
 
 
 class FileRules(NamedTuple):
@@ -295,6 +298,36 @@ def _file(status: Any) -> _File:
 def is_local(uri: str) -> bool:
     """Return whether a URI in the form of Spark's logs is that of a local file."""
     return _is_here(uri.partition(":")[0])
+
+
+def refuse_archive(begin: bytes, uri: str, table: str) -> None:
+    """Refuse a tar archive, which would be read as rows; `begin` is the begin of a file.
+
+    Raises:
+        InputRefused: SOURCE_UNREADABLE.
+    """
+    if begin[_TAR] == b"ustar":
+        raise InputRefused(
+            "SOURCE_UNREADABLE",
+            f"a file of table {table} is a tar archive, and its content is no text",
+            help="unpack the archive, and give the files in it",
+            path=uri,
+        )
+
+
+def refuse_archives(uris: Iterable[str], table: str) -> None:
+    """Refuse local files that are tar archives, compressed or not. Others are not read.
+
+    Raises:
+        InputRefused: SOURCE_UNREADABLE.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - most commands look at no file
+
+    for uri in filter(is_local, uris):
+        begin, path = b"", unquote(urlsplit(uri).path)
+        with suppress(OSError, pa.ArrowException), pa.input_stream(path, "detect") as stream:
+            begin = stream.read(_TAR.stop)
+        refuse_archive(begin, uri, table)
 
 
 def exists(spark: SparkSession, uri: str) -> bool:

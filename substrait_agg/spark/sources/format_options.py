@@ -43,7 +43,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 """Format -> its options. ``debezium`` means files of change events, which are read as text."""
 
 OWN = (
-    "weight", "op", "cdc", "key", "order", "times", "decimals", "batch-files", "bad-rows",
+    "weight", "op", "cdc", "key", "order", "times", "decimals", "batch-files", "bad-rows", "decimal",
 )  # fmt: skip
 """Keys of a SPEC that are not Spark options. Suggestions for misspelled keys include them."""
 
@@ -73,6 +73,7 @@ NOT_TAKEN: Mapping[str, str] = {
 }  # fmt: skip
 """Refused Spark option -> the reason."""
 
+_ONE_CHARACTER = ("quote", "escape", "comment", "charToEscapeQuoteEscaping")
 _ZONE_LETTERS = frozenset("VzOXxZ")
 
 
@@ -94,6 +95,10 @@ def spelled(options: Mapping[str, str], format_: str) -> dict[str, str]:
             raise KeyError(option)
         if name in respelled:
             raise ValueError(f"{name} is given twice")
+        if name in _ONE_CHARACTER and len(value) > 1:
+            raise ValueError(f"{name}={value} is more than one character")
+        if name in ("sep", "delimiter") and not value:
+            raise ValueError(f"{name}= is empty")
         if name == "header" and value.lower() not in ("true", "false"):
             raise ValueError(f"header={value} is not true or false")
         if name == "pathGlobFilter":
@@ -127,6 +132,26 @@ def with_zoneless_format(options: Mapping[str, str]) -> dict[str, str]:
     return {**options, "timestampNTZFormat": pattern}
 
 
+_TIME_OF_DAY = "H:m[:s[.SSSSSSSSS]]"
+_MOMENT = f"yyyy-M-d[ {_TIME_OF_DAY}]['T'{_TIME_OF_DAY}]"
+_STRICT = {
+    "dateFormat": _MOMENT,
+    "timestampNTZFormat": _MOMENT,
+    "timestampFormat": f"{_MOMENT}[ ][XXX][X][VV]",
+}
+
+
+def with_strict_times(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a text source with formats for dates and timestamps without one.
+
+    Without a format, Spark reads ``2024`` as January 1, ``10:00`` as a time of the current day, the
+    JSON text ``20240105`` as days since 1970, and ignores what follows a date.
+    """
+    if options.get("enableDateTimeParsingFallback", "").lower() == "true":
+        return dict(options)
+    return {**_STRICT, **options}
+
+
 def with_csv_quotes(options: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the options of a CSV source, with quotes as in RFC 4180 unless they say otherwise.
 
@@ -138,6 +163,12 @@ def with_csv_quotes(options: Iterable[tuple[str, str]]) -> dict[str, str]:
     quote = lower.get("quote", '"')
     added = {"unescapedQuoteHandling": "RAISE_ERROR", **({"escape": quote} if quote else {})}
     return {**{n: v for n, v in added.items() if n.lower() not in lower}, **by_name}
+
+
+def csv_separator(options: Iterable[tuple[str, str]]) -> str:
+    """Return the separator of values of a CSV source, with a tab for Spark's escape of it."""
+    lower = {name.lower(): value for name, value in options}
+    return lower.get("sep", lower.get("delimiter", ",")).replace("\\t", "\t")
 
 
 def _unquoted(pattern: str) -> str:

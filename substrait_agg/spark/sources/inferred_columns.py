@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.plannable import plannable
-from substrait_agg.spark.sources.files import is_glob, local_files, look_up
+from substrait_agg.spark.sources.files import is_glob, local_files, look_up, refuse_archives
+from substrait_agg.spark.sources.format_options import csv_separator
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def _of_files(
             help=f"check the path; or {_HELP.format(table=table)}",
         )
     oldest = min(files, key=lambda file: (file.modified, file.name))
+    if spec.format != "parquet":
+        refuse_archives([oldest.path.absolute().as_uri()], table)
     try:
         columns = reader(str(oldest.path), spec, table)
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
@@ -150,7 +153,9 @@ def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
     if spec.by_position:
         raise _unknown(table, f"the files of {table} have no header, so the columns have no names")
     options = {name.lower(): value for name, value in spec.options}
-    separator = options.get("sep", options.get("delimiter", ","))
+    separator = csv_separator(spec.options)
+    if len(separator) > 1:
+        raise _unknown(table, f"the separator of {table} has more than one character")
     quote = options.get("quote", '"')
     parse: dict[str, Any] = {"quote_char": quote or False}
     if options.get("escape", quote) != quote:
@@ -159,6 +164,7 @@ def _csv(file: str, spec: SourceSpec, table: str) -> pa.Schema:
     convert = pyarrow.csv.ConvertOptions(
         null_values=["", *filter(None, [options.get("nullvalue")])],
         strings_can_be_null=True,
+        decimal_point=spec.decimal,
     )
     read = pyarrow.csv.ReadOptions(block_size=SAMPLE_BYTES, encoding=encoding, use_threads=False)
     with pa.input_stream(file, compression="detect") as stream:

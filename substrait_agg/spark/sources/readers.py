@@ -28,8 +28,10 @@ from substrait_agg.spark.sources.files import (
     files_unread,
     is_glob,
     look_up,
+    refuse_archives,
 )
-from substrait_agg.spark.sources.format_options import with_csv_quotes
+from substrait_agg.spark.sources.format_options import with_csv_quotes, with_strict_times
+from substrait_agg.spark.sources.parse_faults import load_texts
 from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 from substrait_agg.spark.types.bad_rows import CORRUPT, FILE, POSITION
 from substrait_agg.spark.types.schema import in_text, to_spark
@@ -128,13 +130,14 @@ def _read_files(
     if not is_glob(spec.location) and not place.only_file:
         # Spark takes the folder as the base of partition folders only if its name is no glob.
         options = {"basePath": absolute(spark, spec.location), **options}
-    reader = _reader(spark, spec).format(spec.format).options(**options).schema(schema)
+    reader = _reader(spark, spec).format(spec.format).options(**options)
 
     def of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
-        batch = session.read.format(spec.format).options(**options).schema(schema)
-        return batch.load([escaped(unquote(uri)) for uri in uris])
+        batch = session.read.format(spec.format).options(**options)
+        paths = [escaped(unquote(uri)) for uri in uris]
+        return load_texts(lambda read: batch.schema(read).load(paths), spec, schema)
 
-    return reader.load(place.path), of_files
+    return load_texts(lambda read: reader.schema(read).load(place.path), spec, schema), of_files
 
 
 def with_absolute_location(
@@ -293,6 +296,7 @@ def _csv_schema(
             f"the source of {table} ({spec.redacted()}) has no file yet, so its columns are not known",
             help="start the run when the first file exists",
         )
+    refuse_archives(place.files[:1], table)
     header = {} if spec.by_position else {"header": "true"}
     quotes = with_csv_quotes(spec.options)
     text = replace_options(spec, **{**quotes, "inferSchema": "false", **header})
@@ -357,9 +361,10 @@ def _of_text(
 ) -> tuple[st.StructType, dict[str, str]]:
     """Return schema and options of a text reader.
 
-    A row that cannot be parsed fails the batch, or keeps its text in `CORRUPT` if bad rows go to
+    Dates and timestamps are complete. A row that cannot be parsed fails the batch, or keeps its text in `CORRUPT` if bad rows go to
     the quarantine.
     """
+    options = with_strict_times({**dict(spec.options), **options})
     if spec.bad_rows == "fail":
         return st.StructType(fields), {**options, "mode": "FAILFAST"}
     fixed = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -377,6 +382,7 @@ def _json_schema(
     if not place.files:
         empty = st.StructType()
         return _of_text(spec, _json_fields(spec, empty, columns, table), {})
+    refuse_archives(place.files[:1], table)
     first = schema_of_file(spark, spec, place, place.first_file)
     try:
         fields = _json_fields(spec, first, columns, table)

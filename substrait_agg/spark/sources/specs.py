@@ -105,6 +105,7 @@ class SourceSpec:
         static: whether all rows are read once, in the first version.
         first_bytes: the limit of the first batch of a run that chooses the limits itself, in bytes;
             it does not apply where another limit is given.
+        decimal: the decimal sign of numbers in CSV, a point or a comma.
     """
 
     format: str
@@ -121,6 +122,7 @@ class SourceSpec:
     static: bool = False
     first_bytes: int | None = None
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    decimal: str = "."
 
     @property
     def by_position(self) -> bool:
@@ -155,6 +157,8 @@ class SourceSpec:
             pairs.append(("batch-files", str(self.batch_files)))
         if self.bad_rows != "fail":
             pairs.append(("bad-rows", self.bad_rows))
+        if self.decimal != ".":
+            pairs.append(("decimal", self.decimal))
         if self.static:
             pairs.append(("static", "true"))
         shown = redacted_options(pairs)
@@ -311,6 +315,16 @@ def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
     )  # fmt: skip
 
 
+def _decimal_sign(pairs: dict[str, str], format_: str, text: str) -> str:
+    value = pairs.pop("decimal", ".") if format_ == "csv" else "."
+    if value in (".", ","):
+        return value
+    raise _bad(
+        "SPEC_OPTION_BAD", text, f"decimal={value} is not known",
+        "write decimal=, if a comma is the decimal sign of numbers, or decimal=. (the default)",
+    )  # fmt: skip
+
+
 _NOT_STATIC = ("key", "cdc", "batch-files", "bad-rows")
 """Keys of a SPEC that need a stream."""
 
@@ -365,7 +379,8 @@ def parse_spec(text: str) -> SourceSpec:
             ``SPEC_OPTION_TWICE``, ``SPEC_OPTION_UNKNOWN``, ``SPEC_CHANGE_CONFLICT``. Messages quote
             the text without its options.
     """
-    place, _, query = text.strip().partition("?")
+    # A tab at the end may be a separator.
+    place, _, query = text.lstrip().rstrip(" \r\n").partition("?")
     shown = redacted_place(text.strip().partition("?")[0])
     name, location = _split_format(place)
     format_ = (name if "." in name else name.lower()) or (
@@ -389,6 +404,7 @@ def parse_spec(text: str) -> SourceSpec:
         )  # fmt: skip
     batch_files = _batch_files(pairs, format_, shown)
     bad_rows = _bad_rows(pairs, shown)
+    decimal = _decimal_sign(pairs, format_, shown)
     if format_ in OPTIONS:
         pairs = _checked_options(pairs, "debezium" if change == "debezium" else format_, shown)
     if format_ == "csv" and location.rstrip("/").lower().endswith(".tsv"):
@@ -396,7 +412,7 @@ def parse_spec(text: str) -> SourceSpec:
     options = tuple(pairs.items())
     return SourceSpec(
         format_, location, options, change, column, batch_files, times, decimals, upsert, bad_rows,
-        static=static,
+        static=static, decimal=decimal,
     )  # fmt: skip
 
 

@@ -13,20 +13,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as st
 
 from substrait_agg.errors import InputRefused
-from substrait_agg.spark.sources.files import is_local
-from substrait_agg.spark.sources.format_options import with_csv_quotes
+from substrait_agg.spark.sources.files import is_local, refuse_archive
+from substrait_agg.spark.sources.format_options import csv_separator, with_csv_quotes
 from substrait_agg.spark.sources.specs import SourceSpec
 
 CHUNK_BYTES = 8 << 20
 _NEWLINE, _QUOTE = ord("\n"), ord('"')
 _IS_BLANK = np.isin(np.arange(256), list(b" \t\r\n"))
+_LINE_BREAK = re.compile(rb"\r\n?|\n")
 _UTF8 = frozenset({"utf-8", "utf8"})
 _BEFORE_VALUES = re.compile(rb"(?:\xef\xbb\xbf)?\s*")
 _BETWEEN_VALUES = re.compile(rb"[ \t,]*\n\s*")
@@ -43,11 +44,13 @@ class TextCheck:
         chunk: raises if Spark misreads a part of a file; called with its first line number and its
             content, which are whole lines that end in a newline.
         whole: whether a file is one chunk.
+        as_written: whether the lines of chunks end as in the file.
     """
 
     table: str
     chunk: Callable[[_Place, bytes], None]
     whole: bool = False
+    as_written: bool = False
 
     def files(self, uris: Iterable[str]) -> None:
         """Check files. Spark reports files that cannot be read.
@@ -58,7 +61,10 @@ class TextCheck:
         for uri in filter(is_local, uris):
             line = 1
             try:
-                for content in _chunks(unquote(urlsplit(uri).path), whole=self.whole):
+                for chunk in _chunks(unquote(urlsplit(uri).path), whole=self.whole):
+                    if line == 1:
+                        refuse_archive(chunk, uri, self.table)
+                    content = chunk if self.as_written else _with_newlines(chunk)
                     self.chunk(_Place(uri, self.table, line), content)
                     line += content.count(b"\n")
             except (OSError, pa.ArrowException):
@@ -95,14 +101,17 @@ def text_check(spec: SourceSpec, schema: st.StructType, table: str) -> TextCheck
         return None
     whole = options.get("multiline", "").lower() == "true"
     if spec.format == "csv":
-        broken = None if whole else _unclosed_line(spec)
+        marks = _csv_marks(spec)
+        unclosed = None if whole or marks is None else marks.unclosed()
 
         def csv(place: _Place, content: bytes) -> None:
-            _check_utf8(place, content)
-            if broken is not None:
-                _check_quotes(place, content, *broken)
+            _check_utf8(place, _with_newlines(content))
+            if marks is not None and unclosed is None:
+                _check_breaks(place, content, marks)
+            elif marks is not None and unclosed is not None:
+                _check_quotes(place, content, ord(marks.quote), unclosed)
 
-        return TextCheck(table, csv)
+        return TextCheck(table, csv, whole, as_written=whole)
     if spec.format == "json":
         keys = _keys(schema)
 
@@ -124,9 +133,9 @@ def _chunks(path: str, *, whole: bool) -> Iterator[bytes]:
             end = len(data) if whole else data.rfind(b"\n") + 1
             rest = data[end:]
             if end:
-                yield _with_newlines(data[:end])
+                yield data[:end]
         if rest:
-            yield _with_newlines(rest)
+            yield rest
 
 
 def _with_newlines(content: bytes) -> bytes:
@@ -151,24 +160,73 @@ def _check_utf8(place: _Place, content: bytes) -> None:
         ) from None
 
 
-def _unclosed_line(spec: SourceSpec) -> tuple[int, re.Pattern[bytes]] | None:
-    """Return the quote, and the pattern of lines that end in a quoted value.
+@dataclass(frozen=True, slots=True)
+class _CsvMarks:
+    """Patterns of the marks of CSV: quote, separator, blanks before a quote, begin of a comment."""
+
+    quote: str
+    mark: str
+    sep: str
+    blank: str
+    comment: str
+
+    def unclosed(self) -> re.Pattern[bytes]:
+        """Return the pattern of a line that ends in a quoted value."""
+        mark, sep, blank = self.mark, self.sep, self.blank
+        start = f"(?!{self.comment})" if self.comment else ""
+        plain = f"(?!{blank}{mark})(?:(?!{sep}).)*+"
+        open_ = f"{blank}{mark}(?:[^{mark}]|{mark}{mark})*+"
+        quoted = f"{open_}{mark}(?:(?!{sep}).)*+"
+        return re.compile(f"{start}(?:(?:{quoted}|{plain}){sep})*+{open_}".encode())
+
+    def broken(self, end: bytes) -> re.Pattern[bytes]:
+        """Return the pattern of a text up to the first line break `end` in a quoted value."""
+        mark, sep, blank, stop = self.mark, self.sep, self.blank, re.escape(end.decode())
+        comment = f"(?<![^\\r\\n]){self.comment}[^\\r\\n]*+|" if self.comment else ""
+        rest = f"(?:(?!{sep})[^\\r\\n])*+"
+        open_ = f"{blank}{mark}(?:(?!{stop})[^{mark}]|{mark}{mark})*+"
+        value = f"{comment}{open_}{mark}{rest}|(?!{blank}{mark}){rest}"
+        between = f"(?:{sep}|\\r\\n|\\r|\\n)"
+        return re.compile(f"(?:(?:{value}){between})*+{open_}{stop}".encode())
+
+
+def _csv_marks(spec: SourceSpec) -> _CsvMarks | None:
+    """Return the marks of a source.
 
     None if quotes are escaped in another way than by doubling them, or if there are none.
     """
     options = {name.lower(): value for name, value in with_csv_quotes(spec.options).items()}
     quote, escape = options.get("quote", '"'), options.get("escape", "")
-    separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
+    separator = csv_separator(spec.options)
     if len(quote) != 1 or quote != escape or not (quote + separator).isascii() or not separator:
         return None
-    mark, sep = re.escape(quote), re.escape(separator)
     blank = r"[ \t]*" if options.get("ignoreleadingwhitespace", "").lower() == "true" else ""
-    comment = options.get("comment", "")
-    start = f"(?!{re.escape(comment)})" if comment else ""
-    plain = f"(?!{blank}{mark})(?:(?!{sep}).)*+"
-    quoted = f"{blank}{mark}(?:[^{mark}]|{mark}{mark})*+{mark}(?:(?!{sep}).)*+"
-    pattern = f"{start}(?:(?:{quoted}|{plain}){sep})*+{blank}{mark}(?:[^{mark}]|{mark}{mark})*+"
-    return ord(quote), re.compile(pattern.encode())
+    comment = re.escape(options.get("comment", ""))
+    return _CsvMarks(quote, re.escape(quote), re.escape(separator), blank, comment)
+
+
+def _check_breaks(place: _Place, content: bytes, marks: _CsvMarks) -> None:
+    """Refuse a line break in a quoted value that Spark replaces by LF.
+
+    Spark replaces line breaks that are the same as the first one of the file.
+    """
+    first = _LINE_BREAK.search(content)
+    if first is None or first[0] == b"\n" or marks.quote.encode() not in content:
+        return
+    codes = np.frombuffer(content, np.uint8)
+    quotes, breaks = np.flatnonzero(codes == ord(marks.quote)), np.flatnonzero(codes == ord("\r"))
+    if not (np.searchsorted(quotes, breaks) & 1).any():
+        return
+    start = marks.broken(first[0]).match(content)
+    if start is None:
+        return
+    name = "CR LF" if first[0] == b"\r\n" else "CR"
+    raise place.refused(
+        _with_newlines(content[: start.end()]).count(b"\n") - 1,
+        f"ends inside a quoted value with {name}, as the lines of the file do: Spark would read the break as LF",
+        "write the lines of the file, or the breaks inside of values, with LF; or add "
+        f"lineSep={quote(first[0])} to the source to read such breaks as LF",
+    )
 
 
 def _check_quotes(place: _Place, content: bytes, quote: int, unclosed: re.Pattern[bytes]) -> None:
