@@ -243,6 +243,9 @@ public class Catalyst {
         }
         line.append(",\"type\":").append(type).append(",\"nullable\":").append(nullable);
         if (found instanceof NamedExpression) line.append(",\"id\":").append(((NamedExpression) found).exprId().id());
+        if (found instanceof NamedExpression && !((NamedExpression) found).metadata().equals(Metadata.empty())) {
+            line.append(",\"metadata\":").append(((NamedExpression) found).metadata().json());
+        }
         line.append(",\"deterministic\":").append(found.deterministic());
         line.append(",\"name\":").append(quoted(found.prettyName()));
         if (found instanceof RuntimeReplaceable) {
@@ -337,7 +340,11 @@ public class Catalyst {
     }
 
     private static void literal(Object found, DataType type, StringBuilder to) {
-        if (found instanceof byte[]) {
+        if (found instanceof org.apache.spark.unsafe.types.CalendarInterval) {
+            org.apache.spark.unsafe.types.CalendarInterval interval = (org.apache.spark.unsafe.types.CalendarInterval) found;
+            to.append("[").append(interval.months).append(",").append(interval.days).append(",");
+            to.append(interval.microseconds).append("]");
+        } else if (found instanceof byte[]) {
             to.append(quoted(java.util.Base64.getEncoder().encodeToString((byte[]) found)));
         } else if (found instanceof org.apache.spark.sql.types.Decimal) {
             to.append(quoted(((org.apache.spark.sql.types.Decimal) found).toJavaBigDecimal().toPlainString()));

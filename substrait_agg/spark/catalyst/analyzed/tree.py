@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -38,6 +38,7 @@ class SparkTree:
         start: offset of its text in the query; -1 if it has none.
         stop: offset of the last character of its text.
         output: columns of a relation.
+        metadata: metadata of a column that an expression names.
     """
 
     number: int
@@ -55,6 +56,7 @@ class SparkTree:
     start: int = -1
     stop: int = -1
     output: tuple[OutputColumn, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def walk(self) -> Iterator[SparkTree]:
         """Yield this node and all nodes below it in its own expression or plan."""
@@ -84,6 +86,7 @@ _PLAIN = (
     "zone",
     "start",
     "stop",
+    "metadata",
 )
 
 

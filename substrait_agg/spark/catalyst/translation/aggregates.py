@@ -9,7 +9,13 @@ from functools import partial
 from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
-from substrait_agg.spark.catalyst.translation.scope import Scope, cast, not_supported, sorts
+from substrait_agg.spark.catalyst.translation.scope import (
+    Scope,
+    cast,
+    constant,
+    not_supported,
+    sorts,
+)
 from substrait_agg.spark.catalyst.translation.types import (
     INTEGERS,
     MOST_DIGITS,
@@ -99,6 +105,37 @@ def measure(scope: Scope, tree: SparkTree) -> TranslatedMeasure:
     if conditions:
         message["filter"] = _every(scope, conditions).message
     return TranslatedMeasure(message, call.type, lambda value: cast(value, call.as_type))
+
+
+def is_pivot(tree: SparkTree) -> bool:
+    """Return whether a measure has a list with a value per column of a pivot."""
+    return is_measure(tree) and tree.children[0].kind == "PivotFirst"
+
+
+def pivot_values(scope: Scope, tree: SparkTree) -> list[TranslatedMeasure]:
+    """Return a measure per column of a pivot: the value of the only row of the group with its key."""
+    (function,) = tree.children
+    key, value = (scope.typed(function.fields[name]) for name in ("pivotColumn", "valueColumn"))
+    boolean = SparkType("boolean", nullable=False)
+    type_ = SparkType(value.type.name)
+    measures = []
+    for text in function.fields["pivotColumnValues"]:
+        wanted = constant(key.type, text)
+        if wanted is None:
+            raise not_supported(function, f"of keys of type {key.type.name}")
+        same = scope.call("comparison", "is_not_distinct_from", (key, wanted), boolean)
+        body = {
+            "functionReference": scope.context.reference(
+                "aggregate_generic", "any_value", (value,)
+            ),
+            "arguments": [{"value": value.message}],
+            "outputType": type_.message(),
+            "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+            "invocation": "AGGREGATION_INVOCATION_ALL",
+        }
+        message = {"measure": body, "filter": same.message}
+        measures.append(TranslatedMeasure(message, type_, lambda found: found))
+    return measures
 
 
 def _call(scope: Scope, function: SparkTree) -> _Call:

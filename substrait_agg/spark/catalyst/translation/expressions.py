@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
     any_nullable,
     cast,
-    decimal_value,
+    constant,
     in_other_zone,
     not_supported,
     null,
@@ -43,41 +42,10 @@ def literal(tree: SparkTree) -> Typed:
     Raises:
         Refusal: constants of its type cannot be in a plan.
     """
-    type_, value = type_of(tree.type, nullable=False), tree.fields["value"]
+    value = constant(type_of(tree.type), tree.fields["value"])
     if value is None:
-        return null(type_.name)
-    message = type_.message()
-    (kind,) = message
-    make = _LITERALS.get(kind)
-    if make is None:
-        raise not_supported(tree, f"a constant of type {type_.name}")
-    name_of_field = "boolean" if kind == "bool" else kind
-    return Typed({"literal": {name_of_field: make(value, message[kind])}}, type_)
-
-
-_FLOATS = ("NaN", "Infinity", "-Infinity")
-
-
-def _time(value: str, _type: Mapping[str, Any]) -> dict[str, Any]:
-    return {"precision": 6, "value": value}
-
-
-_LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
-    "bool": lambda v, _: v == "true",
-    "i8": lambda v, _: int(v),
-    "i16": lambda v, _: int(v),
-    "i32": lambda v, _: int(v),
-    "i64": lambda v, _: v,
-    "fp32": lambda v, _: v if v in _FLOATS else float(v),
-    "fp64": lambda v, _: v if v in _FLOATS else float(v),
-    "string": lambda v, _: v,
-    "binary": lambda v, _: v,
-    "date": lambda v, _: int(v),
-    "decimal": lambda v, t: decimal_value(Decimal(v), t["precision"], t["scale"]),
-    "precisionTimestamp": _time,
-    "precisionTimestampTz": _time,
-}
-"""Kind of a Substrait type -> the value of a literal, from its text in Spark."""
+        raise not_supported(tree, f"a constant of type {tree.type}")
+    return value
 
 
 def _comparison(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
@@ -243,6 +211,36 @@ def _case(scope: Scope, tree: SparkTree) -> Typed:
     return Typed({"ifThen": {"ifs": clauses, "else": last}}, type_)
 
 
+def _field_of_struct(scope: Scope, tree: SparkTree) -> Typed:
+    """Return a field of a struct that is a column, or a field of one."""
+    value = scope.typed(tree.children[0])
+    step = {"structField": {"field": int(tree.fields["ordinal"])}}
+    return _part(tree, value, step)
+
+
+def _item_of_pivot(scope: Scope, tree: SparkTree) -> Typed:
+    """Return the value of one column of a pivot; items of other lists may fail in Spark."""
+    array, place = tree.children
+    if array.id not in scope.context.pivots:
+        raise not_supported(tree, "of a list that is not from a pivot")
+    return _part(tree, scope.typed(array), {"listElement": {"offset": int(place.fields["value"])}})
+
+
+def _part(tree: SparkTree, value: Typed, step: Mapping[str, Any]) -> Typed:
+    reference = value.message.get("selection", {}).get("directReference")
+    if reference is None:
+        raise not_supported(tree, "of a value that is not a column")
+    moved = _with_step(reference, step)
+    type_ = type_of(tree.type, nullable=value.type.nullable or tree.nullable)
+    return Typed({"selection": {**value.message["selection"], "directReference": moved}}, type_)
+
+
+def _with_step(reference: Mapping[str, Any], step: Mapping[str, Any]) -> dict[str, Any]:
+    ((kind, body),) = reference.items()
+    child = _with_step(body["child"], step) if "child" in body else step
+    return {kind: {**body, "child": child}}
+
+
 _NUMBERS = (*INTEGERS, "float", "double")
 
 
@@ -298,6 +296,8 @@ EXPRESSIONS: dict[str, Maker] = {
     "EqualNullSafe": partial(_comparison, name="is_not_distinct_from"),
     "EqualTo": partial(_comparison, name="equal"),
     "Exists": predicate,
+    "GetArrayItem": _item_of_pivot,
+    "GetStructField": _field_of_struct,
     "GreaterThan": partial(_comparison, name="gt"),
     "GreaterThanOrEqual": partial(_comparison, name="gte"),
     "If": _case,

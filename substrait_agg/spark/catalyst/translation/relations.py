@@ -8,14 +8,22 @@ from typing import Any
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
-from substrait_agg.spark.catalyst.translation.aggregates import is_measure, measure
+from substrait_agg.spark.catalyst.translation.aggregates import (
+    is_measure,
+    is_pivot,
+    measure,
+    pivot_values,
+)
 from substrait_agg.spark.catalyst.translation.generate import unnest
+from substrait_agg.spark.catalyst.translation.joins import join
 from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
     cast,
+    emit_only,
     field_reference,
     null,
+    scope_of,
     sorts,
 )
 from substrait_agg.spark.catalyst.translation.subqueries import condition
@@ -25,6 +33,7 @@ from substrait_agg.spark.catalyst.translation.tables import (
     number_rows,
     table_of,
 )
+from substrait_agg.spark.catalyst.translation.time_windows import is_window, window
 from substrait_agg.spark.catalyst.translation.types import (
     ColumnOf,
     Relation,
@@ -68,11 +77,6 @@ def refused_relation(tree: SparkTree, reason: str = "") -> Refusal:
     )
 
 
-def _scope(context: PlanContext, columns: Sequence[ColumnOf]) -> Scope:
-    fields = {c.id: field_reference(i, c.type) for i, c in enumerate(columns)}
-    return Scope(context, fields)
-
-
 def _named(tree: SparkTree, type_: SparkType) -> ColumnOf:
     return ColumnOf(tree.id, tree.fields["name"], type_)
 
@@ -86,29 +90,30 @@ def _child(tree: SparkTree, context: PlanContext) -> Relation:
 
 def _filter(tree: SparkTree, context: PlanContext) -> Relation:
     below = _child(tree, context)
-    kept = condition(_scope(context, below.columns), tree.fields["condition"])
+    written = tree.fields["condition"]
+    if tree.children[0].kind == "Expand" and _window_of(tree.children[0]) is not None:
+        # The function of windows has only those that a time is in.
+        return below
+    kept = condition(scope_of(context, below.columns), written)
     return Relation({"filter": {"input": below.message, "condition": kept.message}}, below.columns)
 
 
 def _project(tree: SparkTree, context: PlanContext) -> Relation:
     below = _child(tree, context)
-    return _compute(below, tree.fields["projectList"], _scope(context, below.columns))
+    return _compute(below, tree.fields["projectList"], scope_of(context, below.columns))
 
 
 def _compute(below: Relation, expressions: Sequence[SparkTree], scope: Scope) -> Relation:
     """Compute expressions; the columns of the input are left out."""
-    values = [scope.value(tree) for tree in expressions]
+    values = [_value(scope, tree) for tree in expressions]
     columns = tuple(
         _named(tree, value.type) for tree, value in zip(expressions, values, strict=True)
     )
-    return Relation(_emit_only(below, values), columns)
+    return Relation(emit_only(below, values), columns)
 
 
-def _emit_only(below: Relation, values: Sequence[Typed]) -> dict[str, Any]:
-    width = len(below.columns)
-    emit = {"emit": {"outputMapping": list(range(width, width + len(values)))}}
-    body = {"common": emit, "input": below.message, "expressions": [v.message for v in values]}
-    return {"project": body}
+def _value(scope: Scope, tree: SparkTree) -> Typed:
+    return window(scope, tree) if is_window(tree) and tree.kind == "Alias" else scope.value(tree)
 
 
 def _pass(tree: SparkTree, context: PlanContext) -> Relation:
@@ -118,7 +123,7 @@ def _pass(tree: SparkTree, context: PlanContext) -> Relation:
 
 def _generate(tree: SparkTree, context: PlanContext) -> Relation:
     below = _child(tree, context)
-    return unnest(tree, below, _scope(context, below.columns))
+    return unnest(tree, below, scope_of(context, below.columns))
 
 
 # --- aggregates --------------------------------------------------------------------------------
@@ -127,10 +132,12 @@ def _generate(tree: SparkTree, context: PlanContext) -> Relation:
 def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
     """Aggregate, then compute the expressions over keys and measures."""
     below = _child(tree, context)
-    scope = _scope(context, below.columns)
+    scope = scope_of(context, below.columns)
     keys, results = tree.fields["groupingExpressions"], tree.fields["aggregateExpressions"]
     typed_keys = [scope.value(key) for key in keys]
     found = {m.same: m for result in results for m in result.walk() if is_measure(m)}
+    if any(is_pivot(one) for one in found.values()):
+        return _pivot(below, keys, results, scope)
     bound = []
     for name, one in found.items():
         try:
@@ -157,20 +164,72 @@ def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
     return _compute(aggregated, results, Scope(context, {}, computed))
 
 
+def _pivot(
+    below: Relation, keys: Sequence[SparkTree], results: Sequence[SparkTree], scope: Scope
+) -> Relation:
+    """Return a row per group with lists of the values of a pivot, one measure per value."""
+    typed_keys = [scope.value(key) for key in keys]
+    lists = [
+        (result, pivot_values(scope, result.children[0]))
+        for result in results
+        if result.kind == "Alias" and is_pivot(result.children[0])
+    ]
+    measures = [one for _, values in lists for one in values]
+    message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in measures]}
+    if keys:
+        message["groupingExpressions"] = [key.message for key in typed_keys]
+        message["groupings"] = [{"expressionReferences": list(range(len(keys)))}]
+    computed = {
+        key.same: field_reference(i, value.type)
+        for i, (key, value) in enumerate(zip(keys, typed_keys, strict=True))
+    }
+    place = len(keys)
+    for result, values in lists:
+        items = [field_reference(place + i, m.type).message for i, m in enumerate(values)]
+        place += len(values)
+        nested = {"nested": {"list": {"values": items}}}
+        computed[result.children[0].same] = Typed(nested, type_of(result.type, nullable=False))
+        scope.context.pivots.add(result.id)
+    columns = tuple(
+        ColumnOf(-1, "", t) for t in (*(v.type for v in typed_keys), *(m.type for m in measures))
+    )
+    aggregated = Relation({"aggregate": message}, columns)
+    return _compute(aggregated, results, Scope(scope.context, {}, computed))
+
+
 def _expand(tree: SparkTree, context: PlanContext) -> Relation:
     """Return every row once per projection, which is how Spark reads ROLLUP, CUBE and GROUPING SETS."""
     below = _child(tree, context)
-    scope = _scope(context, below.columns)
+    scope = scope_of(context, below.columns)
+    if _window_of(tree) is not None:
+        return _windows(tree, below, scope)
     rows = [[scope.value(value) for value in row] for row in tree.fields["projections"]]
     nullable = [any(v.type.nullable for v in values) for values in zip(*rows, strict=True)]
     columns = tuple(
         ColumnOf(column.id, column.name, type_of(column.type, nullable=found))
         for column, found in zip(tree.output, nullable, strict=True)
     )
-    inputs = [_emit_only(below, row) for row in rows]
+    inputs = [emit_only(below, row) for row in rows]
     if len(inputs) == 1:
         return Relation(inputs[0], columns)
     return Relation({"set": {"inputs": inputs, "op": "SET_OP_UNION_ALL"}}, columns)
+
+
+def _window_of(tree: SparkTree) -> int | None:
+    """Return the place of the column of windows in which each row is once per window."""
+    columns = tree.fields["output"]
+    return next((i for i, c in enumerate(columns) if is_window(c)), None)
+
+
+def _windows(tree: SparkTree, below: Relation, scope: Scope) -> Relation:
+    place = _window_of(tree)
+    rows, outputs = tree.fields["projections"], tree.fields["output"]
+    values = [
+        window(scope, replace(value, metadata=column.metadata), len(rows)) if i == place else scope.value(value)
+        for i, (value, column) in enumerate(zip(rows[0], outputs, strict=True))
+    ]  # fmt: skip
+    columns = tuple(_named(c, v.type) for c, v in zip(outputs, values, strict=True))
+    return Relation(emit_only(below, values), columns)
 
 
 def _distinct(tree: SparkTree, context: PlanContext) -> Relation:
@@ -187,7 +246,7 @@ def _group_all(below: Relation) -> Relation:
 def _deduplicate(tree: SparkTree, context: PlanContext) -> Relation:
     """Return one row per key: the least one, where Spark keeps the one that it meets first."""
     below = _child(tree, context)
-    scope = _scope(context, below.columns)
+    scope = scope_of(context, below.columns)
     keys = [key.id for key in tree.fields["keys"]]
     if {column.id for column in below.columns} <= set(keys):
         return _group_all(below)
@@ -216,137 +275,12 @@ def _deduplicate(tree: SparkTree, context: PlanContext) -> Relation:
     filtered = {"filter": {"input": numbered, "condition": first.message}}
     values = [field_reference(i, c.type) for i, c in enumerate(below.columns)]
     with_number = Relation(filtered, (*below.columns, ColumnOf(-1, "", long)))
-    return Relation(_emit_only(with_number, values), below.columns)
-
-
-# --- joins -------------------------------------------------------------------------------------
-
-_JOINS = {
-    "Inner": ("JOIN_TYPE_INNER", False, False),
-    "Cross": ("JOIN_TYPE_INNER", False, False),
-    "LeftOuter": ("JOIN_TYPE_LEFT", False, True),
-    "RightOuter": ("JOIN_TYPE_RIGHT", True, False),
-    "FullOuter": ("JOIN_TYPE_OUTER", True, True),
-    "LeftSemi": ("JOIN_TYPE_LEFT_SEMI", False, False),
-    "LeftAnti": ("JOIN_TYPE_LEFT_ANTI", False, False),
-    "LeftSingle": ("JOIN_TYPE_LEFT_SINGLE", False, True),
-}
-"""Class of a join -> its type, and whether it adds nulls to the left and to the right columns."""
+    return Relation(emit_only(with_number, values), below.columns)
 
 
 def _join(tree: SparkTree, context: PlanContext) -> Relation:
     left, right = (relation(child, context) for child in tree.children)
-    kind, on = tree.fields["joinType"], tree.fields["condition"]
-    if isinstance(kind, SparkTree):
-        return _mark(left, right, on, kind, context)
-    if kind not in _JOINS:
-        raise refused_relation(tree, f"a join of type {kind}")
-    if kind in ("LeftSemi", "LeftAnti"):
-        return _existence(left, right, on, context, anti=kind == "LeftAnti")
-    word, fills_left, fills_right = _JOINS[kind]
-    scope = _scope(context, (*left.columns, *right.columns))
-    expression = _TRUE if on is None else condition(scope, on)
-    body = {
-        "left": left.message, "right": right.message, "expression": expression.message, "type": word,
-    }  # fmt: skip
-    columns = (*_filled(left.columns, fills_left), *_filled(right.columns, fills_right))
-    return Relation({"join": body}, columns)
-
-
-def _existence(
-    left: Relation, right: Relation, on: SparkTree | None, context: PlanContext, *, anti: bool
-) -> Relation:
-    """Return the rows of the left side that have a match, or that have none."""
-    if on is None:
-        query = {"predicateOp": "PREDICATE_OP_EXISTS", "tuples": right.message}
-        exists = Typed({"subquery": {"setPredicate": query}}, SparkType("boolean", nullable=False))
-        return _filter_by(left, exists, context, negated=anti)
-    pair = _null_aware(on, left, right) if anti else None
-    if pair is not None:
-        return _not_in(left, right, pair, context)
-    scope = _scope(context, (*left.columns, *right.columns))
-    body = {
-        "left": left.message,
-        "right": right.message,
-        "expression": condition(scope, on).message,
-        "type": _JOINS["LeftAnti" if anti else "LeftSemi"][0],
-    }
-    return Relation({"join": body}, left.columns)
-
-
-def _filter_by(below: Relation, kept: Typed, context: PlanContext, *, negated: bool) -> Relation:
-    if negated:
-        kept = Scope(context, {}).call("boolean", "not", (kept,), kept.type)
-    return Relation({"filter": {"input": below.message, "condition": kept.message}}, below.columns)
-
-
-def _null_aware(
-    on: SparkTree, left: Relation, right: Relation
-) -> list[tuple[SparkTree, SparkTree]] | None:
-    """Return the pairs of values of NOT IN, which Spark writes as ``a = b OR isnull(a = b)``."""
-    pairs: list[tuple[SparkTree, SparkTree]] = []
-    for part in _conjuncts(on):
-        if part.kind != "Or" or part.children[1].kind != "IsNull":
-            return None
-        equal, null_test = part.children
-        if equal.kind != "EqualTo" or null_test.children[0].same != equal.same:
-            return None
-        value, other = equal.children
-        if _reads_only(value, left) and _reads_only(other, right):
-            pairs.append((value, other))
-        else:
-            return None
-    return pairs
-
-
-def _conjuncts(tree: SparkTree) -> list[SparkTree]:
-    if tree.kind != "And":
-        return [tree]
-    return [part for child in tree.children for part in _conjuncts(child)]
-
-
-def _reads_only(tree: SparkTree, side: Relation) -> bool:
-    ids = {column.id for column in side.columns}
-    return all(node.id in ids for node in tree.walk() if node.kind == "AttributeReference")
-
-
-def _not_in(
-    left: Relation,
-    right: Relation,
-    pairs: Sequence[tuple[SparkTree, SparkTree]],
-    context: PlanContext,
-) -> Relation:
-    needles = [_scope(context, left.columns).value(value) for value, _ in pairs]
-    scope = _scope(context, right.columns)
-    haystack = _emit_only(right, [scope.value(other) for _, other in pairs])
-    body = {"needles": [needle.message for needle in needles], "haystack": haystack}
-    is_in = Typed({"subquery": {"inPredicate": body}}, SparkType("boolean"))
-    return _filter_by(left, is_in, context, negated=True)
-
-
-def _mark(
-    left: Relation, right: Relation, on: SparkTree | None, mark: SparkTree, context: PlanContext
-) -> Relation:
-    """Return the rows of the left side with a column that says whether they have a match."""
-    scope = _scope(context, (*left.columns, *right.columns))
-    expression = _TRUE if on is None else condition(scope, on)
-    body = {
-        "left": left.message,
-        "right": right.message,
-        "expression": expression.message,
-        "type": "JOIN_TYPE_LEFT_MARK",
-    }
-    width, found = len(left.columns), SparkType("boolean")
-    marked = Relation({"join": body}, (*left.columns, ColumnOf(-1, "", found)))
-    known = SparkType("boolean", nullable=False)
-    never = Typed({"literal": {"boolean": False}}, known)
-    exists = scope.call("comparison", "coalesce", (field_reference(width, found), never), known)
-    values = [*(field_reference(i, c.type) for i, c in enumerate(left.columns)), exists]
-    return Relation(_emit_only(marked, values), (*left.columns, _named(mark, known)))
-
-
-def _filled(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:
-    return [replace(c, type=SparkType(c.type.name, c.type.nullable or nulls)) for c in columns]
+    return join(tree, left, right, context)
 
 
 # --- order and number of rows ------------------------------------------------------------------
@@ -354,7 +288,7 @@ def _filled(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:
 
 def _sort(tree: SparkTree, context: PlanContext) -> Relation:
     below = _child(tree, context)
-    order = sorts(_scope(context, below.columns), tree.fields["order"])
+    order = sorts(scope_of(context, below.columns), tree.fields["order"])
     return Relation({"sort": {"input": below.message, "sorts": order}}, below.columns)
 
 
@@ -430,7 +364,7 @@ def _as_types(below: Relation, wanted: Sequence[SparkType], context: PlanContext
         for i, (c, w) in enumerate(zip(below.columns, wanted, strict=True))
     ]
     columns = tuple(replace(c, type=v.type) for c, v in zip(below.columns, values, strict=True))
-    return Relation(_emit_only(below, values), columns)
+    return Relation(emit_only(below, values), columns)
 
 
 # --- windows -----------------------------------------------------------------------------------
@@ -439,7 +373,7 @@ def _as_types(below: Relation, wanted: Sequence[SparkType], context: PlanContext
 def _window(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows with the values of window functions over one partitioning and order."""
     below = _child(tree, context)
-    scope = _scope(context, below.columns)
+    scope = scope_of(context, below.columns)
     partitions = [scope.value(key).message for key in tree.fields["partitionSpec"]]
     order = sorts(scope, tree.fields["orderSpec"])
     values = []

@@ -13,6 +13,7 @@ from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.types import (
     MOST_DIGITS,
+    ColumnOf,
     Relation,
     SparkType,
     Typed,
@@ -50,6 +51,7 @@ class PlanContext:
         anchors: the functions of the plan, each declared once.
         outer: in a subquery, the columns of the query around it by their ids in Spark.
         refusals: what cannot be maintained, as found so far.
+        pivots: ids of the columns that are lists of the values of a pivot.
         places: parts of the plan, each with the offsets of its text in the query.
     """
 
@@ -61,6 +63,7 @@ class PlanContext:
     anchors: dict[tuple[str, str], int] = field(default_factory=dict)
     outer: Mapping[int, Typed] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
+    pivots: set[int] = field(default_factory=set)
     places: list[tuple[dict[str, Any], int, int]] = field(default_factory=list)
 
     def place(self, message: dict[str, Any], tree: SparkTree) -> None:
@@ -284,6 +287,49 @@ def decimal_constant(value: Decimal, type_: SparkType) -> Typed:
     return Typed({"literal": {"decimal": decimal_value(value, precision, scale)}}, type_)
 
 
+_FLOATS = ("NaN", "Infinity", "-Infinity")
+
+
+def _time(value: str, _type: Mapping[str, Any]) -> dict[str, Any]:
+    return {"precision": 6, "value": value}
+
+
+_LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
+    "bool": lambda v, _: v == "true",
+    "i8": lambda v, _: int(v),
+    "i16": lambda v, _: int(v),
+    "i32": lambda v, _: int(v),
+    "i64": lambda v, _: v,
+    "fp32": lambda v, _: v if v in _FLOATS else float(v),
+    "fp64": lambda v, _: v if v in _FLOATS else float(v),
+    "string": lambda v, _: v,
+    "binary": lambda v, _: v,
+    "date": lambda v, _: int(v),
+    "decimal": lambda v, t: decimal_value(Decimal(v), t["precision"], t["scale"]),
+    "precisionTimestamp": _time,
+    "precisionTimestampTz": _time,
+}
+"""Kind of a Substrait type -> the value of a literal, from its text in Spark."""
+
+
+def constant(type_: SparkType, value: Any) -> Typed | None:
+    """Return a constant from its text in Spark; None for a type that literals do not have.
+
+    Raises:
+        Refusal: a type that a plan does not have.
+    """
+    if value is None:
+        return null(type_.name)
+    known = SparkType(type_.name, nullable=False)
+    message = known.message()
+    (kind,) = message
+    make = _LITERALS.get(kind)
+    if make is None:
+        return None
+    name_of_field = "boolean" if kind == "bool" else kind
+    return Typed({"literal": {name_of_field: make(str(value), message[kind])}}, known)
+
+
 def null(name: str) -> Typed:
     """Return a null of a type."""
     type_ = SparkType(name)
@@ -312,3 +358,16 @@ def sorts(scope: Scope, orders: Sequence[SparkTree]) -> list[dict[str, Any]]:
         }
         for order in orders
     ]
+
+
+def scope_of(context: PlanContext, columns: Sequence[ColumnOf]) -> Scope:
+    """Return the scope of expressions over the columns of a relation."""
+    return Scope(context, {c.id: field_reference(i, c.type) for i, c in enumerate(columns)})
+
+
+def emit_only(below: Relation, values: Sequence[Typed]) -> dict[str, Any]:
+    """Return the projection of a relation that has only these values as columns."""
+    width = len(below.columns)
+    emit = {"emit": {"outputMapping": list(range(width, width + len(values)))}}
+    body = {"common": emit, "input": below.message, "expressions": [v.message for v in values]}
+    return {"project": body}
