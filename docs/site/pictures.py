@@ -21,16 +21,16 @@ from benchmarks import plot
 
 PLANS = {
     "explain-join": """
-        CREATE TABLE orders (id BIGINT, customer BIGINT, region VARCHAR, amount DECIMAL(10, 2));
-        CREATE TABLE customers (id BIGINT, name VARCHAR);
+        CREATE TABLE orders (id BIGINT, customer BIGINT, region STRING, amount DECIMAL(10, 2));
+        CREATE TABLE customers (id BIGINT, name STRING);
         SELECT name, sum(amount) AS revenue
         FROM orders JOIN customers ON orders.customer = customers.id
         GROUP BY name ORDER BY revenue DESC LIMIT 2
     """,
     "explain-windows": """
-        CREATE TABLE readings (sensor VARCHAR, at TIMESTAMP, value DOUBLE);
-        SELECT sensor, tumble_end(at, INTERVAL '1 minute') AS minute, avg(value) AS mean, median(value) AS middle
-        FROM readings WHERE value IS NOT NULL GROUP BY 1, 2
+        CREATE TABLE readings (sensor STRING, at TIMESTAMP, value DOUBLE);
+        SELECT sensor, window.end AS minute, avg(value) AS mean, median(value) AS middle
+        FROM readings WHERE value IS NOT NULL GROUP BY sensor, window(at, '1 minute')
     """,
 }
 """File name -> the query whose explanation is drawn."""

@@ -66,12 +66,7 @@ def sql(
             OPTION_INVALID or VIEW_UNKNOWN for `refresh`.
 
     Example:
-        >>> plan = sql(
-        ...     "CREATE TABLE sales (region varchar, amount int);"
-        ...     "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
-        ... )
-        >>> plan.bound().names
-        ('region', 'total')
+        ``sql("CREATE TABLE sales (region STRING, amount INT); SELECT sum(amount) AS n FROM sales")``
     """
     policies = _policies(refresh)
     policies.check_views([""])

@@ -15,3 +15,6 @@ SPARK_SQL = "spark_sql"
 
 UNNEST = "unnest"
 """Name of the function of a list whose elements become rows. Only an expression of a projection can call it."""
+
+SPARK_FILE = "functions_spark.yaml"
+"""Name of the extension file, in the folder ``extensions`` of the package."""

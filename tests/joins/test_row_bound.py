@@ -115,11 +115,11 @@ def watched_job(tmp_path: Path) -> Any:
     jobs = []
     watched = join_watch.JoinWatch.watched
 
-    def noted(self: join_watch.JoinWatch, job: Any) -> Any:
+    def count_and_watch(self: join_watch.JoinWatch, job: Any) -> Any:
         jobs.append(job)
         return watched(self, job)
 
-    with patch.object(join_watch.JoinWatch, "watched", noted):
+    with patch.object(join_watch.JoinWatch, "watched", count_and_watch):
         run(plan(), sources(tmp_path), checkpoint=tmp_path / "c").wait()
     return next(job for job in jobs if job.node.id == 0)
 

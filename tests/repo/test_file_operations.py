@@ -30,6 +30,7 @@ EXCEPTIONS = {
     "spark/inputs/stream_batch.py": "calls the open method of a reader of sources, which are no part of a checkpoint",
     "spark/sources/files.py": "lists files of sources",
     "spark/inputs/static_content.py": "reads files of sources",
+    "spark/catalyst/jvm.py": "reads what is part of the package",
     "scripts/pipeline.py": "reads SQL files, before there is a checkpoint",
     "scripts/project.py": "reads SQL files, before there is a checkpoint",
     "api/numpy_features.py": "looks at the processor and for numpy",

@@ -59,15 +59,12 @@ def test_a_broken_link_stops_the_build(tmp_path: Path) -> None:
     assert "nowhere.md" in done.stdout + done.stderr
 
 
-def test_the_pictures_are_those_that_the_code_draws() -> None:
+@pytest.mark.usefixtures("spark")
+def test_the_pictures_are_on_a_page_and_those_that_the_code_draws() -> None:
     """`make pictures` has been run."""
-    old = [path.name for path, drawn in pictures.pictures() if path.read_text() != drawn]
-    assert old == []
-
-
-def test_every_picture_is_on_a_page() -> None:
     pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
-    for path, _ in pictures.pictures():
+    for path, drawn in pictures.pictures():
+        assert path.read_text() == drawn, path.name
         assert f"{path.parent.name}/{path.name})" in pages, path.name
 
 

@@ -129,20 +129,20 @@ _CAPITAL = re.compile(r"(?<!^)([A-Z])")
 
 def _places(message: dict[str, Any], context: PlanContext) -> dict[str, tuple[int, int]]:
     """Return the places of the parts of a plan by their paths."""
-    known = {id(part): (start, stop) for part, start, stop in context.places}
-    found: dict[str, tuple[int, int]] = {}
+    place_of = {id(part): (start, stop) for part, start, stop in context.places}
+    places: dict[str, tuple[int, int]] = {}
     waiting: list[tuple[str, Any]] = [("", message)]
     while waiting:
         path, part = waiting.pop()
-        if id(part) in known:
-            found[path] = known[id(part)]
+        if id(part) in place_of:
+            places[path] = place_of[id(part)]
         if isinstance(part, dict):
             for name, inner in part.items():
                 snake = _CAPITAL.sub(lambda m: f"_{m[1].lower()}", name)
                 waiting.append((f"{path}.{snake}".lstrip("."), inner))
         elif isinstance(part, list):
             waiting.extend((f"{path}[{i}]", inner) for i, inner in enumerate(part))
-    return found
+    return places
 
 
 def _read_ids(tree: SparkTree) -> frozenset[int]:
@@ -162,7 +162,7 @@ def _read_ids(tree: SparkTree) -> frozenset[int]:
     return frozenset(used)
 
 
-def _trees(found: Any) -> list[SparkTree]:
-    if isinstance(found, SparkTree):
-        return [found]
-    return [tree for one in found for tree in _trees(one)] if isinstance(found, list) else []
+def _trees(value: Any) -> list[SparkTree]:
+    if isinstance(value, SparkTree):
+        return [value]
+    return [tree for one in value for tree in _trees(one)] if isinstance(value, list) else []

@@ -38,13 +38,15 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
     client = jvm._gateway_client
     types = [to_spark(argument.type).json() for argument in values]
     helper = new_helper(spark)
-    found = helper.expression(spark._jsparkSession, text, ListConverter().convert(types, client))
-    if found is None:
+    expression = helper.expression(
+        spark._jsparkSession, text, ListConverter().convert(types, client)
+    )
+    if expression is None:
         raise _refused(text, "this release of Spark does not read it")
-    tree = tree_of(helper.json(found))
+    tree = tree_of(helper.json(expression))
     _check(text, tree, call)
     columns = ListConverter().convert([argument._jc for argument in arguments], client)
-    return SparkColumn(helper.column(found, columns))
+    return SparkColumn(helper.column(expression, columns))
 
 
 def _check(text: str, tree: SparkTree, call: Call) -> None:

@@ -135,7 +135,7 @@ def _place(error: PySparkException, text: str, statement: Statement) -> tuple[in
     match = _LINE.search(str(error))
     if match is None:
         return statement.query_start or statement.start, None
-    line, column = (int(found) for found in match.groups() if found is not None)
+    line, column = (int(number) for number in match.groups() if number is not None)
     start = offset_of(text, line, column + 1)
     token = next((t for t in tokens(text) if t.start == start), None)
     return start, token.end if token else None
@@ -152,8 +152,8 @@ def _message(error: PySparkException) -> str:
 
 def _refused(refusals: Sequence[Refusal], statement: Statement) -> SqlRefused:
     """Return the error for all parts of a query that cannot be maintained, in the order of the text."""
-    found = sorted(dict.fromkeys((r.start, r.stop, r.what, r.message, r.help) for r in refusals))
-    first, *others = found
+    distinct = sorted(dict.fromkeys((r.start, r.stop, r.what, r.message, r.help) for r in refusals))
+    first, *others = distinct
     start, stop, what, message, help = first
     code = _REFUSED.get(what, "SQL_NOT_MAINTAINED")
     offset = start if start >= 0 else statement.query_start

@@ -68,11 +68,11 @@ def _inner(tree: SparkTree) -> Iterator[SparkTree]:
     """Yield the expressions of a relation, and the relation of a subquery."""
     waiting = list(tree.fields.values())
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, SparkTree):
-            yield found
-        elif isinstance(found, list):
-            waiting.extend(found)
+        value = waiting.pop()
+        if isinstance(value, SparkTree):
+            yield value
+        elif isinstance(value, list):
+            waiting.extend(value)
 
 
 def _changing(tree: SparkTree, name: str) -> Refusal:

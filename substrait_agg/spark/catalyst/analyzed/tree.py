@@ -69,10 +69,10 @@ class SparkTree:
 
 def tree_of(text: str) -> SparkTree:
     """Return the tree of nodes that refer to each other by number, as `Catalyst.json` writes them."""
-    made: list[SparkTree] = []
+    nodes: list[SparkTree] = []
     for number, node in enumerate(json.loads(text)):
-        made.append(_node(number, node, made))
-    return made[-1]
+        nodes.append(_node(number, node, nodes))
+    return nodes[-1]
 
 
 _PLAIN = (
@@ -90,23 +90,23 @@ _PLAIN = (
 )
 
 
-def _node(number: int, node: Mapping[str, Any], made: Sequence[SparkTree]) -> SparkTree:
+def _node(number: int, node: Mapping[str, Any], nodes: Sequence[SparkTree]) -> SparkTree:
     replacement = node.get("replacement")
     return SparkTree(
         number=number,
-        fields={name: _value(found, made) for name, found in node["fields"].items()},
-        children=tuple(made[child] for child in node["children"]),
-        replacement=None if replacement is None else made[replacement],
+        fields={name: _value(value, nodes) for name, value in node["fields"].items()},
+        children=tuple(nodes[child] for child in node["children"]),
+        replacement=None if replacement is None else nodes[replacement],
         output=tuple(OutputColumn(*column) for column in node.get("output", ())),
         **{name: node[name] for name in _PLAIN if name in node},
     )
 
 
-def _value(found: Any, made: Sequence[SparkTree]) -> Any:
-    if isinstance(found, list):
-        return [_value(one, made) for one in found]
-    if isinstance(found, dict):
-        if "#" in found:
-            return made[found["#"]]
-        return {name: _value(one, made) for name, one in found.items()}
-    return found
+def _value(value: Any, nodes: Sequence[SparkTree]) -> Any:
+    if isinstance(value, list):
+        return [_value(one, nodes) for one in value]
+    if isinstance(value, dict):
+        if "#" in value:
+            return nodes[value["#"]]
+        return {name: _value(one, nodes) for name, one in value.items()}
+    return value

@@ -269,12 +269,12 @@ def _with(scope: Scope, tree: SparkTree) -> Typed:
     """Return an expression in which Spark names parts that it computes once."""
     child, *definitions = tree.children
     by_id = {d.fields["id"]: scope.typed(d.children[0]) for d in definitions}
-    found = {
+    computed = {
         node.same: by_id[node.fields["id"]]
         for node in child.walk()
         if node.kind == "CommonExpressionRef" and node.fields["id"] in by_id
     }
-    return replace(scope, computed={**scope.computed, **found}).typed(child)
+    return replace(scope, computed={**scope.computed, **computed}).typed(child)
 
 
 EXPRESSIONS: dict[str, Maker] = {

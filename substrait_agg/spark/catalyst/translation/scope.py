@@ -176,12 +176,12 @@ class Scope:
             return False
         return all(map(self._is_whole, tree.children))
 
-    def _leaves(self, tree: SparkTree, found: dict[int, SparkTree]) -> None:
+    def _leaves(self, tree: SparkTree, by_id: dict[int, SparkTree]) -> None:
         if tree.same in self.computed or tree.kind == "AttributeReference":
-            found.setdefault(tree.same, tree)
+            by_id.setdefault(tree.same, tree)
             return
         for child in tree.children:
-            self._leaves(child, found)
+            self._leaves(child, by_id)
 
     def _by_spark(self, tree: SparkTree, refusal: Refusal) -> Typed:
         """Return an expression that Spark computes from its text."""

@@ -140,15 +140,15 @@ def _parts(nested: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def type_of(found: Any, *, nullable: bool = True) -> SparkType:
+def type_of(written: Any, *, nullable: bool = True) -> SparkType:
     """Return a type of Spark's JSON. Comments and other metadata of fields do not count."""
-    return SparkType(found if isinstance(found, str) else json.dumps(_plain(found)), nullable)
+    return SparkType(written if isinstance(written, str) else json.dumps(_plain(written)), nullable)
 
 
-def _plain(found: Any) -> Any:
-    if isinstance(found, dict):
-        return {name: _plain(part) for name, part in found.items() if name != "metadata"}
-    return [_plain(part) for part in found] if isinstance(found, list) else found
+def _plain(written: Any) -> Any:
+    if isinstance(written, dict):
+        return {name: _plain(part) for name, part in written.items() if name != "metadata"}
+    return [_plain(part) for part in written] if isinstance(written, list) else written
 
 
 def decimal(precision: int, scale: int, *, nullable: bool) -> SparkType:
