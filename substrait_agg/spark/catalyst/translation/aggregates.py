@@ -120,10 +120,10 @@ def pivot_values(scope: Scope, tree: SparkTree) -> list[TranslatedMeasure]:
     type_ = SparkType(value.type.name)
     measures = []
     for text in function.fields["pivotColumnValues"]:
-        wanted = constant(key.type, text)
-        if wanted is None:
+        value = constant(key.type, text)
+        if value is None:
             raise not_supported(function, f"of keys of type {key.type.name}")
-        same = scope.call("comparison", "is_not_distinct_from", (key, wanted), boolean)
+        same = scope.call("comparison", "is_not_distinct_from", (key, value), boolean)
         body = {
             "functionReference": scope.context.reference(
                 "aggregate_generic", "any_value", (value,)

@@ -52,42 +52,42 @@ def unnest(tree: SparkTree, below: Relation, scope: Scope) -> Relation:
             generator.start,
             generator.stop,
         )
-    made = make(scope, generator)
+    elements = make(scope, generator)
     columns = [
         OutputColumn(c.id, c.fields["name"], c.type, True) for c in tree.fields["generatorOutput"]
     ]
-    element = type_of(columns[0].type) if made.plain else _struct(columns)
-    text = made.text
+    element = type_of(columns[0].type) if elements.plain else _struct(columns)
+    text = elements.text
     if tree.fields["outer"]:
         text = f"CASE WHEN cardinality({text}) > 0 THEN {text} ELSE array(get({text}, -1)) END"
-    return _rows(tree, below, scope, _List(text, made.values, made.plain), element)
+    return _rows(tree, below, scope, _List(text, elements.values, elements.plain), element)
 
 
 def _rows(
-    tree: SparkTree, below: Relation, scope: Scope, made: _List, element: SparkType
+    tree: SparkTree, below: Relation, scope: Scope, elements: _List, element: SparkType
 ) -> Relation:
-    kept = [c for c in below.columns if any(c.id == o.id for o in tree.output)]
-    references = [scope.columns[c.id] for c in kept]
-    call = scope.call(SPARK_URN, UNNEST, (_computed(scope, made, element),), element)
+    others = [c for c in below.columns if any(c.id == o.id for o in tree.output)]
+    references = [scope.columns[c.id] for c in others]
+    call = scope.call(SPARK_URN, UNNEST, (_computed(scope, elements, element),), element)
     width = len(below.columns)
-    output = list(range(width, width + len(kept) + 1))
+    output = list(range(width, width + len(others) + 1))
     project = {
         "common": {"emit": {"outputMapping": output}},
         "input": below.message,
         "expressions": [*(r.message for r in references), call.message],
     }
     generated = tree.fields["generatorOutput"]
-    if made.plain:
+    if elements.plain:
         new = ColumnOf(generated[0].id, generated[0].fields["name"], element)
-        return Relation({"project": project}, (*kept, new))
-    return _fields(Relation({"project": project}, (*kept, ColumnOf(-1, "", element))), generated)
+        return Relation({"project": project}, (*others, new))
+    return _fields(Relation({"project": project}, (*others, ColumnOf(-1, "", element))), generated)
 
 
 def _fields(below: Relation, generated: Sequence[SparkTree]) -> Relation:
     """Return a relation with the fields of its last column in place of it."""
-    *kept, _ = below.columns
+    *others, _ = below.columns
     width, last = len(below.columns), len(below.columns) - 1
-    expressions = [field_reference(i, c.type).message for i, c in enumerate(kept)]
+    expressions = [field_reference(i, c.type).message for i, c in enumerate(others)]
     for place in range(len(generated)):
         step = {"structField": {"field": last, "child": {"structField": {"field": place}}}}
         expressions.append({"selection": {"directReference": step, "rootReference": {}}})
@@ -98,13 +98,13 @@ def _fields(below: Relation, generated: Sequence[SparkTree]) -> Relation:
         "expressions": expressions,
     }
     new = [ColumnOf(c.id, c.fields["name"], type_of(c.type)) for c in generated]
-    return Relation({"project": body}, (*kept, *new))
+    return Relation({"project": body}, (*others, *new))
 
 
-def _computed(scope: Scope, made: _List, element: SparkType) -> Typed:
-    text = Typed({"literal": {"string": made.text}}, SparkType("string", nullable=False))
+def _computed(scope: Scope, elements: _List, element: SparkType) -> Typed:
+    text = Typed({"literal": {"string": elements.text}}, SparkType("string", nullable=False))
     array = {"type": "array", "elementType": element.nested or element.name, "containsNull": True}
-    return scope.call(SPARK_URN, SPARK_SQL, (text, *made.values), SparkType(json.dumps(array)))
+    return scope.call(SPARK_URN, SPARK_SQL, (text, *elements.values), SparkType(json.dumps(array)))
 
 
 def _struct(columns: Sequence[OutputColumn]) -> SparkType:

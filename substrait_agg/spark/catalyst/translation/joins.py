@@ -95,11 +95,11 @@ def _message(sides: _Sides, word: str) -> dict[str, object]:
 def _shown(joined: Relation, sides: _Sides) -> Relation:
     """Return a join without the columns that only its condition reads."""
     (left, right), start = sides.widths, len(sides.left.columns)
-    kept = [*range(left), *range(start, start + right)]
-    if len(kept) == len(joined.columns):
+    places = [*range(left), *range(start, start + right)]
+    if len(places) == len(joined.columns):
         return joined
-    values = [field_reference(i, joined.columns[i].type) for i in kept]
-    return Relation(emit_only(joined, values), tuple(joined.columns[i] for i in kept))
+    values = [field_reference(i, joined.columns[i].type) for i in places]
+    return Relation(emit_only(joined, values), tuple(joined.columns[i] for i in places))
 
 
 # --- conditions --------------------------------------------------------------------------------
@@ -183,10 +183,10 @@ def _existence(
     return Relation(emit_only(joined, values), left.columns)
 
 
-def _filter_by(below: Relation, kept: Typed, context: PlanContext, *, negated: bool) -> Relation:
+def _filter_by(below: Relation, holds: Typed, context: PlanContext, *, negated: bool) -> Relation:
     if negated:
-        kept = Scope(context, {}).call("boolean", "not", (kept,), kept.type)
-    return Relation({"filter": {"input": below.message, "condition": kept.message}}, below.columns)
+        holds = Scope(context, {}).call("boolean", "not", (holds,), holds.type)
+    return Relation({"filter": {"input": below.message, "condition": holds.message}}, below.columns)
 
 
 def _null_aware(
@@ -229,17 +229,17 @@ def _not_in(
 
 def _mark(sides: _Sides, mark: SparkTree, context: PlanContext) -> Relation:
     """Return the rows of the left side with a column that says whether they have a match."""
-    width, found = len(sides.left.columns), SparkType("boolean")
+    width, mark_type = len(sides.left.columns), SparkType("boolean")
     marked = Relation(
-        _message(sides, "JOIN_TYPE_LEFT_MARK"), (*sides.left.columns, ColumnOf(-1, "", found))
+        _message(sides, "JOIN_TYPE_LEFT_MARK"), (*sides.left.columns, ColumnOf(-1, "", mark_type))
     )
-    known = SparkType("boolean", nullable=False)
-    never = Typed({"literal": {"boolean": False}}, known)
-    flag = field_reference(width, found)
-    exists = Scope(context, {}).call("comparison", "coalesce", (flag, never), known)
+    boolean = SparkType("boolean", nullable=False)
+    never = Typed({"literal": {"boolean": False}}, boolean)
+    flag = field_reference(width, mark_type)
+    exists = Scope(context, {}).call("comparison", "coalesce", (flag, never), boolean)
     shown = sides.left.columns[: sides.widths[0]]
     values = [*(field_reference(i, c.type) for i, c in enumerate(shown)), exists]
-    column = ColumnOf(mark.id, mark.fields["name"], known)
+    column = ColumnOf(mark.id, mark.fields["name"], boolean)
     return Relation(emit_only(marked, values), (*shown, column))
 
 

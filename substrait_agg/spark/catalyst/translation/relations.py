@@ -59,11 +59,11 @@ def relation(tree: SparkTree, context: PlanContext) -> Relation:
         make = _RELATIONS.get(tree.kind)
         if make is None:
             raise refused_relation(tree)
-        made = make(tree, context)
+        translated = make(tree, context)
     except Refusal as refusal:
         raise refusal.at(tree) from None
-    context.place(made.message, tree)
-    return made
+    context.place(translated.message, tree)
+    return translated
 
 
 def refused_relation(tree: SparkTree, reason: str = "") -> Refusal:
@@ -94,8 +94,8 @@ def _filter(tree: SparkTree, context: PlanContext) -> Relation:
     if tree.children[0].kind == "Expand" and _window_of(tree.children[0]) is not None:
         # The function of windows has only those that a time is in.
         return below
-    kept = condition(scope_of(context, below.columns), written)
-    return Relation({"filter": {"input": below.message, "condition": kept.message}}, below.columns)
+    holds = condition(scope_of(context, below.columns), written)
+    return Relation({"filter": {"input": below.message, "condition": holds.message}}, below.columns)
 
 
 def _project(tree: SparkTree, context: PlanContext) -> Relation:
@@ -135,16 +135,16 @@ def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
     scope = scope_of(context, below.columns)
     keys, results = tree.fields["groupingExpressions"], tree.fields["aggregateExpressions"]
     typed_keys = [scope.value(key) for key in keys]
-    found = {m.same: m for result in results for m in result.walk() if is_measure(m)}
-    if any(is_pivot(one) for one in found.values()):
+    measures = {m.same: m for result in results for m in result.walk() if is_measure(m)}
+    if any(is_pivot(one) for one in measures.values()):
         return _pivot(below, keys, results, scope)
     bound = []
-    for name, one in found.items():
+    for name, one in measures.items():
         try:
             bound.append((name, measure(scope, one)))
         except Refusal as refusal:
             context.refusals.append(refusal.at(one))
-    if len(bound) < len(found):
+    if len(bound) < len(measures):
         columns = tuple(_named(r, type_of(r.type)) for r in results)
         return Relation({}, columns)
     message: dict[str, Any] = {"input": below.message, "measures": [m.message for _, m in bound]}
@@ -206,8 +206,8 @@ def _expand(tree: SparkTree, context: PlanContext) -> Relation:
     rows = [[scope.value(value) for value in row] for row in tree.fields["projections"]]
     nullable = [any(v.type.nullable for v in values) for values in zip(*rows, strict=True)]
     columns = tuple(
-        ColumnOf(column.id, column.name, type_of(column.type, nullable=found))
-        for column, found in zip(tree.output, nullable, strict=True)
+        ColumnOf(column.id, column.name, type_of(column.type, nullable=is_null))
+        for column, is_null in zip(tree.output, nullable, strict=True)
     )
     inputs = [emit_only(below, row) for row in rows]
     if len(inputs) == 1:
@@ -342,10 +342,10 @@ def _difference(tree: SparkTree, context: PlanContext) -> Relation:
 
 def _set_operation(tree: SparkTree, context: PlanContext, op: str) -> Relation:
     inputs = [relation(child, context) for child in tree.children]
-    wanted = [type_of(column.type) for column in tree.output]
-    same = [_as_types(one, wanted, context) for one in inputs]
+    types = [type_of(column.type) for column in tree.output]
+    same = [_as_types(one, types, context) for one in inputs]
     columns = tuple(
-        ColumnOf(column.id, column.name, SparkType(wanted[i].name, _is_nullable(same, i)))
+        ColumnOf(column.id, column.name, SparkType(types[i].name, _is_nullable(same, i)))
         for i, column in enumerate(tree.output)
     )
     return Relation({"set": {"inputs": [one.message for one in same], "op": op}}, columns)
@@ -355,13 +355,13 @@ def _is_nullable(inputs: Sequence[Relation], place: int) -> bool:
     return any(one.columns[place].type.nullable for one in inputs)
 
 
-def _as_types(below: Relation, wanted: Sequence[SparkType], context: PlanContext) -> Relation:
+def _as_types(below: Relation, types: Sequence[SparkType], context: PlanContext) -> Relation:
     """Return a relation with columns of these types; only a column of nulls has another one."""
-    if all(c.type.name == w.name for c, w in zip(below.columns, wanted, strict=True)):
+    if all(c.type.name == w.name for c, w in zip(below.columns, types, strict=True)):
         return below
     values = [
         cast(field_reference(i, c.type), w.name) if c.type.name != "void" else null(w.name)
-        for i, (c, w) in enumerate(zip(below.columns, wanted, strict=True))
+        for i, (c, w) in enumerate(zip(below.columns, types, strict=True))
     ]
     columns = tuple(replace(c, type=v.type) for c, v in zip(below.columns, values, strict=True))
     return Relation(emit_only(below, values), columns)

@@ -320,14 +320,14 @@ def constant(type_: SparkType, value: Any) -> Typed | None:
     """
     if value is None:
         return null(type_.name)
-    known = SparkType(type_.name, nullable=False)
-    message = known.message()
+    required = SparkType(type_.name, nullable=False)
+    message = required.message()
     (kind,) = message
     make = _LITERALS.get(kind)
     if make is None:
         return None
     name_of_field = "boolean" if kind == "bool" else kind
-    return Typed({"literal": {name_of_field: make(str(value), message[kind])}}, known)
+    return Typed({"literal": {name_of_field: make(str(value), message[kind])}}, required)
 
 
 def null(name: str) -> Typed:
