@@ -120,10 +120,10 @@ def pivot_values(scope: Scope, tree: SparkTree) -> list[TranslatedMeasure]:
     type_ = SparkType(value.type.name)
     measures = []
     for text in function.fields["pivotColumnValues"]:
-        value = constant(key.type, text)
-        if value is None:
+        searched = constant(key.type, text)
+        if searched is None:
             raise not_supported(function, f"of keys of type {key.type.name}")
-        same = scope.call("comparison", "is_not_distinct_from", (key, value), boolean)
+        same = scope.call("comparison", "is_not_distinct_from", (key, searched), boolean)
         body = {
             "functionReference": scope.context.reference(
                 "aggregate_generic", "any_value", (value,)

@@ -73,11 +73,11 @@ def _session(scope: Scope, value: SparkTree) -> Typed:
 def _micros(value: SparkTree, literal: SparkTree) -> int:
     while literal.kind in ("Cast", "KnownNullable"):
         literal = literal.children[0]
-    value = literal.fields.get("value")
-    if isinstance(value, list):  # an interval: months, days and microseconds
-        months, days, micros = value
-        value = None if months else days * _DAY + micros
-    text = str(value)
+    duration = literal.fields.get("value")
+    if isinstance(duration, list):  # an interval: months, days and microseconds
+        months, days, micros = duration
+        duration = None if months else days * _DAY + micros
+    text = str(duration)
     if literal.kind != "Literal" or not text.lstrip("-").isdigit():
         raise not_supported(value, "a window whose durations are not constant")
     return int(text)
