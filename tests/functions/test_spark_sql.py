@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from substrait_agg.functions.spark_sql import SPARK_FILE, SPARK_SQL, SPARK_URN
+from substrait_agg.functions.spark_sql import SPARK_FILE, SPARK_SQL, SPARK_URN, UNNEST
 
 
 def content() -> dict[str, Any]:
@@ -26,4 +26,4 @@ def test_it_is_valid_by_the_published_schema() -> None:
 
 def test_it_has_the_urn_and_the_function_that_plans_name() -> None:
     assert content()["urn"] == f"extension:{SPARK_URN}"
-    assert [f["name"] for f in content()["scalar_functions"]] == [SPARK_SQL]
+    assert [f["name"] for f in content()["scalar_functions"]] == [SPARK_SQL, UNNEST]

@@ -112,7 +112,7 @@ WIDE = {"precision": 40, "scale": 2, **NULLABLE}
 OUTPUT = (
     Mistake("a measure without an output type", "OUTPUT_TYPE_MISSING", SUM, clearing("output_type"),
             ".output_type", producers=("substrait-python",)),
-    Mistake("an average of doubles declared as single floats", "OUTPUT_TYPE_DIFFERS", AVG,
+    Mistake("an average of doubles declared as single floats", "RESULT_TYPE_LOSSY", AVG,
             replacing("output_type", fp32=NULLABLE), ".output_type"),
     Mistake("an average declared as text", "OUTPUT_TYPE_NOT_SUPPORTED", AVG,
             replacing("output_type", string=NULLABLE), ".output_type"),

@@ -64,7 +64,5 @@ WINDOWS = (
     Mistake("a number of parts that is no literal", "ARGUMENT_COUNT", NTILE, clearing("arguments"), ".arguments",
             producers=DATAFUSION),
     Mistake("a window function of an anchor that nothing declares", "FUNCTION_UNDECLARED", LAG,
-            setting(function_reference=OUTSIDE), also=(("PHASE_UNSPECIFIED", ".phase"),),
-            because="DataFusion states a phase nowhere, and only an aggregate function needs one",
-            producers=DATAFUSION),
+            setting(function_reference=OUTSIDE), producers=DATAFUSION),
 )  # fmt: skip

@@ -433,7 +433,8 @@ def _report_inexact(
     candidate: MeasureCandidate, declared: ComparableSignature, context: BindContext
 ) -> None:
     kind = inexact(declared, candidate.arguments)
-    if kind:
+    # A signature that no extension has is reported, and its types say nothing of the call.
+    if kind and declared.standard is not None:
         context.report(
             "ARGUMENTS_PROMOTED", f"{candidate.measure.path}.arguments",
             function=candidate.name, types=types_of(candidate.arguments), type=kind,

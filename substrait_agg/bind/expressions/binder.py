@@ -28,7 +28,7 @@ from substrait_agg.bind.context import (
     is_unknown,
     unknown,
 )
-from substrait_agg.bind.expressions.calls import bind_call, is_unnest
+from substrait_agg.bind.expressions.calls import bind_call
 from substrait_agg.bind.expressions.conversions import (
     can_cast,
     fits_decimal,
@@ -36,6 +36,7 @@ from substrait_agg.bind.expressions.conversions import (
     unified_type,
     unify,
 )
+from substrait_agg.bind.expressions.spark_calls import is_unnest
 from substrait_agg.bind.expressions.subqueries import bind_outer_column, bind_subquery
 from substrait_agg.bind.expressions.time_texts import read_time_texts
 from substrait_agg.bind.rewrite import larger_than

@@ -24,11 +24,11 @@ from substrait_agg.bind.context import (
 from substrait_agg.bind.expressions.constant_checks import constants_fit
 from substrait_agg.bind.expressions.conversions import (
     as_declared,
+    call_loses_digits,
     can_cast,
     convert,
     fits_decimal,
     is_null,
-    loses_digits,
     unify,
 )
 from substrait_agg.bind.expressions.function_names import check_declared
@@ -41,6 +41,7 @@ from substrait_agg.bind.expressions.signatures import (
     misfit,
     types_of,
 )
+from substrait_agg.bind.expressions.spark_calls import spark_call
 from substrait_agg.bind.expressions.time_texts import read_time_texts
 from substrait_agg.bind.expressions.windows import is_window, window_arguments
 from substrait_agg.functions.aggregates.catalogue import find as find_aggregate
@@ -62,7 +63,7 @@ from substrait_agg.functions.signatures.derive import (
     common_type,
     is_numeric,
 )
-from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, UNNEST
+from substrait_agg.functions.spark_sql import SPARK_URN
 from substrait_agg.functions.windows import WINDOWS, WINDOWS_URN
 from substrait_agg.plan.model import EnumArgument, ScalarCall, TypeArgument
 from substrait_agg.plan.types import FP64, STRING, Type
@@ -90,7 +91,7 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
     if not check_declared(call.function, call.path, context):
         return unknown()
     if call.function.urn == SPARK_URN:
-        return _spark_expression(call, arguments, context)
+        return spark_call(call, arguments, context)
     name = _scalar_name(call, context)
     if name is None:
         return unknown()
@@ -101,54 +102,6 @@ def bind_call(call: ScalarCall, arguments: tuple[Argument, ...], context: BindCo
     if name in _PATTERNS:
         arguments = _with_escape(arguments, context.profile.like_escape)
     return _resolve(SCALARS[name], call, arguments, context)
-
-
-def _spark_expression(
-    call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext
-) -> Expr:
-    """Bind an expression that Spark computes from its text, of the type that the plan declares."""
-    if call.function.name == UNNEST:
-        return _elements(call, arguments, context)
-    text, *values = arguments or (unknown(),)
-    if is_unknown(*value_arguments(arguments)):
-        return unknown()
-    if not isinstance(text, Constant) or not isinstance(text.value, str):
-        context.report(
-            "SPARK_EXPRESSION_INVALID",
-            call.path,
-            reason="its first argument is not a constant text",
-        )
-        return unknown()
-    if call.function.name != SPARK_SQL or len(value_arguments(arguments)) != len(arguments):
-        reason = (
-            f"{call.function.name} with these arguments is not {SPARK_SQL} of a text and values"
-        )
-        context.report("SPARK_EXPRESSION_INVALID", call.path, reason=reason)
-        return unknown()
-    if call.output_type is None:
-        context.report(
-            "SPARK_EXPRESSION_INVALID", call.path, reason="the plan does not declare its type"
-        )
-        return unknown()
-    if not context.check_type(call.output_type, f"{call.path}.scalar_function.output_type"):
-        return unknown()
-    return Call(call.output_type, SPARK_SQL, (text, *value_arguments(tuple(values))), (), ())
-
-
-def _elements(call: ScalarCall, arguments: tuple[Argument, ...], context: BindContext) -> Expr:
-    """Bind the elements of a list, which a projection makes rows of."""
-    lists = value_arguments(arguments)
-    if is_unknown(*lists):
-        return unknown()
-    if len(lists) != 1 or len(arguments) != 1 or lists[0].type.kind != "list":
-        context.report("SPARK_EXPRESSION_INVALID", call.path, reason=f"{UNNEST} takes one list")
-        return unknown()
-    return Call(lists[0].type.children[0], UNNEST, lists, (), ())
-
-
-def is_unnest(expression: Expr) -> bool:
-    """Return whether an expression has the elements of a list as its values, one per row."""
-    return isinstance(expression, Call) and expression.function == UNNEST
 
 
 def _scalar_name(call: ScalarCall, context: BindContext) -> str | None:
@@ -472,7 +425,7 @@ def _declare(
                 function=function, declared=declared, derived=derived,
             )  # fmt: skip
             return unknown()
-        code = "RESULT_TYPE_LOSSY" if loses_digits(derived, declared) else "RESULT_TYPE_DIFFERS"
+        code = "RESULT_TYPE_LOSSY" if call_loses_digits(call, declared) else "RESULT_TYPE_DIFFERS"
         context.report(code, path, function=function, declared=declared, derived=derived)
     elif declared.nullable and never_null:
         context.report(

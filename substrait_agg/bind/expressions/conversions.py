@@ -122,6 +122,10 @@ def as_declared(call: Expr, declared: Type) -> Expr:
     return Conversion(type_, call)
 
 
+_WHOLE = frozenset({"ceil", "floor", "round"})
+"""Functions whose values have no more digits after the point than their second argument says, or none."""
+
+
 def loses_digits(source: Type, target: Type) -> bool:
     """Return whether a conversion of numbers or times drops digits that values of `source` have."""
     if source.kind in FLOATS:
@@ -133,6 +137,18 @@ def loses_digits(source: Type, target: Type) -> bool:
     if not source.kind.startswith("precision_"):
         return False
     return target.kind == "date" or (bool(target.params) and target.params[0] < source.params[0])
+
+
+def call_loses_digits(call: Call, declared: Type) -> bool:
+    """Return whether the result of a call has digits that the declared type drops."""
+    if not loses_digits(call.type, declared):
+        return False
+    if call.function not in _WHOLE or call.type.kind != "decimal":
+        return True
+    digits = call.arguments[1] if len(call.arguments) > 1 else Constant(call.type, 0)
+    scale = declared.params[1] if declared.kind == "decimal" else 0
+    rounded = isinstance(digits, Constant) and isinstance(digits.value, int)
+    return not rounded or digits.value > scale
 
 
 def fits_decimal(type_: Type) -> bool:

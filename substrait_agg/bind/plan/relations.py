@@ -40,9 +40,9 @@ from substrait_agg.bind.expressions.binder import (
     bind_projected,
     constant_in,
 )
-from substrait_agg.bind.expressions.calls import is_unnest
 from substrait_agg.bind.expressions.conversions import can_cast, convert, is_null
 from substrait_agg.bind.expressions.function_names import check_declared, check_field_names
+from substrait_agg.bind.expressions.spark_calls import is_unnest
 from substrait_agg.bind.plan.fetch import (
     Ordered,
     RelationOrder,
