@@ -40,7 +40,7 @@ def sql_options(command: Command) -> Command:
             metavar="FILE",
             help="A file of SQL in place of PLAN: CREATE TABLE statements, and one query or CREATE VIEW; - is stdin. "
             "A PLAN that ends in .sql means the same. run, explain and validate also take a file with several "
-            "views, a folder of such files, or the spark-pipeline.yml of a project or its folder (docs/pipelines.md).",
+            "views, a folder of such files and of Python files, which are run, or the spark-pipeline.yml of a project or its folder (docs/pipelines.md).",
         ),
         click.option(
             "--query",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from substrait_agg.refresh.policies import RefreshPolicies
+    from substrait_agg.scripts.definitions import Definition
     from substrait_agg.scripts.pipeline import PlanSet
     from substrait_agg.scripts.planner import SqlPlanner
 
@@ -101,8 +102,9 @@ def sql_views(
     STREAMING TABLE, CREATE VIEW and CREATE TEMPORARY VIEW, each with AS and a query, in any order.
 
     Args:
-        text: SQL text, or the `Path` of a file or of a folder, whose ``.sql`` files are read. If the
-            path is that of a ``spark-pipeline.yml``, or of a folder with one, the files are those of its
+        text: SQL text, or the `Path` of a file or of a folder, whose ``.sql`` files are read and whose
+            ``.py`` files are run: their functions with the decorators of `pyspark.pipelines` are called,
+            over tables without rows, and the DataFrames that they return are planned. If the path is that of a ``spark-pipeline.yml``, or of a folder with one, the files are those of its
             libraries.
         sources: as in `sql`, for the tables that no statement creates.
         refresh: refresh policies, as in `run`: a policy for all views, policies by name of view, or
@@ -118,7 +120,7 @@ def sql_views(
 
     Raises:
         SqlRefused: as in `sql`; SQL_NOT_MAINTAINED for a statement or clause that cannot be
-            maintained; SQL_VIEW_TWICE, SQL_VIEW_CYCLE.
+            maintained; SQL_VIEW_TWICE, SQL_VIEW_CYCLE; PIPELINE_PYTHON_FAILED.
         PlanRefused: the query of a view has errors.
         InputRefused: as in `sql`.
         UsageError: as in `sql`; SQL_FOLDER_EMPTY, PIPELINE_SPEC_INVALID.
@@ -135,21 +137,31 @@ def sql_views(
         (['totals', 'best'], {'totals': 'auto', 'best': 'full'})
     """
     policies = _policies(refresh)
-    from substrait_agg.scripts.pipeline import PlanSet, plan_pipeline, scripts_in, scripts_of
+    from substrait_agg.scripts.pipeline import (
+        PlanSet,
+        files_in,
+        plan_pipeline,
+        python_files,
+        scripts_in,
+        scripts_of,
+    )
     from substrait_agg.scripts.project import find_spec, note_ignored, read_spec
 
     file = find_spec(text) if isinstance(text, Path) else None
     spec = None if file is None else read_spec(file)
     if isinstance(text, Path):
         scripts = scripts_in(text) if spec is None else scripts_of(spec.files, text)
+        python = python_files(files_in(text) if spec is None else spec.files)
     else:
-        scripts = {"": text}
+        scripts, python = {"": text}, []
     if spec is not None:
         note_ignored(spec)
     configuration = {} if spec is None else spec.configuration
     check_sources(sources or {})
     session = _session(spark, {**configuration, **(conf or {})}, master, spark_log)
-    plans = plan_pipeline(scripts, _columns_of(sources or {}, session), _planner(session))
+    functions = _functions(python, Path() if spec is None else spec.file.parent, session)
+    columns_of = _columns_of(sources or {}, session)
+    plans = plan_pipeline(scripts, columns_of, _planner(session), functions)
     stored = [name for name in plans if name not in plans.temporary]
     policies.check_views(stored)
     of_view = policies.declared_by(plans)
@@ -223,6 +235,18 @@ def _columns_of(
     from substrait_agg.spark.sources.inferred_columns import columns_of_sources
 
     return partial(columns_of_sources, sources, session)
+
+
+def _functions(
+    files: Sequence[Path], folder: Path, session: Callable[[], SparkSession]
+) -> list[Definition]:
+    """Return the views that Python files define."""
+    if not files:
+        return []
+    spark = session()
+    from substrait_agg.spark.pipelines.functions import functions_in
+
+    return functions_in(files, folder, spark)
 
 
 def _planner(session: Callable[[], SparkSession]) -> SqlPlanner:

@@ -7,18 +7,17 @@ any order over several files. Tables in FROM clauses may have Spark's STREAM in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pyarrow as pa
 
-from substrait_agg.errors import PlanRefused, SqlRefused, UsageError
+from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.notices import notice
-from substrait_agg.plan.arrow import arrow_schema
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.clauses import IGNORED, check_clauses, declared_policy
+from substrait_agg.scripts.definitions import ColumnsOf, Definition, Planning, by_name
 from substrait_agg.scripts.planner import SqlPlanner, declared_tables
 from substrait_agg.scripts.script import Statement, script_text, statements
 from substrait_agg.scripts.tokens import Token, place_at, tokens
@@ -106,9 +105,7 @@ def relations_read(statement: Statement) -> frozenset[str]:
 
 
 SUFFIX = ".sql"
-
-ColumnsOf = Callable[[Container[str]], Mapping[str, pa.Schema]]
-"""Returns the columns of the tables whose names, in lower case, are in a container."""
+PYTHON_SUFFIX = ".py"
 
 
 class PlanSet(dict[str, Plan]):
@@ -137,22 +134,62 @@ class PlanSet(dict[str, Plan]):
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class SqlView:
     """A statement that creates a view.
 
     Attributes:
         statement: the statement, with a query that Spark's STREAM is removed from.
-        reads: names of the relations that the query reads, in lower case.
+        planner: plans it.
     """
 
-    name: str
     statement: Statement
-    reads: frozenset[str]
+    planner: SqlPlanner
+
+    @property
+    def name(self) -> str:
+        """Return the name of the view."""
+        return ".".join(self.statement.name)
+
+    @property
+    def place(self) -> str:
+        """Return the file and the line of the statement."""
+        statement = self.statement
+        return f"{statement.file}:{statement.line}" if statement.file else f"line {statement.line}"
 
     @property
     def temporary(self) -> bool:
         """Return whether only other views read it."""
         return bool({"temporary", "temp"} & set(self.statement.modifiers))
+
+    @property
+    def policy(self) -> str | None:
+        """Return the refresh policy that the statement declares."""
+        return declared_policy(self.statement)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Return the names of the relations that the query reads, in lower case."""
+        return relations_read(self.statement)
+
+    def plan(self, tables: Mapping[str, pa.Schema]) -> Plan:
+        """Return the plan of the query."""
+        return self.planner.plan(self.statement, tables)
+
+    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+        """Return an error at the beginning of the statement."""
+        return self.statement.refused(code, message, help)
+
+
+def files_in(path: Path) -> list[Path]:
+    """Return the files of a folder and its subfolders, or the path of one file."""
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file
+        for file in path.rglob("*")
+        if file.is_file()
+        and not any(p.startswith((".", "__")) for p in file.relative_to(path).parts)
+    )
 
 
 def scripts_in(path: Path) -> dict[str, str]:
@@ -160,47 +197,34 @@ def scripts_in(path: Path) -> dict[str, str]:
 
     Raises:
         UsageError: FILE_NOT_FOUND, FILE_NOT_READABLE or SQL_FOLDER_EMPTY.
-        SqlRefused: SQL_NOT_MAINTAINED: a file has Python code.
     """
-    if not path.is_dir():
-        return {str(path): script_text(path)}
-    files = (
-        file
-        for file in path.rglob("*")
-        if file.is_file()
-        and not any(p.startswith((".", "__")) for p in file.relative_to(path).parts)
-    )
-    return scripts_of(sorted(files), path)
+    return scripts_of(files_in(path), path) if path.is_dir() else {str(path): script_text(path)}
 
 
 def scripts_of(files: Sequence[Path], path: Path) -> dict[str, str]:
     """Return the text of SQL files by name.
 
     Args:
-        files: the files; those with other suffixes than .sql and .py are left out.
+        files: the files; those with other suffixes than .sql are left out.
         path: where they come from, for errors.
 
     Raises:
-        UsageError: FILE_NOT_READABLE or SQL_FOLDER_EMPTY.
-        SqlRefused: SQL_NOT_MAINTAINED: a file has Python code.
+        UsageError: FILE_NOT_READABLE, or SQL_FOLDER_EMPTY if there is neither SQL nor Python.
     """
     scripts = {str(file): script_text(file) for file in files if file.suffix.lower() == SUFFIX}
-    if not scripts:
+    if not scripts and not python_files(files):
         raise UsageError(
             "SQL_FOLDER_EMPTY",
-            "the folder has no SQL file",
-            help=f"name a folder with files that end in {SUFFIX}",
+            "the folder has no file of SQL or Python",
+            help=f"name a folder with files that end in {SUFFIX} or {PYTHON_SUFFIX}",
             path=str(path),
         )
-    for file in files:
-        if file.suffix == ".py":
-            raise SqlRefused(
-                "SQL_NOT_MAINTAINED",
-                "views that Python code defines cannot be maintained",
-                help="define them in SQL, or move the file out of the folder",
-                path=str(file),
-            )
     return scripts
+
+
+def python_files(files: Sequence[Path]) -> list[Path]:
+    """Return the files of Python."""
+    return [file for file in files if file.suffix == PYTHON_SUFFIX]
 
 
 def is_pipeline(script: str, file: str = "") -> bool:
@@ -214,7 +238,10 @@ def is_pipeline(script: str, file: str = "") -> bool:
 
 
 def plan_pipeline(
-    scripts: Mapping[str, str], columns_of: ColumnsOf, planner: SqlPlanner
+    scripts: Mapping[str, str],
+    columns_of: ColumnsOf,
+    planner: SqlPlanner,
+    functions: Sequence[Definition] = (),
 ) -> PlanSet:
     """Return the plans of the views that scripts create.
 
@@ -222,6 +249,7 @@ def plan_pipeline(
         scripts: text of each file, by its name.
         columns_of: returns the columns of tables that the scripts do not create.
         planner: plans their statements.
+        functions: further views, which functions in Python define.
 
     Raises:
         SqlRefused: a statement cannot be planned or maintained; as `SqlPlanner.plan`, and
@@ -230,70 +258,38 @@ def plan_pipeline(
     """
     parsed = [s for file, text in scripts.items() for s in statements(text, file)]
     declared = [s for s in parsed if s.kind == "create_table"]
-    views = _views([s for s in parsed if s.kind != "create_table"])
-    words = {t.name.lower() for v in views.values() for t in tokens(v.statement.text)}
+    created = [checked_view(s) for s in parsed if s.kind != "create_table"]
+    views = by_name([*(SqlView(s, planner) for s in created), *functions])
+    words = {t.name.lower() for s in created for t in tokens(s.text)}
     tables = declared_tables(declared, planner)
     names = {*(name.lower() for name in tables), *views}
     schemas = columns_of(words)
     tables |= {name: schema for name, schema in schemas.items() if name.lower() not in names}
-    plans: dict[str, Plan] = {}
-    for key in _ordered(views):
-        view = views[key]
-        plan = planner.plan(view.statement, tables)
-        bound = plan.check().bound
-        if bound is None:
-            raise PlanRefused(plan.check().problems)
-        types = [type_.as_nullable() for type_ in bound.types]
-        tables[view.name] = arrow_schema(bound.names, types, bound.fields)
-        plans[view.name] = plan
-    created = list(views.values())
-    policies = {
-        view.name: declared_policy(view.statement) for view in created if not view.temporary
-    }
+    plans = Planning(views, tables, columns_of).plan_all()
+    policies = {view.name: view.policy for view in views.values() if not view.temporary}
     return PlanSet(
         plans,
-        frozenset(view.name for view in created if view.temporary),
+        frozenset(view.name for view in views.values() if view.temporary),
         refresh={name: policy for name, policy in policies.items() if policy is not None},
-        places={
-            view.name: f"{view.statement.file}:{view.statement.line}".lstrip(":")
-            for view in created
-        },
+        places={view.name: view.place for view in views.values()},
     )
 
 
-def _views(parsed: Sequence[Statement]) -> dict[str, _View]:
-    """Return the views by name in lower case."""
-    by_name: dict[str, _View] = {}
-    for statement in parsed:
-        for ignored in check_clauses(statement):
-            notice(
-                "SQL_CLAUSE_IGNORED",
-                f"{IGNORED[ignored.text.lower()]} has no effect: it says how Spark stores a table",
-                help="no action is needed: the rows of the view are the same",
-                path=place_at(statement.script, statement.start + ignored.start).path(
-                    statement.file
-                ),
-            )
-        name = ".".join(statement.name)
-        if name.lower() in by_name:
-            other = by_name[name.lower()].statement
-            first = f"{other.file}:{other.line}" if other.file else f"line {other.line}"
-            message = f"the view {name} is created twice, first at {first}"
-            raise statement.refused("SQL_VIEW_TWICE", message, "rename or remove one of them")
-        plain = without_stream(statement)
-        by_name[name.lower()] = _View(name, plain, relations_read(plain))
-    return by_name
+def checked_view(statement: Statement) -> Statement:
+    """Return the statement of a view without STREAM; note its clauses that have no effect."""
+    for ignored in check_clauses(statement):
+        note_clause(
+            IGNORED[ignored.text.lower()],
+            place_at(statement.script, statement.start + ignored.start).path(statement.file),
+        )
+    return without_stream(statement)
 
 
-def _ordered(views: Mapping[str, _View]) -> Iterator[str]:
-    """Yield the names of views, each after those that it reads."""
-    below = {name: sorted(view.reads & views.keys()) for name, view in sorted(views.items())}
-    try:
-        yield from TopologicalSorter(below).static_order()
-    except CycleError as error:
-        circle = list(reversed(error.args[1]))
-        message = f"views read each other in a circle: {' reads '.join(circle)}"
-        help = "remove one of these reads; recursive views are not supported"
-        if len(set(circle)) == 1:
-            help = f"if a source has the name {circle[0]}, give the view another name; {help}"
-        raise views[circle[0]].statement.refused("SQL_VIEW_CYCLE", message, help) from error
+def note_clause(name: str, path: str) -> None:
+    """Log a notice for a clause that has no effect."""
+    notice(
+        "SQL_CLAUSE_IGNORED",
+        f"{name} has no effect: it says how Spark stores a table",
+        help="no action is needed: the rows of the view are the same",
+        path=path,
+    )

@@ -102,7 +102,7 @@ def read_spec(file: Path) -> PipelineSpec:
     if not files:
         raise UsageError(
             "SQL_FOLDER_EMPTY",
-            "the libraries of the pipeline have no SQL file",
+            "the libraries of the pipeline have no file",
             help="add a glob under libraries, such as transformations/**",
             path=str(file),
         )

@@ -121,14 +121,6 @@ def test_the_first_of_two_views_of_one_name_is_named(spark: SparkSession) -> Non
     assert refused.value.message == "the view v is created twice, first at line 1"
 
 
-def test_python_definitions_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.sql").write_text("CREATE VIEW v AS SELECT 1")
-    (tmp_path / "b.py").write_text("")
-    with pytest.raises(SqlRefused, match="Python") as refused:
-        scripts_in(tmp_path)
-    assert refused.value.path.endswith("b.py")
-
-
 def test_one_view_in_a_script_is_no_pipeline() -> None:
     assert not is_pipeline("CREATE TABLE t (a int); CREATE VIEW v AS SELECT a FROM t")
     assert is_pipeline("CREATE VIEW v AS SELECT 1; CREATE VIEW w AS SELECT * FROM v")

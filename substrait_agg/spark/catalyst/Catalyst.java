@@ -91,7 +91,24 @@ public class Catalyst {
         return all.json();
     }
 
+    /**
+     * Makes a table a temporary view without rows. It is a stream, so it can be read as a table and as a stream, and
+     * Spark refuses to compute what reads it.
+     */
+    public void placeView(org.apache.spark.sql.classic.SparkSession session, String name, StructType schema) {
+        org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(session, rows(name, schema, true))
+            .createOrReplaceTempView("`" + name.replace("`", "``") + "`");
+    }
+
     private static LogicalPlan table(String name, StructType schema) {
+        String[] parts = name.split("\\.");
+        List qualifier = new ArrayList();
+        for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);
+        return new SubqueryAlias(
+            new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows(name, schema, false));
+    }
+
+    private static LogicalPlan rows(String name, StructType schema, boolean streaming) {
         Metadata metadata = Metadata.fromJson("{\"" + TABLE + "\":" + quoted(name) + "}");
         StructField[] fields = schema.fields();
         List columns = new ArrayList();
@@ -99,11 +116,7 @@ public class Catalyst {
             columns.add(new AttributeReference(fields[i].name(), fields[i].dataType(), fields[i].nullable(),
                 metadata, NamedExpression$.MODULE$.newExprId(), seq(new ArrayList())));
         }
-        LogicalPlan rows = new LocalRelation(seq(columns), seq(new ArrayList()), false, scala.Option$.MODULE$.empty());
-        String[] parts = name.split("\\.");
-        List qualifier = new ArrayList();
-        for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);
-        return new SubqueryAlias(new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows);
+        return new LocalRelation(seq(columns), seq(new ArrayList()), streaming, scala.Option$.MODULE$.empty());
     }
 
     /** Returns an analyzed plan after rules of Spark, each given by the name of its class. */

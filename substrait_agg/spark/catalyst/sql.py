@@ -23,7 +23,7 @@ from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.origin import SqlOrigin
 from substrait_agg.spark.catalyst.plan import NotMaintained, active_session, plan_of_tree
 
-_CONF = {
+PLANNING_CONF = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
@@ -64,7 +64,7 @@ class SparkSqlPlanner:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark.newSession()
-        for name, value in _CONF.items():
+        for name, value in PLANNING_CONF.items():
             self._spark.conf.set(name, value)
         self._state = self._spark._jsparkSession.sessionState()
         self._jvm: Any = self._spark._jvm
@@ -87,7 +87,7 @@ class SparkSqlPlanner:
         text = statement.padded(statement.query, statement.query_start)
         schemas = self._jvm.java.util.HashMap()
         for name, schema in tables.items():
-            schemas.put(name.lower(), self._java_type(schema))
+            schemas.put(name.lower(), java_type(self._jvm, schema))
         helper = new_helper(self._spark)
         mode = self._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
         try:
@@ -103,10 +103,6 @@ class SparkSqlPlanner:
             statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places)
         )
 
-    def _java_type(self, schema: pa.Schema) -> Any:
-        text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
-        return self._jvm.org.apache.spark.sql.types.DataType.fromJson(text)
-
     def _parse(self, statement: Statement, text: str) -> Any:
         try:
             return self._state.sqlParser().parsePlan(text)
@@ -120,7 +116,7 @@ class SparkSqlPlanner:
         start, stop = _place(error, text, statement)
         help = _HELP[code]
         return refused_at(
-            code, statement.script, start, stop, _message(error), help, statement.file
+            code, statement.script, start, stop, message_of(error), help, statement.file
         )
 
 
@@ -141,7 +137,13 @@ def _place(error: PySparkException, text: str, statement: Statement) -> tuple[in
     return start, token.end if token else None
 
 
-def _message(error: PySparkException) -> str:
+def java_type(jvm: Any, schema: pa.Schema) -> Any:
+    """Return the columns of a table as a type of Spark in the JVM."""
+    text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
+    return jvm.org.apache.spark.sql.types.DataType.fromJson(text)
+
+
+def message_of(error: PySparkException) -> str:
     """Return the sentence of an error of Spark, without its name and the text of the query."""
     text = str(error.desc if hasattr(error, "desc") else error)
     text = text.partition("\n== SQL")[0].partition("SQLSTATE:")[0].strip()

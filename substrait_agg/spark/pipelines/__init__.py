@@ -1,0 +1,1 @@
+"""Plan the views that functions in Python define, with the decorators of `pyspark.pipelines`."""

@@ -1,0 +1,267 @@
+"""Plan the functions of a pipeline that return DataFrames."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.pipelines.flow import Flow
+from pyspark.pipelines.output import Output, Table, TemporaryView
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from substrait_agg.errors import SqlRefused
+from substrait_agg.refresh.policies import REFRESH_POLICIES
+from substrait_agg.report.checked_plan import Plan
+from substrait_agg.scripts.clauses import PROPERTY
+from substrait_agg.scripts.definitions import Definition, TableNotPlanned
+from substrait_agg.scripts.pipeline import note_clause
+from substrait_agg.scripts.project import CHANGES_ROWS
+from substrait_agg.spark.catalyst.jvm import new_helper
+from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
+from substrait_agg.spark.catalyst.sql import PLANNING_CONF, java_type, message_of
+from substrait_agg.spark.pipelines.registry import Definitions, current_session, run_files
+
+_NOT_KEPT = "SQL_NOT_MAINTAINED"
+_UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
+_STREAM_ERRORS = ("writeStream", "STREAMING")
+"""Parts of the errors of Spark for an action on a stream."""
+
+_IGNORED = ("partition_cols", "cluster_by", "format")
+"""Arguments of decorators that say how Spark stores a table."""
+
+
+def functions_in(files: Sequence[Path], folder: Path, spark: SparkSession) -> list[Definition]:
+    """Return the views that Python files define. The files are run.
+
+    Raises:
+        SqlRefused: as `run_files`; SQL_NOT_MAINTAINED for what cannot be maintained.
+    """
+    if not files:
+        return []
+    session = FunctionSession(spark.newSession(), folder)
+    found = run_files(files, folder, session.spark)
+    flows = {flow.source_code_location: flow for flow in found.flows}
+    for flow in found.change_flows:
+        message = "Auto CDC flows in Python are not supported"
+        raise found.refused(flow, _NOT_KEPT, message, "write CREATE FLOW ... AS AUTO CDC in SQL")
+    views: list[Definition] = []
+    for output in found.outputs:
+        if output.source_code_location not in flows:
+            message = f"the table {output.name} has no query"
+            help = "write a function with @dp.table that returns its rows"
+            raise found.refused(output, _NOT_KEPT, message, help)
+        view = FunctionView(output, flows[output.source_code_location], found, session)
+        view.check()
+        views.append(view)
+    return views
+
+
+@dataclass
+class FunctionSession:
+    """The session in which functions of a pipeline are called: its tables are views without rows.
+
+    Attributes:
+        spark: the session.
+        folder: the working folder of the functions.
+    """
+
+    spark: SparkSession
+    folder: Path
+    _placed: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name, value in PLANNING_CONF.items():
+            self.spark.conf.set(name, value)
+
+    def place(self, tables: Mapping[str, pa.Schema]) -> None:
+        """Make tables temporary views, unless they are."""
+        helper, jvm = new_helper(self.spark), self.spark._jvm
+        for name in tables.keys() - self._placed:
+            helper.placeView(self.spark._jsparkSession, name, java_type(jvm, tables[name]))
+            self._placed.add(name)
+
+    def stop_streams(self) -> bool:
+        """Stop the streams that a function has started; return whether there was one."""
+        active = self.spark.streams.active
+        for stream in active:
+            stream.stop()
+        return bool(active)
+
+    def changed_settings(self) -> list[str]:
+        """Return the settings that a function has changed, of those that change values."""
+        return [n for n, v in PLANNING_CONF.items() if self.spark.conf.get(n, v) != v]
+
+
+@dataclass(frozen=True)
+class FunctionView:
+    """A function that returns the rows of a view.
+
+    Attributes:
+        output: the table or view.
+        flow: its function.
+        definitions: what the files define, for places.
+        session: where the function is called.
+    """
+
+    output: Output
+    flow: Flow
+    definitions: Definitions
+    session: FunctionSession
+    reads: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the view."""
+        return self.output.name
+
+    @property
+    def place(self) -> str:
+        """Return the file and the line of the decorator."""
+        return self.definitions.place(self.output.source_code_location)
+
+    @property
+    def temporary(self) -> bool:
+        """Return whether only other views read it."""
+        return isinstance(self.output, TemporaryView)
+
+    @property
+    def policy(self) -> str | None:
+        """Return the refresh policy among its table properties."""
+        policy = getattr(self.output, "table_properties", {}).get(PROPERTY)
+        if policy is None or policy in REFRESH_POLICIES:
+            return policy
+        message, help = (
+            f"{policy} is not a refresh policy",
+            f"write one of {', '.join(REFRESH_POLICIES)}",
+        )
+        raise self.refused(_NOT_KEPT, message, help)
+
+    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+        """Return an error at the line of the decorator."""
+        return self.definitions.refused(self.output, code, message, help)
+
+    def check(self) -> None:
+        """Refuse settings that change rows; note arguments that have no effect.
+
+        Raises:
+            SqlRefused: SQL_NOT_MAINTAINED.
+        """
+        for name, value in self.flow.spark_conf.items():
+            followed = CHANGES_ROWS.get(name)
+            if followed is not None and str(value).lower() != followed.lower():
+                message = f"{name} is {value}, which changes the rows of the view"
+                raise self.refused(_NOT_KEPT, message, f"set it to {followed}, or remove it")
+        ignored = [name for name in _IGNORED if getattr(self.output, name, None)]
+        if getattr(self.output, "table_properties", {}).keys() - {PROPERTY}:
+            ignored.append("table_properties")
+        if self.flow.spark_conf:
+            ignored.append("spark_conf")
+        for name in ignored:
+            note_clause(name, self.place)
+
+    def plan(self, tables: Mapping[str, pa.Schema]) -> Plan:
+        """Return the plan of the DataFrame that the function returns.
+
+        Raises:
+            SqlRefused: SQL_NOT_MAINTAINED, SQL_NOT_DETERMINISTIC, PIPELINE_PYTHON_FAILED.
+            TableNotPlanned: the function reads another table.
+        """
+        spark = self.session.spark
+        self.session.place(tables)
+        frame = self._call()
+        self._check_schema(frame)
+        try:
+            with current_session(spark):
+                planned = plan_of_tree(spark, frame._jdf.queryExecution().analyzed())
+        except NotMaintained as error:
+            first, *others = error.refusals
+            also = "".join(f"; also: {refusal.message}" for refusal in others)
+            code = "SQL_NOT_DETERMINISTIC" if first.what == "changing" else _NOT_KEPT
+            raise self.refused(code, f"{first.message}{also}", first.help) from error
+        known = {name.lower() for name in tables}
+        for name in sorted(set(_tables_in(planned.message)) - known):
+            raise TableNotPlanned(name, self._unknown(name))
+        return Plan(self.place, json.dumps(planned.message))
+
+    def _call(self) -> DataFrame:
+        """Return the DataFrame of the function."""
+        spark, group = self.session.spark, str(uuid.uuid4())
+        what = f"the function {getattr(self.flow.func, '__name__', self.name)}"
+        spark.sparkContext.setJobGroup(group, what)
+        try:
+            with chdir(self.session.folder), current_session(spark):
+                frame = self.flow.func()
+        except Exception as error:
+            raise self._failure(error, what) from error
+        finally:
+            ran = spark.sparkContext.statusTracker().getJobIdsForGroup(group)
+            spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        if ran or self.session.stop_streams():
+            raise self._action(what)
+        if not isinstance(frame, DataFrame):
+            message = f"{what} returns a {type(frame).__name__} and no DataFrame"
+            raise self.refused(_NOT_KEPT, message, "return a DataFrame of the rows of the view")
+        changed = self.session.changed_settings()
+        if changed:
+            message = f"{what} changes {changed[0]}, which changes the rows of views"
+            raise self.refused(_NOT_KEPT, message, "remove the change")
+        return frame
+
+    def _failure(self, error: Exception, what: str) -> Exception:
+        """Return the error for an exception that the function raised."""
+        if isinstance(error, PySparkException):
+            condition = error.getCondition() or ""
+            if condition.startswith(_UNKNOWN):
+                parameters = error.getMessageParameters() or {}
+                name = parameters.get("relationName", "").replace("`", "").lower()
+                return TableNotPlanned(name, self._unknown(name))
+            if any(part in f"{condition} {error}" for part in _STREAM_ERRORS):
+                refused = self._action(what)
+                refused.message += f": {message_of(error)}"
+                return refused
+        return self.definitions.failure(error, what)
+
+    def _action(self, what: str) -> SqlRefused:
+        message = f"{what} computes rows"
+        help = (
+            "return a DataFrame without an action: no collect, count, write or pivot without values"
+        )
+        return self.refused(_NOT_KEPT, message, help)
+
+    def _unknown(self, table: str) -> SqlRefused:
+        message = f"{self.name} reads the table {table}, which is no view and no source"
+        return self.refused("SQL_TABLE_UNKNOWN", message, "--source NAME=SPEC adds a table")
+
+    def _check_schema(self, frame: DataFrame) -> None:
+        """Refuse a declared schema with other columns than those of the DataFrame."""
+        declared = self.output.schema if isinstance(self.output, Table) else None
+        if declared is None:
+            return
+        with current_session(self.session.spark):
+            wanted = StructType.fromDDL(declared) if isinstance(declared, str) else declared
+        columns = [[(f.name.lower(), f.dataType) for f in s.fields] for s in (wanted, frame.schema)]
+        if columns[0] != columns[1]:
+            message = f"the schema of {self.name} is declared as {wanted.simpleString()}, and the DataFrame has {frame.schema.simpleString()}"
+            help = "select and cast the columns in the function, or correct the schema"
+            raise self.refused(_NOT_KEPT, message, help)
+
+
+def _tables_in(message: Any) -> Iterator[str]:
+    """Yield the names of the tables that a plan reads, in lower case."""
+    waiting = [message]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if "namedTable" in part:
+                yield ".".join(part["namedTable"]["names"]).lower()
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
