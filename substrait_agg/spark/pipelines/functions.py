@@ -198,7 +198,7 @@ class FunctionView:
         spark.sparkContext.setJobGroup(group, what)
         try:
             with chdir(self.session.folder), current_session(spark):
-                frame = self.flow.func()
+                frame: Any = self.flow.func()
         except Exception as error:
             raise self._failure(error, what) from error
         finally:
@@ -246,7 +246,7 @@ class FunctionView:
         if declared is None:
             return
         with current_session(self.session.spark):
-            wanted = StructType.fromDDL(declared) if isinstance(declared, str) else declared
+            wanted: Any = StructType.fromDDL(declared) if isinstance(declared, str) else declared
         columns = [[(f.name.lower(), f.dataType) for f in s.fields] for s in (wanted, frame.schema)]
         if columns[0] != columns[1]:
             message = f"the schema of {self.name} is declared as {wanted.simpleString()}, and the DataFrame has {frame.schema.simpleString()}"
