@@ -457,6 +457,9 @@ public class Catalyst {
             if (hasLambda(parts)) return call(found.prettyName(), parts);
             return found.sql();
         }
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.CreateNamedStruct) {
+            return call("named_struct", found.children());  // `struct(c0)` would name its field c0
+        }
         if (found instanceof org.apache.spark.sql.catalyst.expressions.JsonToStructs) {
             org.apache.spark.sql.catalyst.expressions.JsonToStructs read =
                 (org.apache.spark.sql.catalyst.expressions.JsonToStructs) found;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -96,7 +96,7 @@ class SparkSqlPlanner:
                 analyzed = self._state.executePlan(placed, mode).analyzed()
                 planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
         except PySparkException as error:
-            raise self._error(error, statement, text) from error
+            raise self._error(error, statement, text, tables) from error
         except NotMaintained as error:
             raise _refused(error.refusals, statement) from error
         return Plan(
@@ -109,15 +109,23 @@ class SparkSqlPlanner:
         except PySparkException as error:
             raise self._error(error, statement, text) from error
 
-    def _error(self, error: PySparkException, statement: Statement, text: str) -> SqlRefused:
+    def _error(
+        self,
+        error: PySparkException,
+        statement: Statement,
+        text: str,
+        tables: Iterable[str] = (),
+    ) -> SqlRefused:
         """Return an error of Spark with a code and a place in the script."""
         condition = error.getCondition() or ""
         code = next((c for begin, c in _CODES.items() if condition.startswith(begin)), _OTHER)
         start, stop = _place(error, text, statement)
-        help = _HELP[code]
-        return refused_at(
-            code, statement.script, start, stop, message_of(error), help, statement.file
-        )
+        help, message = _HELP[code], message_of(error)
+        if code == "SQL_TABLE_UNKNOWN":
+            # Spark goes on about its own catalog.
+            message = message.partition(". ")[0]
+            help = f"the tables are: {', '.join(sorted(tables)) or 'none'}; {help}"
+        return refused_at(code, statement.script, start, stop, message, help, statement.file)
 
 
 _LINE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")

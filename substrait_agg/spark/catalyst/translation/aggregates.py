@@ -251,6 +251,8 @@ def _percentile(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     frequency = tree.fields.get("frequencyExpression")
     if fraction.kind != "Literal" or (frequency is not None and frequency.fields["value"] != "1"):
         raise not_supported(tree, "only with one constant share, and without frequencies")
+    if fraction.type not in ("double",) and not SparkType(str(fraction.type)).digits:
+        raise not_supported(tree, "only with one share; write a call per share")
     share = Decimal(fraction.fields["value"])
     part = {"literal": {"fp64": float(1 - share if reverse else share)}}
     constant = Typed(part, SparkType("double", nullable=False))

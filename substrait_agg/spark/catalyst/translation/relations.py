@@ -66,12 +66,27 @@ def relation(tree: SparkTree, context: PlanContext) -> Relation:
     return translated
 
 
+_REFUSED: Mapping[str, tuple[str, str]] = {
+    "CollectMetrics": ("observe", "leave it out; run --metrics counts rows"),
+    "MapInArrow": ("mapInArrow", "write it with functions of Spark"),
+    "MapInPandas": ("mapInPandas", "write it with functions of Spark"),
+    "FlatMapGroupsInPandas": ("applyInPandas", "write it with aggregate functions of Spark"),
+    "Sample": (
+        "TABLESAMPLE",
+        "filter by a hash of a key, such as WHERE pmod(xxhash64(id), 10) = 0",
+    ),
+    "UnionLoop": ("a recursive common table expression", "write out its levels with UNION ALL"),
+}
+"""Class of a relation in Spark -> what users call it, and what to do."""
+
+
 def refused_relation(tree: SparkTree, reason: str = "") -> Refusal:
     """Return the error for a relation that cannot be translated."""
+    name, help = _REFUSED.get(tree.kind, (tree.kind, "docs/sql.md lists what is supported"))
     return Refusal(
         "relation",
-        f"the operation {tree.kind} cannot be maintained{reason and ': '}{reason}",
-        "docs/sql.md lists the supported operations",
+        f"{name} cannot be maintained{reason and ': '}{reason}",
+        help,
         tree.start,
         tree.stop,
     )
