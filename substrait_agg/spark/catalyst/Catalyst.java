@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.catalyst.trees.Origin;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.types.DataType;
@@ -121,12 +122,43 @@ public class Catalyst {
 
     /** Returns an analyzed plan after rules of Spark, each given by the name of its class. */
     public LogicalPlan normalized(LogicalPlan plan, List rules) throws Exception {
+        plan = (LogicalPlan) plan.transformUpWithSubqueries(new UnknownRows());
         for (int i = 0; i < rules.size(); i++) {
             String name = (String) rules.get(i);
             // A common table expression may be read in a subquery, so it is inlined in the plan as a whole.
             plan = name.endsWith(".InlineCTE") ? (LogicalPlan) rule(name).apply(plan) : everywhere(rule(name), plan);
         }
         return plan;
+    }
+
+    /** Replaces relations without rows, which stand for tables: rules would compute their queries away. */
+    public static class UnknownRows extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return node instanceof LocalRelation && ((LocalRelation) node).data().isEmpty();
+        }
+
+        public Object apply(Object node) {
+            return new LogicalRelation(new NoRows(), ((LocalRelation) node).output(), scala.Option$.MODULE$.empty(),
+                false, scala.Option$.MODULE$.empty());
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 other) {
+            return isDefinedAt(node) ? apply(node) : other.apply(node);
+        }
+    }
+
+    public static class NoRows extends org.apache.spark.sql.sources.BaseRelation {
+        public org.apache.spark.sql.SQLContext sqlContext() {
+            return null;
+        }
+
+        public StructType schema() {
+            return new StructType();
+        }
+
+        public String toString() {
+            return "NoRows";
+        }
     }
 
     /** Applies a rule to a plan and to the plans of its subqueries, the innermost first. */
@@ -195,7 +227,12 @@ public class Catalyst {
             }
         }
         StringBuilder children = numbered(node.children(), lines);
-        StringBuilder line = new StringBuilder("{\"kind\":").append(quoted(node.getClass().getSimpleName()));
+        String kind = node.getClass().getSimpleName();
+        if (node instanceof LogicalRelation && ((LogicalRelation) node).relation() instanceof NoRows) {
+            kind = "LocalRelation";
+            fields.append(",\"data\":[]");
+        }
+        StringBuilder line = new StringBuilder("{\"kind\":").append(quoted(kind));
         line.append(",\"children\":[").append(children).append("],\"fields\":{").append(fields).append("}");
         place(node.origin(), line);
         if (node instanceof Expression) expression((Expression) node, line, lines);
