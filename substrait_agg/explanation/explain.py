@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from substrait_agg.bind.bound import BoundPlan
+from substrait_agg.bind.bound import BoundPlan, Constant, Conversion, Expr
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.plan.views import BoundViews, as_views
 from substrait_agg.explanation.build import build
 from substrait_agg.explanation.names import names_of, short, shown, written
-from substrait_agg.explanation.state import argument_text
+from substrait_agg.explanation.state import value_text
 from substrait_agg.explanation.tree import ExplainedBatch, ExplainedPlan, ExplainedRefresh
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
@@ -113,13 +113,23 @@ def _row_names(flow: Flow, node: Node) -> tuple[str, ...]:
     names = names_of(flow)[node.id].inputs
     candidates = [short(written(key, names), f"key {i}") for i, key in enumerate(node.keys)]
     candidates += ["grouping set"] if node.sets else []
-    arguments = (argument_text(i, node, names) for i in range(len(node.arguments)))
+    arguments = (value_text(_as_written(v), condition, names) for v, condition in node.arguments)
     candidates += [short(text, f"argument {i}") for i, text in enumerate(arguments)]
     unique: list[str] = []
     for name in map(shown, candidates):
         again = sum(u == name or u.startswith(f"{name} (") for u in unique)
         unique.append(f"{name} ({again + 1})" if name in unique else name)
     return tuple(unique)
+
+
+def _as_written(value: Expr | None) -> Expr | None:
+    """Return an argument without what binding adds: a conversion to the type of the accumulator.
+
+    A constant counts rows.
+    """
+    if isinstance(value, Conversion):
+        return value.input
+    return None if isinstance(value, Constant) else value
 
 
 def explained_refresh(flow: Flow, policies: RefreshPolicies) -> Iterator[ExplainedRefresh]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from substrait_agg.bind.bound import Expr
 from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.explanation.names import Names, NodeNames, names_of, say, shown, written
 from substrait_agg.explanation.tree import (
@@ -151,7 +152,11 @@ def argument_text(ordinal: int, node: Node, names: Names) -> str:
         column = node.computed[ordinal - COMPUTED]
         arguments = ", ".join(argument_text(a, node, names) for a in column.arguments)
         return f"{column.implementation}.{column.column}({arguments})"
-    value, condition = node.arguments[ordinal]
+    return value_text(*node.arguments[ordinal], names)
+
+
+def value_text(value: Expr | None, condition: Expr | None, names: Names) -> str:
+    """Return the value of an argument as text, with its filter."""
     text = "rows" if value is None else written(value, names)
     return shown(text if condition is None else f"{text} where {written(condition, names)}")
 

@@ -169,6 +169,14 @@ def test_names_of_rows_that_wait_are_each_there_once_and_short() -> None:
     assert names == ("a", "a (2)", "a where flag", "argument 2")
 
 
+def test_names_of_rows_that_wait_are_in_the_words_of_the_plan() -> None:
+    """Binding converts the argument of a sum, and counts rows for a constant."""
+    table = read({"a": I8, "flag": BOOL})
+    measures = (measure("sum", at(0)), measure("count", lit(1, I64), filter=at(1)))
+    flow = lower(bound(aggregate(table, (), measures), "s", "n"), {("t",): "changelog"}, "refuse")
+    assert row_names(flow, flow.operators[0]) == ("a", "rows where flag")
+
+
 def test_a_filter_is_said_to_run_on_spark() -> None:
     table = read({"v": I64, "flag": BOOL})
     counted = replace(COUNT, filter=call("not", at(1)))

@@ -147,8 +147,9 @@ def call_loses_digits(call: Call, declared: Type) -> bool:
         return True
     digits = call.arguments[1] if len(call.arguments) > 1 else Constant(call.type, 0)
     scale = declared.params[1] if declared.kind == "decimal" else 0
-    rounded = isinstance(digits, Constant) and isinstance(digits.value, int)
-    return not rounded or digits.value > scale
+    if not isinstance(digits, Constant) or not isinstance(digits.value, int):
+        return True
+    return digits.value > scale
 
 
 def fits_decimal(type_: Type) -> bool:
