@@ -16,6 +16,9 @@ from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.query.document import plan_document
 from tests.e2e.plans import Builder, aggregate, column, fetched, ordered, read
+from tests.spark_plans import plan_query
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 COLUMNS = {"k": "string", "x": "i64"}
 
@@ -68,7 +71,7 @@ def test_another_fetch_is_refused(changed: dict[str, Any], told: str) -> None:
 def windowed(measure: str = "max", call: str = "lag(x, 2)", order: str = "x DESC") -> PlanDocument:
     """A measure over the values of a window function."""
     query = f"SELECT {measure}(v) AS m FROM (SELECT {call} OVER (PARTITION BY k ORDER BY {order}) AS v FROM t) q"
-    plan = sa.sql(query, {"t": pa.schema([("k", pa.string()), ("x", pa.int64())])}).bound()
+    plan = plan_query(query, {"t": pa.schema([("k", pa.string()), ("x", pa.int64())])}).bound()
     return plan_document(lower(plan, {("t",): "changelog"}), EventOptions())
 
 

@@ -18,7 +18,10 @@ from tests.e2e.rows import bag
 from tests.local.run import LocalRun, run
 from tests.refresh.test_rebuild import rows_of, tables_of
 from tests.sampling import sample
+from tests.spark_plans import plan_query
 from tests.views.brokerage import TABLES
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 T_A = "trades t JOIN accounts a ON t.account_id = a.account_id"
 T_A_C = f"{T_A} JOIN customers c ON a.customer_id = c.customer_id"
@@ -74,7 +77,7 @@ QUERIES = {
 
 
 def plan_of(query: str) -> sa.Plan:
-    return sa.sql(query, {name: TABLES[name] for name in TABLES if name in query})
+    return plan_query(query, {name: TABLES[name] for name in TABLES if name in query})
 
 
 def used(given: Mapping[str, str], query: str) -> dict[str, str]:

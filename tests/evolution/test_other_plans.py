@@ -10,6 +10,9 @@ import pytest
 
 import substrait_agg as sa
 from tests.local.run import run
+from tests.spark_plans import plan_query
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 TABLES = {name: pa.schema({"k": pa.int64(), "x": pa.int64()}) for name in ("t", "u")}
 JOIN = "SELECT t.k, sum(u.x) AS s FROM t {} JOIN u ON t.k = u.k GROUP BY t.k"
@@ -34,7 +37,7 @@ def test_the_difference_is_named(what: str, tmp_path: Path) -> None:
     def start(query: str) -> None:
         read = [name for name in TABLES if f" {name} " in f"{query} "]
         sources = {name: f"parquet:{tmp_path / name}" for name in read}
-        run(sa.sql(query, TABLES), sources, checkpoint=tmp_path / "ckpt")
+        run(plan_query(query, TABLES), sources, checkpoint=tmp_path / "ckpt")
 
     start(before)
     with pytest.raises(sa.StateRefused) as refused:

@@ -16,16 +16,22 @@ from substrait_agg.metrics.summary import progress_line
 from substrait_agg_cli.main import main
 from tests.local.run import run
 from tests.refresh.test_rebuild import chosen_at_random, tables_of
+from tests.spark_plans import plan_query, plan_views
 from tests.views.brokerage import TABLES
-from tests.views.test_pipeline import planned
+from tests.views.test_pipeline import SALES
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 QUERY = "SELECT symbol, sum(quantity) s FROM trades GROUP BY symbol"
 
 
 def test_policies_and_what_is_in_their_way() -> None:
-    plans = planned(
-        "CREATE VIEW a REFRESH POLICY AUTO AS SELECT region, first_value(amount) f FROM sales GROUP BY region;",
-        "CREATE VIEW b AS SELECT region, sum(amount) s FROM sales GROUP BY region;",
+    plans = plan_views(
+        {
+            "a.sql": "CREATE VIEW a REFRESH POLICY AUTO AS SELECT region, first_value(amount) f FROM sales GROUP BY region;"
+            "CREATE VIEW b AS SELECT region, sum(amount) s FROM sales GROUP BY region;"
+        },
+        {"sales": SALES},
     )
     assert "refresh" not in sa.explain(plans)
     assert "refresh" not in json.loads(sa.explain(plans, "json"))
@@ -46,7 +52,7 @@ def test_policies_and_what_is_in_their_way() -> None:
 
 def test_what_was_chosen_and_why(tmp_path: Path) -> None:
     given = {"trades": tables_of(tmp_path, 1)["trades"]}
-    plan = sa.sql(QUERY, {"trades": TABLES["trades"]})
+    plan = plan_query(QUERY, {"trades": TABLES["trades"]})
     seen: list[Progress] = []
     with chosen_at_random(Random(2)):
         run(
@@ -74,9 +80,7 @@ def test_what_was_chosen_and_why(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    (tmp_path / "q.sql").write_text(
-        "CREATE TABLE trades (symbol varchar, quantity bigint);" + QUERY
-    )
+    (tmp_path / "q.sql").write_text("CREATE TABLE trades (symbol string, quantity bigint);" + QUERY)
     done = CliRunner().invoke(
         main, ["explain", "--sql", str(tmp_path / "q.sql"), "--refresh", "auto"]
     )

@@ -11,22 +11,25 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from substrait_agg.sql_planner.pipelines.pipeline import PlanSet, plan_pipeline, scripts_in
 
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed
 from substrait_agg.refresh.cost_model import CostHistory, Estimate, InputSize
 from substrait_agg.refresh.policies import REFRESH_POLICIES
+from substrait_agg.scripts.pipeline import PlanSet, scripts_in
 from substrait_agg.spark.offsets.planned_files import LoggedFile
 from substrait_agg.spark.refresh.whole_input import input_size
 from tests.local.run import LocalRun, run
 from tests.sampling import seeds
+from tests.spark_plans import plan_query, plan_views
 from tests.views.brokerage import PIPELINE, TABLES, Brokerage, sources, write
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 QUERIES = {
     "aggregate": "SELECT symbol, sum(quantity) s, min(price) a, max(trade_date) z, count(DISTINCT account_id) d, "
-    "median(quantity) m, string_agg(status, ',' ORDER BY trade_id) t FROM trades GROUP BY symbol",
+    "median(quantity) m, string_agg(status, ',') WITHIN GROUP (ORDER BY status) t FROM trades GROUP BY symbol",
     "global": "SELECT count(*) n, sum(CAST(quantity AS double)) s, stddev_samp(quantity) d FROM trades",
     "rows": "SELECT symbol, quantity FROM trades WHERE quantity > 3",
     "sets": "SELECT symbol, status, sum(quantity) s FROM trades GROUP BY ROLLUP (symbol, status)",
@@ -104,7 +107,7 @@ def test_every_policy_gives_the_same_rows_and_changes(tmp_path: Path, query: str
     seed = [*QUERIES].index(query)
     given = tables_of(tmp_path, seed)
     used = {name: spec for name, spec in given.items() if name in QUERIES[query]}
-    plan = sa.sql(QUERIES[query], {name: TABLES[name] for name in used})
+    plan = plan_query(QUERIES[query], {name: TABLES[name] for name in used})
     for policy in ("incremental", "full", "auto"):
         with chosen_at_random(Random(seed)):
             in_pieces(plan, used, (2, 1), checkpoint=tmp_path / policy, refresh=policy)
@@ -121,7 +124,7 @@ def test_every_policy_gives_the_same_rows_and_changes(tmp_path: Path, query: str
 
 
 def brokerage() -> PlanSet:
-    return plan_pipeline(scripts_in(PIPELINE), lambda _: TABLES)
+    return plan_views(scripts_in(PIPELINE), TABLES)
 
 
 @pytest.mark.parametrize("seed", seeds(1, 20))
@@ -149,12 +152,12 @@ def test_views_of_a_pipeline_with_policies_of_their_own(tmp_path: Path, seed: in
 
 def test_a_full_view_over_an_incremental_one(tmp_path: Path) -> None:
     """Only the operators of the full view are computed again, from the rows of the other view."""
-    plans = plan_pipeline(
+    plans = plan_views(
         {
             "a.sql": "CREATE VIEW per_account AS SELECT account_id, sum(quantity) q FROM trades GROUP BY account_id;"
             "CREATE VIEW sizes AS SELECT q, count(*) n FROM per_account GROUP BY q;"
         },
-        lambda _: TABLES,
+        TABLES,
     )
     given = {"trades": tables_of(tmp_path, 3)["trades"]}
     run(plans, given, checkpoint=tmp_path / "i", outputs=["none"]).wait()
@@ -170,7 +173,7 @@ def test_a_full_view_over_an_incremental_one(tmp_path: Path) -> None:
 
 def test_a_policy_can_change_between_runs(tmp_path: Path) -> None:
     given = {"trades": tables_of(tmp_path, 5)["trades"]}
-    plan = sa.sql(QUERIES["aggregate"], {"trades": TABLES["trades"]})
+    plan = plan_query(QUERIES["aggregate"], {"trades": TABLES["trades"]})
     run(plan, given, checkpoint=tmp_path / "i", outputs=["none"]).wait()
     random = Random(0)
     for count in (1, 2, 1, 6):
@@ -211,7 +214,7 @@ def test_a_file_without_the_rows_that_were_read(
 ) -> None:
     """Rows that a view has from changes and rows that are read again would not be the same."""
     given = {"trades": tables_of(tmp_path, 5, batches=2)["trades"]}
-    plan = sa.sql("SELECT sum(quantity) s FROM trades", {"trades": TABLES["trades"]})
+    plan = plan_query("SELECT sum(quantity) s FROM trades", {"trades": TABLES["trades"]})
     file = tmp_path / "trades" / "0000.parquet"
     started = LocalRun(plan, given, checkpoint=tmp_path / "c", outputs=["none"], refresh=policy)
     assert started.batch()
@@ -243,7 +246,7 @@ def test_a_file_of_the_batch_may_be_newer_than_its_plan(tmp_path: Path) -> None:
 def test_a_run_that_dies_before_its_commit(tmp_path: Path, policy: str) -> None:
     """The batch is computed again from the previous version, without a trace of the first attempt."""
     given = {"trades": tables_of(tmp_path, 6, batches=4)["trades"]}
-    plan = sa.sql(QUERIES["stacked"], {"trades": TABLES["trades"]})
+    plan = plan_query(QUERIES["stacked"], {"trades": TABLES["trades"]})
     run(plan, given, checkpoint=tmp_path / "i", outputs=["none"]).wait()
     options: dict[str, Any] = {"checkpoint": tmp_path / "c", "outputs": ["none"], "refresh": policy}
     with chosen_at_random(Random(1)):

@@ -10,11 +10,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 import substrait_agg as sa
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.operator.common.names import WEIGHT
 from tests.joins.local_flow import LocalFlow
+from tests.spark_plans import plan_query
 
 Row = tuple[Any, ...]
 
@@ -32,7 +34,7 @@ def kept(
 
 def started(query: str | sa.Plan, schemas: Mapping[str, pa.Schema], folder: Path) -> LocalFlow:
     """Give the flow of a query over tables whose rows may be deleted."""
-    plan = sa.sql(query, schemas) if isinstance(query, str) else query
+    plan = plan_query(query, schemas) if isinstance(query, str) else query
     flow = lower(plan.bound(), weights={(name,): "weighted" for name in schemas})
     folder.mkdir(exist_ok=True, parents=True)
     return LocalFlow(flow, folder)
@@ -61,6 +63,16 @@ def of_duckdb(query: str, tables: Mapping[str, pa.Table]) -> list[Row]:
         for name, table in tables.items():
             connection.register(name, table)
         return ordered(connection.execute(query).fetchall())
+
+
+def of_spark(spark: SparkSession, query: str, tables: Mapping[str, pa.Table]) -> list[Row]:
+    """Give the rows of a query over whole tables by Spark, sorted."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    for name, table in tables.items():
+        session.createDataFrame(table).createOrReplaceTempView(name)
+    return ordered([tuple(row.values()) for row in session.sql(query).toArrow().to_pylist()])
 
 
 def ordered(rows: list[Row]) -> list[Row]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from substrait_agg.sql_planner.query.script import statements
-from substrait_agg.sql_planner.query.tokens import place_at, tokens
 
 import substrait_agg as sa
+from substrait_agg.scripts.script import statements
+from substrait_agg.scripts.tokens import place_at, tokens
 
 SCRIPT = """-- what is sold; per region
 CREATE TABLE sales (region varchar, amount decimal(10, 2) NOT NULL);;
 /* a /* nested; */ comment; */
-CREATE OR REPLACE MATERIALIZED VIEW "Gold".totals (region, total) COMMENT 'sold; as SELECT' AS
+CREATE OR REPLACE MATERIALIZED VIEW `Gold`.totals (region, total) COMMENT 'sold; as SELECT' AS
   WITH q AS (SELECT * FROM sales) SELECT region, sum(amount) FROM q GROUP BY region;
-SELECT ';' AS "a;b", $$;$$, E'\\';' FROM t;
+SELECT ';' AS `a;b`, ";", r'\\', '\\';' FROM t;
 DROP TABLE t"""
 
 
@@ -59,11 +59,11 @@ def test_text_without_an_end_is_refused_at_its_place(text: str, line: int, colum
 
 
 def test_tokens_cover_everything_but_space_and_comments() -> None:
-    text = "select a.\"b\"\"c\", 1.5e3, 'it''s', `d` -- e\n::int[] from t"
+    text = "select a.`b``c`, 1.5e3, 'it\\'s', \"d\" -- e\n::int from t"
     found = tokens(text)
-    assert [t.text for t in found if t.kind in ("string", "number")] == ["1.5e3", "'it''s'"]
-    assert [t.name for t in found if t.kind == "quoted"] == ['b"c', "d"]
-    assert "".join(t.text for t in found) == "selecta.\"b\"\"c\",1.5e3,'it''s',`d`::int[]fromt"
+    assert [t.text for t in found if t.kind in ("string", "number")] == ["1.5e3", r"'it\'s'", '"d"']
+    assert [t.name for t in found if t.kind == "quoted"] == ["b`c"]
+    assert "".join(t.text for t in found) == "selecta.`b``c`,1.5e3,'it\\'s',\"d\"::intfromt"
     assert all(text[t.start : t.end] == t.text for t in found)
 
 

@@ -13,6 +13,9 @@ from substrait_agg.flow.passes.lower import lower
 from tests.joins import tpch
 from tests.joins.local_flow import LocalFlow
 from tests.sampling import sample
+from tests.spark_plans import plan_query
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +30,7 @@ def test_a_query_as_text_follows_refreshes(
     query: int, refreshes: int, generated: Mapping[str, pa.Table], tmp_path: Path
 ) -> None:
     """All columns can be null, as in files; so NOT IN is written as joins."""
-    plan = sa.sql(tpch.sql(query), {name: rows.schema for name, rows in generated.items()})
+    plan = plan_query(tpch.sql(query), {name: rows.schema for name, rows in generated.items()})
     assert not sa.validate(plan).problems
     flow = lower(plan.bound(), weights={(name,): "weighted" for name in tpch.KEYS})
     tables, run = tpch.Tables.of(generated), LocalFlow(flow, tmp_path)

@@ -23,7 +23,11 @@ from substrait_agg.bind.joins.multi_join import (
     is_multi_join,
     substituted,
 )
-from substrait_agg.bind.joins.row_numbers import is_numbered, with_numbers_limited
+from substrait_agg.bind.joins.row_numbers import (
+    is_numbered,
+    limits_numbers,
+    with_numbers_limited,
+)
 from substrait_agg.bind.rewrite import columns_in, inputs_of, with_inputs
 
 FILTERED_SIDES: dict[JoinKind, frozenset[str]] = {
@@ -109,9 +113,10 @@ class _Rewriter:
         if is_multi_join(relation):
             return self._inner(relation, conditions)
         parts = factored(relation.condition)
-        safe = tuple(part for part in parts if not can_fail(part))
-        late = tuple(part for part in parts if can_fail(part))
-        return filtered(self.place(relation.input, (*safe, *conditions)), late, relation.path)
+        source = relation.input
+        safe = tuple(p for p in parts if not can_fail(p) or limits_numbers(source, p))
+        late = tuple(part for part in parts if part not in safe)
+        return filtered(self.place(source, (*safe, *conditions)), late, relation.path)
 
     def _project(self, relation: BoundProject, conditions: Exprs) -> BoundRelation:
         if is_multi_join(relation):
@@ -119,7 +124,7 @@ class _Rewriter:
             outputs = join.absorb(relation)
             if not (len(join.inputs) == 1 and join.inputs[0] is relation):
                 return self._written(join, outputs, relation, conditions)
-        below, above = _moved(conditions, relation.expressions)
+        below, above = _moved(conditions, relation.expressions, relation.input)
         source = self.place(relation.input, below)
         project = relation if source is relation.input else replace(relation, input=source)
         return filtered(project, above, relation.path)
@@ -163,17 +168,29 @@ class _Rewriter:
         return filtered(rewritten, tuple(above), join.path)
 
 
-def _moved(conditions: Exprs, outputs: Exprs) -> tuple[Exprs, Exprs]:
-    """Move conditions below a projection; return them, and those that are large or could fail."""
+def _moved(
+    conditions: Exprs, outputs: Exprs, source: BoundRelation | None = None
+) -> tuple[Exprs, Exprs]:
+    """Move conditions below a projection; return them, and those that are large or could fail.
+
+    Args:
+        conditions: conditions on the columns of the projection.
+        outputs: its expressions.
+        source: its input, if that is one relation.
+    """
     below: list[Expr] = []
     above: list[Expr] = []
     for condition in conditions:
         moved = substituted(condition, outputs)
-        if is_large(moved) or can_fail(moved):
+        if is_large(moved) or (can_fail(moved) and not _limits_numbers(source, moved)):
             above.append(condition)
         else:
             below.append(moved)
     return tuple(below), tuple(above)
+
+
+def _limits_numbers(source: BoundRelation | None, condition: Expr) -> bool:
+    return source is not None and limits_numbers(source, condition)
 
 
 def _only_side(part: Expr, width: int) -> str:

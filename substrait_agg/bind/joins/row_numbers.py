@@ -9,6 +9,8 @@ from math import ceil, floor
 
 from substrait_agg.bind.bound import (
     BoundFetch,
+    BoundFilter,
+    BoundProject,
     BoundRelation,
     BoundWindowValues,
     Call,
@@ -18,6 +20,7 @@ from substrait_agg.bind.bound import (
     Expr,
     InList,
 )
+from substrait_agg.bind.joins.multi_join import is_large, substituted
 from substrait_agg.plan.types import INTEGER_BITS, Type
 
 Exprs = tuple[Expr, ...]
@@ -55,6 +58,25 @@ def with_numbers_limited(relation: BoundRelation, conditions: Exprs) -> tuple[Bo
         case BoundWindowValues() if is_numbered(relation):
             return _with_last(relation, conditions), conditions
     return relation, conditions
+
+
+def limits_numbers(relation: BoundRelation, condition: Expr) -> bool:
+    """Return whether a condition on a relation is one on the numbers of rows.
+
+    Such a condition may be tested where the rows are numbered, although the sum of a number and a
+    constant, or a cast of it, can fail: only rows with numbers near the greatest integer make it fail.
+    """
+    while not is_numbered(relation):
+        match relation:
+            case BoundFilter(input=source):
+                relation = source
+            case BoundProject(input=source, expressions=outputs):
+                relation, condition = source, substituted(condition, outputs)
+                if is_large(condition):
+                    return False
+            case _:
+                return False
+    return _numbers(condition, len(relation.types) - 1) != (ALL_NUMBERS, False)
 
 
 def _limited(fetch: BoundFetch, conditions: Exprs) -> tuple[BoundFetch, Exprs]:
@@ -140,8 +162,10 @@ def _added(expression: Expr, ordinal: int) -> int | None:
             if expression.function == "add" and _number(left) is not None:
                 left, right = right, left
             added, number = _added(left, ordinal), _number(right)
-            # A sum of a narrower type may wrap around.
-            if added is None or number is None or type_.kind not in ("i64", "decimal"):
+            # A sum of a narrower type may wrap around, or fail for numbers that are not large.
+            fails = ("OVERFLOW", "ERROR") in expression.options
+            wide = type_.kind in ("i64", "decimal") or (type_.kind == "i32" and fails)
+            if added is None or number is None or not wide:
                 return None
             if number.denominator == 1 and abs(number) <= MOST_ADDED:
                 return added + (int(number) if expression.function == "add" else -int(number))

@@ -453,9 +453,35 @@ public class Catalyst {
         String text = printed(found);
         Expression again = resolved(session, text, columns);
         if (again == null || !again.dataType().sameType(wanted.dataType())) return null;
-        if (withoutReplaceable(again).canonicalized().equals(withoutReplaceable(wanted).canonicalized())) return text;
+        if (plain(withoutReplaceable(again)).canonicalized().equals(plain(withoutReplaceable(wanted)).canonicalized())) {
+            return text;
+        }
         if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + again.canonicalized() + "\n  " + wanted.canonicalized());
         return null;
+    }
+
+    /** Returns an expression with constants in place of what is constant, without names and casts that change nothing. */
+    private static Expression plain(Expression found) {
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.Alias) return plain((Expression) found.children().apply(0));
+        List parts = new ArrayList();
+        for (int i = 0; i < found.children().size(); i++) parts.add(plain((Expression) found.children().apply(i)));
+        Expression made = (Expression) found.withNewChildren(seq(parts));
+        if (made instanceof org.apache.spark.sql.catalyst.expressions.Cast
+            && ((Expression) parts.get(0)).dataType().equals(made.dataType())) return (Expression) parts.get(0);
+        if (!made.foldable()) return made;
+        try {
+            return constant(made.eval(null), made.dataType());
+        } catch (Exception failing) {
+            return made;
+        }
+    }
+
+    /** Returns a constant in which an array is in the form that compares and prints. */
+    private static Literal constant(Object value, DataType type) {
+        if (!(value instanceof org.apache.spark.sql.catalyst.util.ArrayData)) return new Literal(value, type);
+        return new Literal(new org.apache.spark.sql.catalyst.util.GenericArrayData(
+            ((org.apache.spark.sql.catalyst.util.ArrayData) value).toObjectArray(
+                ((org.apache.spark.sql.types.ArrayType) type).elementType())), type);
     }
 
     /** Returns an expression with other leaves. What Spark computes in place of a function keeps in step with it. */
@@ -507,13 +533,16 @@ public class Catalyst {
                 (org.apache.spark.sql.catalyst.expressions.CsvToStructs) found;
             return reader("from_csv", read.child(), read.schema(), read.options());
         }
+        if (found instanceof Literal) return constant(((Literal) found).value(), found.dataType()).sql();
         if (found.children().isEmpty()) return found.sql();
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.Alias) return printed((Expression) found.children().apply(0));
         if (hasLambda(found.children())) return call(found.prettyName(), found.children());
         List texts = new ArrayList();
         for (int i = 0; i < found.children().size(); i++) {
             Expression child = (Expression) found.children().apply(i);
-            texts.add(child instanceof Literal || child instanceof AttributeReference
-                ? child : new PrettyAttribute(printed(child), child.dataType()));
+            boolean isPlain = child instanceof AttributeReference || (child instanceof Literal
+                && !(child.dataType() instanceof org.apache.spark.sql.types.ArrayType));
+            texts.add(isPlain ? child : new PrettyAttribute(printed(child), child.dataType()));
         }
         return ((Expression) found.withNewChildren(seq(texts))).sql();
     }

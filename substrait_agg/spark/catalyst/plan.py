@@ -28,6 +28,8 @@ _RULES = (
     "ReplaceUpdateFieldsExpression",
     "OptimizeOneRowRelationSubquery",
     "PullupCorrelatedPredicates",
+    # NOT IN is one within NOT (a IN (...) AND b), too.
+    "BooleanSimplification",
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",
     "RewriteLateralSubquery",

@@ -23,6 +23,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     emit_only,
     field_reference,
     null,
+    placeholder,
     scope_of,
     sorts,
 )
@@ -394,16 +395,27 @@ def _window(tree: SparkTree, context: PlanContext) -> Relation:
     values = []
     for alias in tree.fields["windowExpressions"]:
         try:
-            values.append(window_function(scope, alias.children[0], partitions, order))
+            values.append(_window_value(scope, alias, partitions, order))
         except Refusal as refusal:
             context.refusals.append(refusal.at(alias))
-            values.append(null("string"))
+            values.append(placeholder(alias))
     columns = tuple(
         _named(alias, value.type)
         for alias, value in zip(tree.fields["windowExpressions"], values, strict=True)
     )
     body = {"input": below.message, "expressions": [value.message for value in values]}
     return Relation({"project": body}, (*below.columns, *columns))
+
+
+def _window_value(
+    scope: Scope, tree: SparkTree, partitions: list[Any], order: list[dict[str, Any]]
+) -> Typed:
+    """Return a value of a window; one of a subquery may be a column of the outer query."""
+    if tree.kind == "AttributeReference":
+        return scope.value(tree)
+    value = window_function(scope, tree.children[0], partitions, order)
+    scope.context.place(value.message, tree.children[0])
+    return value
 
 
 _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {

@@ -127,7 +127,7 @@ class Scope:
             return self.typed(tree)
         except Refusal as refusal:
             self.context.refusals.append(refusal.at(tree))
-            return null("string")
+            return placeholder(tree)
 
     def typed(self, tree: SparkTree) -> Typed:
         """Return an expression of Spark as one of Substrait.
@@ -334,6 +334,11 @@ def null(name: str) -> Typed:
     """Return a null of a type."""
     type_ = SparkType(name)
     return Typed({"literal": {"null": type_.message()}}, type_)
+
+
+def placeholder(tree: SparkTree) -> Typed:
+    """Return what stands for a refused expression, so that its only problem is its own."""
+    return Typed({"literal": {}}, type_of(tree.type))
 
 
 def any_nullable(values: Iterable[Typed]) -> bool:

@@ -11,8 +11,6 @@ from substrait_agg.spark.catalyst.translation.types import Relation, SparkType, 
 
 def _relation(scope: Scope, tree: SparkTree) -> Relation:
     """Return the query of a subquery, which may read the columns in scope as outer columns."""
-    if scope.context.outer:
-        raise not_supported(tree, "a subquery within a subquery that reads outer columns")
     inner = replace(scope.context, outer=scope.columns)
     return inner.relation(tree.fields["plan"], inner)
 
