@@ -13,6 +13,12 @@ SPARK_URN = "substrait_agg:functions_spark"
 SPARK_SQL = "spark_sql"
 """Name of the function."""
 
+SPARK_VERSION = "SPARK_VERSION"
+"""Option of the function: the release of Spark, such as ``4.3``, that planned the text.
+
+Another release may compute other values, which would not match those that a view has.
+"""
+
 UNNEST = "unnest"
 """Name of the function of a list whose elements become rows. Only an expression of a projection can call it."""
 

@@ -106,6 +106,15 @@ def test_another_form_is_refused(expression: dict[str, Any]) -> None:
     assert errors(plan(expression)) == ["SPARK_EXPRESSION_INVALID"]
 
 
+def test_only_the_release_of_spark_is_an_option() -> None:
+    expression = call("spark_sql", text("hex(c0)"), column(0), type_=STRING)
+    body = expression["scalarFunction"]
+    body["options"] = [{"name": "SPARK_VERSION", "preference": ["4.3"]}]
+    assert errors(plan(expression)) == []
+    body["options"] = [{"name": "overflow", "preference": ["ERROR"]}]
+    assert errors(plan(expression)) == ["SPARK_EXPRESSION_INVALID"]
+
+
 def test_elements_of_a_list_are_a_column() -> None:
     content = plan(column(0), call("unnest", column(1), type_=I64))
     assert errors(content) == []

@@ -88,6 +88,13 @@ def test_a_text_of_another_type_is_refused(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_a_text_that_another_release_planned_is_refused(spark: SparkSession) -> None:
+    call = Call(STRING, SPARK_SQL, (Constant(STRING, "'a'"),), (), (("SPARK_VERSION", "3.9"),))
+    with pytest.raises(UsageError, match=r"Spark 3\.9 planned it"):
+        to_column(call, ())
+
+
+@pytest.mark.spark
 def test_a_function_of_the_session_is_refused(spark: SparkSession) -> None:
     spark.udf.register("own_function", lambda x: x, "bigint")
     try:

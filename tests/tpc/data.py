@@ -113,5 +113,6 @@ def tpcds_queries() -> dict[str, str]:
 
 def _package_folder(name: str) -> Path:
     spec = importlib.util.find_spec(name)
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).parent

@@ -14,6 +14,11 @@ def new_helper(spark: SparkSession) -> Any:
     return _loader(spark._jvm).loadClass("Catalyst").newInstance()
 
 
+def release_of(spark: SparkSession) -> str:
+    """Return the release of Spark without its patch level, such as ``4.3``."""
+    return ".".join(spark.version.split(".")[:2])
+
+
 @lru_cache(maxsize=1)
 def _loader(jvm: Any) -> Any:
     """Return a class loader with the class; Spark's own compiler compiles it once for a JVM."""

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from substrait_agg.spark.catalyst.analyzed.checks import check_tree
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, tree_of
-from substrait_agg.spark.catalyst.jvm import new_helper
+from substrait_agg.spark.catalyst.jvm import new_helper, release_of
 from substrait_agg.spark.catalyst.translation.expressions import EXPRESSIONS
 from substrait_agg.spark.catalyst.translation.relations import relation
 from substrait_agg.spark.catalyst.translation.scope import PlanContext
@@ -107,8 +107,9 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
 
     conf = spark.conf.get("spark.sql.decimalOperations.allowPrecisionLoss", "true")
     context = PlanContext(
-        EXPRESSIONS, relation, print_text, _read_ids(tree), loses_precision=conf == "true"
-    )
+        EXPRESSIONS, relation, print_text, _read_ids(tree),
+        spark_version=release_of(spark), loses_precision=conf == "true",
+    )  # fmt: skip
     try:
         root = relation(tree, context)
     except Refusal as refusal:

@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.bind.bound import Call, Constant
 from substrait_agg.errors import UsageError
+from substrait_agg.functions.spark_sql import SPARK_VERSION
 from substrait_agg.spark.catalyst.analyzed.checks import check_tree
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, tree_of
-from substrait_agg.spark.catalyst.jvm import new_helper
+from substrait_agg.spark.catalyst.jvm import new_helper, release_of
 from substrait_agg.spark.catalyst.translation.types import type_of
 from substrait_agg.spark.types.schema import to_spark
 
@@ -28,8 +29,9 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
         arguments: the columns of the other arguments.
 
     Raises:
-        UsageError: SPARK_EXPRESSION_REFUSED: this Spark does not read the text, it has another type
-            than the plan declares, or it is not computed from the row alone.
+        UsageError: SPARK_EXPRESSION_REFUSED: this Spark does not read the text, another release has
+            planned it, it has another type than the plan declares, or it is not computed from the
+            row alone.
     """
     (constant, *values) = call.arguments
     text = str(constant.value) if isinstance(constant, Constant) else ""
@@ -44,6 +46,9 @@ def spark_expression(call: Call, arguments: Sequence[SparkColumn]) -> SparkColum
     if expression is None:
         raise _refused(text, "this release of Spark does not read it")
     tree = tree_of(helper.json(expression))
+    planned = dict(call.options).get(SPARK_VERSION, release_of(spark))
+    if planned != release_of(spark):
+        raise _refused(text, f"Spark {planned} planned it, and this is Spark {release_of(spark)}")
     _check(text, tree, call)
     columns = ListConverter().convert([argument._jc for argument in arguments], client)
     return SparkColumn(helper.column(expression, columns))

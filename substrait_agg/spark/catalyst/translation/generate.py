@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, UNNEST
+from substrait_agg.functions.spark_sql import SPARK_URN, UNNEST
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
 from substrait_agg.spark.catalyst.translation.scope import Scope, field_reference
@@ -104,7 +104,7 @@ def _fields(below: Relation, generated: Sequence[SparkTree]) -> Relation:
 def _computed(scope: Scope, elements: _List, element: SparkType) -> Typed:
     text = Typed({"literal": {"string": elements.text}}, SparkType("string", nullable=False))
     array = {"type": "array", "elementType": element.nested or element.name, "containsNull": True}
-    return scope.call(SPARK_URN, SPARK_SQL, (text, *elements.values), SparkType(json.dumps(array)))
+    return scope.by_text((text, *elements.values), SparkType(json.dumps(array)))
 
 
 def _struct(columns: Sequence[OutputColumn]) -> SparkType:

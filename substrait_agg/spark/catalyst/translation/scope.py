@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN
+from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, SPARK_VERSION
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.types import (
@@ -47,6 +47,7 @@ class PlanContext:
         print_text: returns a node as SQL over columns ``c0``, ``c1``, ..., which stand for the nodes of
             its second argument; None if Spark would not read the same expression again.
         read_ids: ids of the columns that expressions of the query name.
+        spark_version: release of Spark, such as ``4.3``.
         loses_precision: whether Spark gives up decimal places of a result with more than 38 digits.
         anchors: the functions of the plan, each declared once.
         outer: in a subquery, the columns of the query around it by their ids in Spark.
@@ -59,6 +60,7 @@ class PlanContext:
     relation: Callable[[SparkTree, PlanContext], Relation]
     print_text: Callable[[int, Sequence[int]], str | None]
     read_ids: frozenset[int] = frozenset()
+    spark_version: str = ""
     loses_precision: bool = True
     anchors: dict[tuple[str, str], int] = field(default_factory=dict)
     outer: Mapping[int, Typed] = field(default_factory=dict)
@@ -197,7 +199,12 @@ class Scope:
         type_ = type_of(tree.type, nullable=tree.nullable)
         constant = Typed({"literal": {"string": text}}, SparkType("string", nullable=False))
         arguments = [constant, *(self.native(leaf) for leaf in leaves.values())]
-        return self.call(SPARK_URN, SPARK_SQL, arguments, type_)
+        return self.by_text(arguments, type_)
+
+    def by_text(self, arguments: Sequence[Typed], type_: SparkType) -> Typed:
+        """Return an expression that Spark computes from a text, the first argument."""
+        version = {SPARK_VERSION: self.context.spark_version}
+        return self.call(SPARK_URN, SPARK_SQL, arguments, type_, **version)
 
     def call(
         self, urn: str, name: str, arguments: Sequence[Typed], type_: SparkType, **options: str
