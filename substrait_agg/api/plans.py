@@ -37,8 +37,9 @@ def load(source: PlanSource) -> Plan:
     the plan: use `validate` to find all problems.
 
     Args:
-        source: the plan, as a `Plan` or a `PlanSource`; or an ibis expression over tables without a
-            backend, a DataFrame or logical plan of DataFusion, or a plan of substrait-python.
+        source: the plan, as a `Plan` or a `PlanSource`; or a DataFrame of Spark (as `from_dataframe`),
+            an ibis expression over tables without a backend, a DataFrame or logical plan of
+            DataFusion, or a plan of substrait-python.
 
     Returns:
         The decoded plan.
@@ -61,11 +62,28 @@ def load(source: PlanSource) -> Plan:
 
 def _plan(source: PlanSource) -> Plan:
     """Return a plan given in any accepted form, without decoding it."""
+    if is_frame(source):
+        from substrait_agg.api.queries import from_dataframe
+
+        return from_dataframe(source)
     if type(source).__module__.partition(".")[0] in ("ibis", "datafusion"):
         from substrait_agg.api.library_plans import plan_of
 
         return plan_of(source)
     return as_plan(source)
+
+
+def is_frame(source: object) -> bool:
+    """Return whether an object is a DataFrame of Spark."""
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+
+
+def without_frames(plan: Plans) -> Plans:
+    """Return plans in which each DataFrame of Spark is a plan."""
+    if isinstance(plan, Mapping) and any(map(is_frame, plan.values())):
+        return {name: _plan(one) for name, one in plan.items()}
+    return _plan(plan) if is_frame(plan) else plan
 
 
 @typed
@@ -200,6 +218,7 @@ def explain(
     """
     checked_choice(format, EXPLAIN_FORMATS, "format")
     policy = checked_choice(early_retraction, EARLY_RETRACTIONS, "early_retraction")
+    plan = without_frames(plan)
     plans = named_plans(plan, mode)
     specs = _specs(plans, sources or {}, mode)
     static = (*static, *(name for name, spec in specs.items() if spec.static))

@@ -15,7 +15,7 @@ from substrait_agg.arguments import check_objects, typed
 from substrait_agg.errors import UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg.refresh.policies import parse_refresh
-from substrait_agg.report.checked_plan import Plan, as_plan
+from substrait_agg.report.checked_plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,8 +173,9 @@ def sql_views(
 def from_dataframe(frame: Any) -> Plan:
     """Return the plan of a query that is written as a Spark DataFrame over named tables.
 
-    The DataFrame is not computed. Its tables (``spark.table("t")``) are the tables of the plan; `run`
-    takes their sources. docs/dataframes.md lists the supported operations and expressions.
+    The DataFrame is not computed. Its tables (``spark.table("t")``) and files (``spark.read.parquet``)
+    are the tables of the plan. `run` takes their sources; without sources it reads what the DataFrame
+    reads. docs/dataframes.md lists the supported operations and expressions.
 
     Args:
         frame: a `pyspark.sql.DataFrame` of a classic session in ANSI mode, which is the default.
@@ -193,7 +194,7 @@ def from_dataframe(frame: Any) -> Plan:
     from substrait_agg.spark.session.session import require_classic
 
     require_classic((frame,))
-    plan = as_plan(plan_of_frame(frame))
+    plan = plan_of_frame(frame)
     _ = plan.decoded
     return plan
 

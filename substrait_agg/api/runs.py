@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from substrait_agg.api.plans import Plans, combined_views, named_plans, temporary_views
+from substrait_agg.api.plans import (
+    Plans,
+    combined_views,
+    named_plans,
+    temporary_views,
+    without_frames,
+)
 from substrait_agg.api.queries import check_sources
 from substrait_agg.arguments import check_objects, typed
-from substrait_agg.errors import PlanRefused
+from substrait_agg.errors import InputRefused, PlanRefused
 from substrait_agg.problem_kinds import Mode
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.run_options import RunOptions
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 @typed
 def run(
     plan: Plans,
-    sources: Mapping[str, Any],
+    sources: Mapping[str, Any] | None = None,
     *,
     checkpoint: str | Path,
     spark: Any = None,
@@ -60,7 +66,8 @@ def run(
             the views ``root1``, ``root2`` and so on. Where a plan gives names but no types for the
             columns of a table (``SCHEMA_TYPES_MISSING``), lenient mode takes the types from the
             source of the table.
-        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame.
+        sources: per table of the plan a SPEC (``parquet:data/li?batch-files=1``) or a DataFrame. None:
+            for plans of DataFrames of Spark, the files and the tables that they read.
             With ``key=COLUMN`` in a SPEC, a row replaces the row with the same key, so that events
             need not contain the old row. With ``static=true``, and for a DataFrame that does not
             stream, the rows are read once, in the first version.
@@ -158,6 +165,7 @@ def run(
             could not be computed (BATCH_FAILED).
         CommitConflict: COMMIT_CONFLICT; another run published a version of the checkpoint first.
     """
+    plan = without_frames(plan)
     # These are the parameters of this function, which are the fields of the options.
     arguments = locals().copy()
     arguments["conf"] = _configured(plan, conf)
@@ -165,13 +173,15 @@ def run(
         **{name: arguments[name] for name in arguments.keys() - {"plan", "sources"}}
     )
     options = options.with_declared(plan)
-    check_sources(sources)
+    check_sources(sources or {})
     named_outputs = {f"output {number}": output for number, output in enumerate(options.sinks, 1)}
     check_objects(named_outputs, "outputs", "give a text such as stream-json=FILE")
     from substrait_agg.metrics.startup import StartTimer
 
     timer = StartTimer()
     plans = named_plans(plan, options.mode)
+    if sources is None:
+        sources = own_sources(plans.values())
     bound = combined_views(
         {name: bound_to_run(given, sources, options) for name, given in plans.items()},
         temporary_views(plan),
@@ -187,6 +197,29 @@ def run(
         n: s for n, s in sources.items() if not _is_planned_away(n, plans.values(), bound.reads)
     }
     return run_on_spark(bound, read, options, timer)
+
+
+def own_sources(plans: Iterable[Plan]) -> dict[str, str]:
+    """Return the SPECs of the tables of plans of DataFrames.
+
+    Raises:
+        InputRefused: SOURCE_MISSING for a table without one; SOURCE_AMBIGUOUS for a name of two tables.
+    """
+    specs: dict[str, str] = {}
+    for name, source in (item for plan in plans for item in plan.sources.items()):
+        if not source.spec:
+            raise InputRefused(
+                "SOURCE_MISSING",
+                f"no source is given for {name}, and the DataFrame has none: {source.reason}",
+                help=f"give sources={{{name!r}: SPEC}} with the source of every table",
+            )
+        if specs.setdefault(name, source.spec) != source.spec:
+            raise InputRefused(
+                "SOURCE_AMBIGUOUS",
+                f"two views read other rows as the table {name}",
+                help="name the tables with createOrReplaceTempView before the DataFrames are made",
+            )
+    return specs
 
 
 def _is_planned_away(name: str, plans: Iterable[Plan], reads: Iterable[BoundRead]) -> bool:

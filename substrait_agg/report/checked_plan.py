@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,20 @@ ROOT_VIEW = "root"
 """What the names of the views of a plan with several roots begin with."""
 
 _WITH_SOURCES = "with the column types of its sources"
+
+
+class OwnSource(Protocol):
+    """Where a table of a plan comes from, if the plan was made of a DataFrame."""
+
+    @property
+    def spec(self) -> str:
+        """Return the SPEC of its source; empty if it has none."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """Return why it has none."""
+        ...
 
 
 class PlanOrigin(Protocol):
@@ -64,6 +79,7 @@ class Plan:
         origin: the text that the plan was made from; None if it was given as a plan.
         refresh: the refresh policy of the view; None for that of the run.
         root: the place of one of several roots, such as ``relations[1]``; empty for the only one.
+        sources: name of a table -> where it comes from, for a plan of a DataFrame.
     """
 
     name: str
@@ -71,6 +87,7 @@ class Plan:
     origin: PlanOrigin | None = field(default=None, repr=False, compare=False)
     refresh: str | None = field(default=None, repr=False, compare=False)
     root: str = ""
+    sources: Mapping[str, OwnSource] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[Mode, object], Checked] = field(
         default_factory=dict, repr=False, compare=False
     )

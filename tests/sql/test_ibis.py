@@ -104,12 +104,12 @@ def test_a_table_in_memory_is_refused() -> None:
     assert caught.value.code == "PLAN_SOURCE"
 
 
-def test_a_dataframe_of_spark_needs_from_dataframe() -> None:
+def test_what_only_looks_like_a_dataframe_of_spark_is_refused() -> None:
     frame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
     with pytest.raises(sa.UsageError) as refused:
         sa.load(frame)
     assert refused.value.code == "PLAN_SOURCE"
-    assert "sa.from_dataframe" in str(refused.value.help)
+    assert "pyspark.sql.DataFrame" in str(refused.value.help)
 
 
 @pytest.mark.parametrize("form", [lambda df: df, lambda df: df.optimized_logical_plan()])

@@ -266,7 +266,7 @@ public class Catalyst {
             org.apache.spark.sql.catalyst.expressions.Attribute column =
                 (org.apache.spark.sql.catalyst.expressions.Attribute) plan.output().apply(i);
             line.append(i == 0 ? "[" : ",[").append(column.exprId().id()).append(",").append(quoted(column.name()));
-            line.append(",").append(column.dataType().json()).append(",").append(column.nullable()).append("]");
+            line.append(",").append(type(column.dataType())).append(",").append(column.nullable()).append("]");
         }
         line.append("]");
     }
@@ -285,7 +285,7 @@ public class Catalyst {
         Object canonical;
         boolean nullable;
         try {
-            type = found.dataType().json();
+            type = type(found.dataType());
             canonical = found.canonicalized();
             nullable = found.nullable();
         } catch (Throwable none) {
@@ -327,7 +327,7 @@ public class Catalyst {
         } else if (found instanceof Boolean || found instanceof Integer || found instanceof Long) {
             to.append(found);
         } else if (found instanceof DataType) {
-            to.append(((DataType) found).json());
+            to.append(type((DataType) found));
         } else if (found instanceof ExprId) {
             to.append(((ExprId) found).id());
         } else if (found instanceof Metadata) {
@@ -364,6 +364,29 @@ public class Catalyst {
             value(found.next(), to, lines, owner);
         }
         to.append("]");
+    }
+
+    /** Returns a type as Spark's JSON, in which a field of a struct keeps the collation in its type. */
+    private static String type(DataType found) {
+        if (found instanceof org.apache.spark.sql.types.ArrayType) {
+            org.apache.spark.sql.types.ArrayType array = (org.apache.spark.sql.types.ArrayType) found;
+            return "{\"type\":\"array\",\"elementType\":" + type(array.elementType())
+                + ",\"containsNull\":" + array.containsNull() + "}";
+        }
+        if (found instanceof org.apache.spark.sql.types.MapType) {
+            org.apache.spark.sql.types.MapType map = (org.apache.spark.sql.types.MapType) found;
+            return "{\"type\":\"map\",\"keyType\":" + type(map.keyType()) + ",\"valueType\":" + type(map.valueType())
+                + ",\"valueContainsNull\":" + map.valueContainsNull() + "}";
+        }
+        if (!(found instanceof StructType)) return found.json();
+        StructField[] fields = ((StructType) found).fields();
+        StringBuilder all = new StringBuilder("{\"type\":\"struct\",\"fields\":[");
+        for (int i = 0; i < fields.length; i++) {
+            all.append(i == 0 ? "" : ",").append("{\"name\":").append(quoted(fields[i].name()));
+            all.append(",\"type\":").append(type(fields[i].dataType()));
+            all.append(",\"nullable\":").append(fields[i].nullable()).append("}");
+        }
+        return all.append("]}").toString();
     }
 
     /** Returns the name of a constant of Scala, such as LeftOuter, or the text of another value. */
@@ -449,13 +472,30 @@ public class Catalyst {
         return (Expression) found.withNewChildren(seq(parts));
     }
 
+    /** Returns an expression in which constants are computed: the rules of Spark have done so in the query. */
+    private static Expression folded(Expression found) {
+        if (found instanceof Literal) return found;
+        if (found.foldable() && found.deterministic()) {
+            try {
+                return new Literal(found.eval(null), found.dataType());
+            } catch (Exception failing) {
+                return found;  // it fails for every row, as in the query
+            }
+        }
+        List parts = new ArrayList();
+        for (int i = 0; i < found.children().size(); i++) parts.add(folded((Expression) found.children().apply(i)));
+        return (Expression) found.withNewChildren(seq(parts));
+    }
+
+    private static Expression comparable(Expression found) {
+        return folded(plain(withoutReplaceable(found))).canonicalized();
+    }
+
     private String checked(Object session, Expression found, Expression wanted, List columns) {
         String text = printed(found);
         Expression again = resolved(session, text, columns);
         if (again == null || !again.dataType().sameType(wanted.dataType())) return null;
-        if (plain(withoutReplaceable(again)).canonicalized().equals(plain(withoutReplaceable(wanted)).canonicalized())) {
-            return text;
-        }
+        if (comparable(again).equals(comparable(wanted))) return text;
         if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + again.canonicalized() + "\n  " + wanted.canonicalized());
         return null;
     }

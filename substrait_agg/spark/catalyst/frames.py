@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from substrait_agg.errors import UsageError
+from substrait_agg.report.checked_plan import Plan
 from substrait_agg.spark.catalyst.analyzed.refusals import What
 from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
 
@@ -21,8 +22,8 @@ _CODES: Mapping[What, str] = {
 }
 
 
-def plan_of_frame(frame: DataFrame) -> str:
-    """Return the Substrait plan of a DataFrame of a classic session, as JSON.
+def plan_of_frame(frame: DataFrame) -> Plan:
+    """Return the plan of a DataFrame of a classic session, with the sources of its tables.
 
     Raises:
         UsageError: DATAFRAME_SETTING without ANSI mode; DATAFRAME_RELATION, DATAFRAME_EXPRESSION or
@@ -42,4 +43,4 @@ def plan_of_frame(frame: DataFrame) -> str:
         also = "".join(f"; also: {refusal.message}" for refusal in others)
         message = f"the DataFrame cannot be turned into a plan: {first.message}{also}"
         raise UsageError(_CODES[first.what], message, help=first.help) from error
-    return json.dumps(planned.message)
+    return Plan("", json.dumps(planned.message), sources=planned.sources)

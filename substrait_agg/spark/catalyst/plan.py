@@ -16,6 +16,7 @@ from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, tree_of
 from substrait_agg.spark.catalyst.jvm import new_helper, release_of
 from substrait_agg.spark.catalyst.translation.expressions import EXPRESSIONS
+from substrait_agg.spark.catalyst.translation.own_sources import OwnSource, OwnTables
 from substrait_agg.spark.catalyst.translation.relations import relation
 from substrait_agg.spark.catalyst.translation.scope import PlanContext
 from substrait_agg.spark.catalyst.translation.types import flat_names
@@ -53,10 +54,12 @@ class PlannedTree:
     Attributes:
         message: the plan.
         places: path in the plan -> offsets of the first and the last character of its text in the query.
+        sources: name of a table -> where its rows come from.
     """
 
     message: dict[str, Any]
     places: Mapping[str, tuple[int, int]]
+    sources: Mapping[str, OwnSource]
 
 
 def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) -> PlannedTree:
@@ -106,9 +109,10 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
         return text
 
     conf = spark.conf.get("spark.sql.decimalOperations.allowPrecisionLoss", "true")
+    tables = OwnTables(str(spark.conf.get("spark.sql.session.timeZone")))
     context = PlanContext(
         EXPRESSIONS, relation, print_text, _read_ids(tree),
-        spark_version=release_of(spark), loses_precision=conf == "true",
+        spark_version=release_of(spark), loses_precision=conf == "true", tables=tables,
     )  # fmt: skip
     try:
         root = relation(tree, context)
@@ -124,7 +128,7 @@ def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTr
         **context.declarations(),
         "relations": [{"root": {"input": root.message, "names": flat_names(columns)}}],
     }
-    return PlannedTree(message, _places(message, context))
+    return PlannedTree(message, _places(message, context), tables.sources)
 
 
 _CAPITAL = re.compile(r"(?<!^)([A-Z])")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.files import PlanFile, table_path
@@ -125,7 +125,7 @@ def _spec(table: str, files: Sequence[PlanFile], allowed: Path) -> SourceSpec:
             reason = "they are given as a glob"
         raise _not_readable(table, reason if format_ else "the plan does not state their format")
     places = [_place(table, file, allowed) for file in files]
-    spec = parse_spec(f"{FORMATS[format_]}:files?{urlencode(_csv_options(table, options))}")
+    spec = parse_spec(f"{FORMATS[format_]}:files?{urlencode(_csv_options(table, options), quote_via=quote)}")
     return replace(spec, location=_location(table, places))
 
 

@@ -56,6 +56,7 @@ def _refusals(tree: SparkTree, seen: set[int]) -> Iterator[Refusal]:
         )
     elif (
         tree.type is not None
+        and "plan" not in tree.fields
         and not tree.deterministic
         and all(child.deterministic for child in tree.children)
     ):

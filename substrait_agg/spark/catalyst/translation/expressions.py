@@ -26,7 +26,13 @@ from substrait_agg.spark.catalyst.translation.scope import (
     null,
 )
 from substrait_agg.spark.catalyst.translation.subqueries import outer_reference, predicate, scalar
-from substrait_agg.spark.catalyst.translation.types import INTEGERS, SparkType, Typed, type_of
+from substrait_agg.spark.catalyst.translation.types import (
+    INTEGERS,
+    SparkType,
+    Typed,
+    type_of,
+    type_refused,
+)
 
 
 def _attribute(scope: Scope, tree: SparkTree) -> Typed:
@@ -265,6 +271,39 @@ def _cast(scope: Scope, tree: SparkTree) -> Typed:
     return cast(value, target.name)
 
 
+def _nan_value(scope: Scope, tree: SparkTree) -> Typed:
+    """Translate ``nanvl``: the second value in place of NaN."""
+    value, other = scope.arguments(tree)
+    test = scope.call("comparison", "is_nan", (value,), SparkType("boolean", value.type.nullable))
+    clause = {"if": test.message, "then": other.message}
+    type_ = SparkType(value.type.name, any_nullable((value, other)))
+    return Typed({"ifThen": {"ifs": [clause], "else": value.message}}, type_)
+
+
+def _enough_values(scope: Scope, tree: SparkTree) -> Typed:
+    """Return whether at least some number of values are neither null nor NaN."""
+    known, integer = SparkType("boolean", nullable=False), SparkType("integer", nullable=False)
+    zero, one = (Typed({"literal": {"i32": n}}, integer) for n in (0, 1))
+    total = zero
+    for value in scope.arguments(tree):
+        tests = [scope.call("comparison", "is_null", (value,), known)]
+        if value.type.name in ("float", "double"):
+            nan = scope.call("comparison", "is_nan", (value,), SparkType("boolean"))
+            tests.append(nan)
+        clauses = [{"if": test.message, "then": zero.message} for test in tests]
+        counted = Typed({"ifThen": {"ifs": clauses, "else": one.message}}, integer)
+        total = scope.call("arithmetic", "add", (total, counted), integer, overflow="ERROR")
+    least = Typed({"literal": {"i32": tree.fields["n"]}}, integer)
+    return scope.call("comparison", "gte", (total, least), known)
+
+
+def _collate(scope: Scope, tree: SparkTree) -> Typed:
+    """Return a text as it is if its collation compares bytes."""
+    if tree.type != "string":
+        raise type_refused(str(tree.type))
+    return scope.typed(tree.children[0])
+
+
 def _with(scope: Scope, tree: SparkTree) -> Typed:
     """Return an expression in which Spark names parts that it computes once."""
     child, *definitions = tree.children
@@ -282,12 +321,14 @@ EXPRESSIONS: dict[str, Maker] = {
     "Add": partial(arithmetic, name="add", overflow="ERROR"),
     "Alias": lambda scope, tree: scope.typed(tree.children[0]),
     "And": partial(_boolean, name="and"),
+    "AtLeastNNonNulls": _enough_values,
     "AttributeReference": _attribute,
     "BitwiseAnd": partial(arithmetic, name="bitwise_and"),
     "BRound": partial(rounded, mode="TIE_TO_EVEN"),
     "CaseWhen": _case,
     "Cast": _cast,
     "Coalesce": _coalesce,
+    "Collate": _collate,
     "Concat": partial(_text, name="concat", result="string", null_handling="ACCEPT_NULLS"),
     "Contains": partial(_text, name="contains", result="boolean"),
     "DayOfMonth": partial(_part_of_time, component="DAY"),
@@ -314,6 +355,7 @@ EXPRESSIONS: dict[str, Maker] = {
     "Lower": partial(_text, name="lower", result="string"),
     "Month": partial(_part_of_time, component="MONTH"),
     "Multiply": partial(arithmetic, name="multiply", overflow="ERROR"),
+    "NaNvl": _nan_value,
     "Not": predicate,
     "Or": partial(_boolean, name="or"),
     "OuterReference": outer_reference,

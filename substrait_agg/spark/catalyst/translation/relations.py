@@ -32,6 +32,7 @@ from substrait_agg.spark.catalyst.translation.tables import (
     constant_rows,
     inline_rows,
     number_rows,
+    rows_of_python,
     table_of,
 )
 from substrait_agg.spark.catalyst.translation.time_windows import is_window, window
@@ -430,6 +431,7 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "Intersect": _difference,
     "Join": _join,
     "LocalRelation": constant_rows,
+    "LogicalRDD": rows_of_python,
     "Offset": _offset,
     "OneRowRelation": constant_rows,
     "Project": _project,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any
 from substrait_agg.functions.spark_sql import SPARK_SQL, SPARK_URN, SPARK_VERSION
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.translation.own_sources import OwnTables
 from substrait_agg.spark.catalyst.translation.types import (
     MOST_DIGITS,
     ColumnOf,
@@ -54,6 +56,7 @@ class PlanContext:
         refusals: what cannot be maintained, as found so far.
         pivots: ids of the columns that are lists of the values of a pivot.
         places: parts of the plan, each with the offsets of its text in the query.
+        tables: the tables that the plan reads, and where they come from.
     """
 
     makers: Mapping[str, Maker]
@@ -67,6 +70,7 @@ class PlanContext:
     refusals: list[Refusal] = field(default_factory=list)
     pivots: set[int] = field(default_factory=set)
     places: list[tuple[dict[str, Any], int, int]] = field(default_factory=list)
+    tables: OwnTables = field(default_factory=OwnTables)
 
     def place(self, message: dict[str, Any], tree: SparkTree) -> None:
         """Record the place of a part of the plan."""
@@ -191,7 +195,7 @@ class Scope:
             return self.typed(tree.children[0])
         leaves: dict[int, SparkTree] = {}
         self._leaves(tree, leaves)
-        if any(node.zone not in ("", "UTC") for node in tree.walk()):
+        if any(map(_in_other_zone, tree.walk())):
             raise in_other_zone(tree)
         text = self.context.print_text(tree.number, [leaf.number for leaf in leaves.values()])
         if text is None:
@@ -249,6 +253,18 @@ def not_supported(tree: SparkTree, reason: str = "") -> Refusal:
         tree.start,
         tree.stop,
     )
+
+
+_WITH_ZONE = re.compile(r"\btimestamp\b")
+"""A type with instants; those without a zone are `timestamp_ntz`."""
+
+
+def _in_other_zone(tree: SparkTree) -> bool:
+    """Return whether the value of an expression depends on a time zone other than UTC."""
+    if tree.zone in ("", "UTC"):
+        return False
+    types = (tree.type, *(child.type for child in tree.children))
+    return tree.kind != "Cast" or any(_WITH_ZONE.search(str(type_)) for type_ in types)
 
 
 def in_other_zone(tree: SparkTree) -> Refusal:

@@ -8,6 +8,7 @@ from typing import Any
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
 from substrait_agg.spark.catalyst.translation.expressions import literal
+from substrait_agg.spark.catalyst.translation.own_sources import OwnSource, location_of, names_of
 from substrait_agg.spark.catalyst.translation.scope import PlanContext, Scope
 from substrait_agg.spark.catalyst.translation.types import ColumnOf, Relation, SparkType, type_of
 
@@ -17,45 +18,97 @@ TABLE = "substrait_agg.table"
 MOST_ROWS = 10_000
 """Most rows of constants in a query."""
 
-_STORED = ("LogicalRDD", "LogicalRelation", "StreamingRelation", "StreamingRelationV2", "HiveTableRelation", "DataSourceV2Relation")  # fmt: skip
+_STORED = (
+    "DataSourceV2Relation", "HiveTableRelation", "LogicalRelation", "StreamingRelation", "StreamingRelationV2",
+)  # fmt: skip
 """Classes of relations whose rows are not in the query."""
+
+_LISTS = ("LocalRelation", "LogicalRDD")
+"""Classes of relations of rows that Python gave: a table if a view names them."""
 
 
 def table_of(tree: SparkTree, context: PlanContext) -> Relation | None:
     """Return the read of a table; None for any other relation."""
-    named = _name_of(tree)
-    if named is None:
-        return None
-    name, columns = named
-    return read(name, columns, context)
-
-
-def _name_of(tree: SparkTree) -> tuple[Sequence[str], Sequence[OutputColumn]] | None:
-    """Return the name of a table and its columns."""
     if tree.kind == "LocalRelation" and tree.fields["output"]:
         metadata = tree.fields["output"][0].fields["metadata"]
         if TABLE in metadata:
-            return str(metadata[TABLE]).split("."), tree.output
-    if tree.kind != "SubqueryAlias":
+            return read(str(metadata[TABLE]).split("."), tree.output, context)
+    names = _names_of(tree)
+    if not names:
         return None
-    (child,) = tree.children
-    stored = _stored(child)
-    if stored is None or (child.kind != "View" and stored.kind == "LocalRelation"):
-        return None
-    *database, last = tree.fields["identifier"]
-    names = [last] if not database or database[-1] in ("", "default") else [database[-1], last]
-    return names, child.output
+    stored = _stored(tree)
+    assert stored is not None
+    source = _source_of(tree, stored, context)
+    return read(context.tables.name(names, source), tree.output, context)
+
+
+def _names_of(tree: SparkTree) -> list[tuple[str, ...]]:
+    """Return the names that a relation may have as a table; none if it is not one."""
+    stored = _stored(tree)
+    if stored is None:
+        return []
+    if tree.kind == "View":
+        names = [_short(tree.fields["desc"]["table"].split("."))]
+        has_source = _files(stored) or stored.fields.get("catalogTable")
+        return [] if has_source and not _same_columns(tree, stored) else names
+    if tree is stored and tree.kind in _STORED:
+        table = tree.fields.get("catalogTable") or tree.fields.get("tableMeta")
+        if table:
+            return [_short(table["table"].split("."))]
+        return names_of(location_of(_files(tree))) if _files(tree) else []
+    if tree.kind == "SubqueryAlias" and tree.children[0] is stored and stored.kind in _STORED:
+        return [] if _names_of(stored) else [_short(tree.fields["identifier"])]
+    return []
+
+
+def _same_columns(tree: SparkTree, other: SparkTree) -> bool:
+    columns, others = ([(c.name, c.type) for c in one.output] for one in (tree, other))
+    return columns == others
+
+
+def _short(parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the name of a table without the catalogue and the database that Spark adds."""
+    *database, last = parts
+    return (last,) if not database or database[-1] in ("", "default") else (database[-1], last)
+
+
+def _files(tree: SparkTree) -> dict[str, Any]:
+    """Return the files of a relation; empty if it has none, or is a table of the catalogue."""
+    relation = tree.fields.get("relation")
+    return relation if isinstance(relation, dict) and not tree.fields["catalogTable"] else {}
+
+
+def _source_of(tree: SparkTree, stored: SparkTree, context: PlanContext) -> OwnSource:
+    """Return where the rows of a relation come from."""
+    if _files(stored):
+        return context.tables.files(stored.fields["relation"])
+    table = stored.fields.get("catalogTable")
+    if table:
+        name = ".".join(_short(table["table"].split(".")))
+        return OwnSource(f"table:{name}", "", f"table {table['table']}")
+    identifier = tree.fields.get("identifier") or []
+    if stored.kind == "DataSourceV2Relation" and len(identifier) > 1:
+        return OwnSource(f"table:{'.'.join(identifier)}", "", f"table {identifier}")
+    if stored.kind in _LISTS:
+        return OwnSource("", "its rows are in the memory of Python or Spark")
+    return OwnSource("", "it is not read from files or from a table of the catalogue")
 
 
 def _stored(tree: SparkTree) -> SparkTree | None:
     """Return the relation below views and renamed columns whose rows are not in the query."""
+    named = tree.kind == "View"
     while tree.kind in ("View", "SubqueryAlias") or (
         tree.kind == "Project" and all(map(_is_renamed, tree.fields["projectList"]))
     ):
         (tree,) = tree.children
-    empty = tree.kind == "LocalRelation" and not tree.fields["data"]
-    is_named = empty and any(TABLE in c.fields["metadata"] for c in tree.fields["output"])
-    return tree if tree.kind in _STORED or (empty and not is_named) else None
+    return tree if tree.kind in _STORED or (named and _is_list(tree)) else None
+
+
+def _is_list(tree: SparkTree) -> bool:
+    """Return whether rows are those of a DataFrame that Python made, not constants of the query."""
+    if tree.kind not in _LISTS:
+        return False
+    return not any(TABLE in column.fields["metadata"] for column in tree.fields["output"])
 
 
 def _is_renamed(tree: SparkTree) -> bool:
@@ -97,8 +150,20 @@ def constant_rows(tree: SparkTree, context: PlanContext) -> Relation:
     if tree.kind == "OneRowRelation":
         number = ColumnOf(-1, "one", SparkType("integer", nullable=False))
         return _virtual([[{"i32": 1}]], (number,))
+    _check_count(len(tree.fields["data"]), "a list of Python has")
     rows = [[literal(value).message["literal"] for value in row] for row in tree.fields["data"]]
     return _virtual(rows, _columns(tree))
+
+
+def rows_of_python(tree: SparkTree, context: PlanContext) -> Relation:
+    """Refuse rows that only Python or an RDD has."""
+    raise Refusal(
+        "relation",
+        "rows of a list of Python or of an RDD have no name",
+        "name them with frame.createOrReplaceTempView, and give the source of that table; or store them",
+        tree.start,
+        tree.stop,
+    )
 
 
 def inline_rows(tree: SparkTree, context: PlanContext) -> Relation:
@@ -114,9 +179,14 @@ def inline_rows(tree: SparkTree, context: PlanContext) -> Relation:
 def number_rows(tree: SparkTree, context: PlanContext) -> Relation:
     """Return the rows of ``range``."""
     numbers = range(tree.fields["start"], tree.fields["end"], tree.fields["step"])
-    if len(numbers) > MOST_ROWS:
-        raise Refusal("relation", f"range has {len(numbers)} rows, and {MOST_ROWS} are possible", "store the numbers in a table")  # fmt: skip
+    _check_count(len(numbers), "range has")
     return _virtual([[{"i64": str(number)}] for number in numbers], _columns(tree))
+
+
+def _check_count(count: int, what: str) -> None:
+    if count > MOST_ROWS:
+        message = f"{what} {count} rows, and {MOST_ROWS} are possible"
+        raise Refusal("relation", message, "store the rows in a table")
 
 
 def _columns(tree: SparkTree) -> tuple[ColumnOf, ...]:
