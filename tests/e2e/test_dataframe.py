@@ -184,7 +184,6 @@ QUERIES: dict[str, Query] = {
         F.round(F.col("x").cast("float"), 1).alias("a"), F.expr("price * CAST(price AS DECIMAL(38,10))").alias("b"), F.array("n", "id").alias("c"),
         F.expr("price / CAST(abs(n) + 1 AS DECIMAL(38,2))").alias("d"), F.col("name").try_cast("int").alias("e"),
     ),
-    "in a subquery of floats": lambda t, _: t.where("x IN (SELECT x FROM sales)"),
     "one row per name": lambda t, _: t.select("name", F.length("name").alias("n")).dropDuplicates(["name"]),
     "lists": lambda t, _: t.groupBy("name").agg(F.sort_array(F.collect_list("n")).alias("l")),
     "range": lambda t, _: t.sparkSession.range(3),
@@ -239,7 +238,7 @@ QUICK = (
     "measures", "no row", "conditions", "texts", "dates", "in floats", "rollup", "having", "measure with filter",
     "full join", "anti join", "top", "union", "average of decimals", "division", "round", "correlated subquery",
     "predicates in expressions", "not in beside nulls", "first rows of partitions", "aggregates of partitions",
-    "parts and places", "moving frames", "without a native function", "in a subquery of floats", "one row per name", "literals",
+    "parts and places", "moving frames", "without a native function", "one row per name", "literals",
 )  # fmt: skip
 """Every relation and kind of expression; the other queries combine these otherwise."""
 

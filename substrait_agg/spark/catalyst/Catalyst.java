@@ -472,9 +472,16 @@ public class Catalyst {
         return (Expression) found.withNewChildren(seq(parts));
     }
 
-    /** Returns an expression in which constants are computed: the rules of Spark have done so in the query. */
+    /**
+     * Returns an expression in which constants are computed, as rules of Spark have done in the query, and without casts
+     * to the type that a value has.
+     */
     private static Expression folded(Expression found) {
         if (found instanceof Literal) return found;
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.Cast) {
+            Expression child = (Expression) found.children().apply(0);
+            if (child.dataType().equals(found.dataType())) return folded(child);
+        }
         if (found.foldable() && found.deterministic()) {
             try {
                 return new Literal(found.eval(null), found.dataType());

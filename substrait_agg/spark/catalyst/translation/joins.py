@@ -66,6 +66,9 @@ def join(tree: SparkTree, left: Relation, right: Relation, context: PlanContext)
     """
     kind, on = tree.fields["joinType"], tree.fields["condition"]
     if isinstance(kind, SparkTree):
+        found = _mark_of_query(left, right, on, context)
+        if found is not None:
+            return _with_mark(left, left.columns, found, kind)
         return _mark(_sides(left, right, on, context), kind, context)
     if kind in _EXISTENCE:
         return _existence(left, right, on, context, kind)
@@ -174,7 +177,7 @@ def _existence(
         return _filter_by(left, exists, context, negated=anti)
     pairs = _null_aware(on, left, right) if anti else None
     if pairs is not None:
-        return _not_in(left, right, pairs, context)
+        return _filter_by(left, _is_in(left, right, pairs, context), context, negated=True)
     sides = _sides(left, right, on, context)
     joined = Relation(_message(sides, _EXISTENCE[kind]), sides.left.columns)
     if len(joined.columns) == len(left.columns):
@@ -213,18 +216,18 @@ def _conjuncts(tree: SparkTree) -> list[SparkTree]:
     return [part for child in tree.children for part in _conjuncts(child)]
 
 
-def _not_in(
+def _is_in(
     left: Relation,
     right: Relation,
     pairs: Sequence[tuple[SparkTree, SparkTree]],
     context: PlanContext,
-) -> Relation:
+) -> Typed:
+    """Return whether values of a row are those of a row of a query; null as in the standard."""
     needles = [scope_of(context, left.columns).value(value) for value, _ in pairs]
     scope = scope_of(context, right.columns)
     haystack = emit_only(right, [scope.value(other) for _, other in pairs])
     body = {"needles": [needle.message for needle in needles], "haystack": haystack}
-    is_in = Typed({"subquery": {"inPredicate": body}}, SparkType("boolean"))
-    return _filter_by(left, is_in, context, negated=True)
+    return Typed({"subquery": {"inPredicate": body}}, SparkType("boolean"))
 
 
 def _mark(sides: _Sides, mark: SparkTree, context: PlanContext) -> Relation:
@@ -237,10 +240,33 @@ def _mark(sides: _Sides, mark: SparkTree, context: PlanContext) -> Relation:
     never = Typed({"literal": {"boolean": False}}, boolean)
     flag = field_reference(width, mark_type)
     exists = Scope(context, {}).call("comparison", "coalesce", (flag, never), boolean)
-    shown = sides.left.columns[: sides.widths[0]]
+    return _with_mark(marked, sides.left.columns[: sides.widths[0]], exists, mark)
+
+
+def _with_mark(
+    below: Relation, shown: Sequence[ColumnOf], exists: Typed, mark: SparkTree
+) -> Relation:
+    """Return the first columns of a relation, then whether a row has a match."""
     values = [*(field_reference(i, c.type) for i, c in enumerate(shown)), exists]
-    column = ColumnOf(mark.id, mark.fields["name"], boolean)
-    return Relation(emit_only(marked, values), (*shown, column))
+    column = ColumnOf(mark.id, mark.fields["name"], exists.type)
+    return Relation(emit_only(below, values), (*shown, column))
+
+
+def _mark_of_query(
+    left: Relation, right: Relation, on: SparkTree | None, context: PlanContext
+) -> Typed | None:
+    """Return whether a row has a match, as a subquery, where no equality of columns says it."""
+    boolean = SparkType("boolean", nullable=False)
+    if on is None:
+        query = {"predicateOp": "PREDICATE_OP_EXISTS", "tuples": right.message}
+        return Typed({"subquery": {"setPredicate": query}}, boolean)
+    pairs = _null_aware(on, left, right)
+    if pairs is None:
+        return None
+    # A null of IN counts as a match: Spark marks for NOT IN, which is then not true.
+    true = Typed({"literal": {"boolean": True}}, boolean)
+    is_in = _is_in(left, right, pairs, context)
+    return Scope(context, {}).call("comparison", "coalesce", (is_in, true), boolean)
 
 
 def _filled(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:

@@ -197,6 +197,8 @@ class Scope:
         self._leaves(tree, leaves)
         if any(map(_in_other_zone, tree.walk())):
             raise in_other_zone(tree)
+        if self.context.tables.zone != "UTC" and any(map(_is_instant, tree.walk())):
+            raise in_other_zone(tree, self.context.tables.zone)
         text = self.context.print_text(tree.number, [leaf.number for leaf in leaves.values()])
         if text is None:
             raise refusal
@@ -267,9 +269,14 @@ def _in_other_zone(tree: SparkTree) -> bool:
     return tree.kind != "Cast" or any(_WITH_ZONE.search(str(type_)) for type_ in types)
 
 
-def in_other_zone(tree: SparkTree) -> Refusal:
+def _is_instant(tree: SparkTree) -> bool:
+    """Return whether an expression is a constant instant, whose text has the zone of the session."""
+    return tree.kind == "Literal" and _WITH_ZONE.search(str(tree.type)) is not None
+
+
+def in_other_zone(tree: SparkTree, zone: str = "") -> Refusal:
     """Return the error for an expression that depends on a time zone other than UTC."""
-    zone = next((node.zone for node in tree.walk() if node.zone not in ("", "UTC")), "")
+    zone = zone or next((node.zone for node in tree.walk() if node.zone not in ("", "UTC")), "")
     return Refusal(
         "expression",
         f"{tree.name or tree.kind} depends on the time zone of the session, {zone}",

@@ -33,11 +33,9 @@ def table_of(tree: SparkTree, context: PlanContext) -> Relation | None:
         metadata = tree.fields["output"][0].fields["metadata"]
         if TABLE in metadata:
             return read(str(metadata[TABLE]).split("."), tree.output, context)
-    names = _names_of(tree)
-    if not names:
+    names, stored = _names_of(tree), _stored(tree)
+    if not names or stored is None:
         return None
-    stored = _stored(tree)
-    assert stored is not None
     source = _source_of(tree, stored, context)
     return read(context.tables.name(names, source), tree.output, context)
 
