@@ -28,7 +28,7 @@ ROOT_VIEW = "root"
 _WITH_SOURCES = "with the column types of its sources"
 
 
-class OwnSource(Protocol):
+class NamedSource(Protocol):
     """Where a table of a plan comes from, if the plan was made of a DataFrame."""
 
     @property
@@ -87,7 +87,7 @@ class Plan:
     origin: PlanOrigin | None = field(default=None, repr=False, compare=False)
     refresh: str | None = field(default=None, repr=False, compare=False)
     root: str = ""
-    sources: Mapping[str, OwnSource] = field(default_factory=dict, repr=False, compare=False)
+    sources: Mapping[str, NamedSource] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[Mode, object], Checked] = field(
         default_factory=dict, repr=False, compare=False
     )

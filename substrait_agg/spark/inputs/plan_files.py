@@ -125,7 +125,9 @@ def _spec(table: str, files: Sequence[PlanFile], allowed: Path) -> SourceSpec:
             reason = "they are given as a glob"
         raise _not_readable(table, reason if format_ else "the plan does not state their format")
     places = [_place(table, file, allowed) for file in files]
-    spec = parse_spec(f"{FORMATS[format_]}:files?{urlencode(_csv_options(table, options), quote_via=quote)}")
+    spec = parse_spec(
+        f"{FORMATS[format_]}:files?{urlencode(_csv_options(table, options), quote_via=quote)}"
+    )
     return replace(spec, location=_location(table, places))
 
 

@@ -282,11 +282,11 @@ def _nan_value(scope: Scope, tree: SparkTree) -> Typed:
 
 def _enough_values(scope: Scope, tree: SparkTree) -> Typed:
     """Return whether at least some number of values are neither null nor NaN."""
-    known, integer = SparkType("boolean", nullable=False), SparkType("integer", nullable=False)
+    boolean, integer = SparkType("boolean", nullable=False), SparkType("integer", nullable=False)
     zero, one = (Typed({"literal": {"i32": n}}, integer) for n in (0, 1))
     total = zero
     for value in scope.arguments(tree):
-        tests = [scope.call("comparison", "is_null", (value,), known)]
+        tests = [scope.call("comparison", "is_null", (value,), boolean)]
         if value.type.name in ("float", "double"):
             nan = scope.call("comparison", "is_nan", (value,), SparkType("boolean"))
             tests.append(nan)
@@ -294,7 +294,7 @@ def _enough_values(scope: Scope, tree: SparkTree) -> Typed:
         counted = Typed({"ifThen": {"ifs": clauses, "else": one.message}}, integer)
         total = scope.call("arithmetic", "add", (total, counted), integer, overflow="ERROR")
     least = Typed({"literal": {"i32": tree.fields["n"]}}, integer)
-    return scope.call("comparison", "gte", (total, least), known)
+    return scope.call("comparison", "gte", (total, least), boolean)
 
 
 def _collate(scope: Scope, tree: SparkTree) -> Typed:

@@ -66,9 +66,9 @@ def join(tree: SparkTree, left: Relation, right: Relation, context: PlanContext)
     """
     kind, on = tree.fields["joinType"], tree.fields["condition"]
     if isinstance(kind, SparkTree):
-        found = _mark_of_query(left, right, on, context)
-        if found is not None:
-            return _with_mark(left, left.columns, found, kind)
+        exists = _mark_of_query(left, right, on, context)
+        if exists is not None:
+            return _with_mark(left, left.columns, exists, kind)
         return _mark(_sides(left, right, on, context), kind, context)
     if kind in _EXISTENCE:
         return _existence(left, right, on, context, kind)

@@ -50,8 +50,8 @@ class OwnTables:
     def name(self, candidates: Sequence[tuple[str, ...]], source: OwnSource) -> tuple[str, ...]:
         """Return the first name that no other table has, and note its source."""
         for names in candidates:
-            known = self.sources.setdefault(".".join(names), source)
-            if known.place == source.place:
+            named = self.sources.setdefault(".".join(names), source)
+            if named.place == source.place:
                 return names
         return self.name([(*candidates[-1][:-1], f"{candidates[-1][-1]}_")], source)
 
@@ -102,9 +102,9 @@ def _spec(relation: Mapping[str, Any], zone: str) -> str:
     return text
 
 
-def _options(given: Mapping[str, str]) -> dict[str, str]:
+def _options(reader_options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a reader that count, with names in lower case."""
-    options = {name.lower(): value for name, value in given.items()}
+    options = {name.lower(): value for name, value in reader_options.items()}
     if options.pop("mode", "").lower() == "dropmalformed":
         raise _NoSpec("it leaves out lines that cannot be read (mode=DROPMALFORMED)")
     return {name: value for name, value in options.items() if name not in _NOT_COUNTED}
