@@ -44,7 +44,7 @@ ROWS: dict[str, Program] = {
     "nulls dropped": lambda t, _: t.na.drop(subset=["name", "x"]).select("n"),
     "nulls dropped by number": lambda t, _: t.select("id", "name", "x", "n").dropna(thresh=3),
     "nulls filled": lambda t, _: t.select("n", "name", "x", "ok").na.fill({"name": "?", "x": 0.0, "ok": False}),
-    "replaced": lambda t, _: t.select("n", "name").replace(["a", "b"], ["A", "B"], "name"),
+    "replaced": lambda t, _: t.select("n", "name").replace({"a": "A", "b": "B"}, subset=["name"]),
     "texts": lambda t, _: t.select("n", F.concat_ws("-", "name", F.col("id").cast("string")).alias("a"), F.regexp_replace("name", "[a-b]", "*").alias("b"),
                                    F.lpad("name", 4, "_").alias("c"), F.split("name", "b").alias("d"), F.initcap("name").alias("e"), F.trim(F.lit(" x ")).alias("f")),
     "dates": lambda t, _: t.select("n", F.date_add("day", 3).alias("a"), F.add_months("day", 1).alias("b"), F.last_day("day").alias("c"), F.datediff(F.lit("2024-03-01").cast("date"), "day").alias("d"),

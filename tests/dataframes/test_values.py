@@ -165,14 +165,14 @@ def test_a_list_of_python_is_no_table(spark: SparkSession) -> None:
 def users(rows: DataFrame) -> dict[str, DataFrame]:
     """DataFrames with functions that users wrote."""
     import pandas as pd
-    from pyspark.sql.functions import pandas_udf, udtf
+    from pyspark.sql.functions import udtf
+    from pyspark.sql.pandas.functions import pandas_udf
 
     def twice(n: Any) -> Any:
         return n * 2
 
     twice.__annotations__ = {"n": pd.Series, "return": pd.Series}
 
-    @udtf(returnType="m: long")  # type: ignore[misc]
     class Both:
         def eval(self, n: int) -> Iterator[tuple[int]]:
             yield (n,)
@@ -180,15 +180,17 @@ def users(rows: DataFrame) -> dict[str, DataFrame]:
     def same(part: Any) -> Any:
         return part
 
+    vectorized: Any = pandas_udf
+    table: Any = udtf(Both, returnType="m: long")
     grouped = rows.groupBy("s")
     return {
         "lambda": rows.select(F.udf(lambda n: n, "long")("n")),
-        "twice": rows.select(pandas_udf(twice, "long")("n")),
+        "twice": rows.select(vectorized(twice, "long")("n")),
         "mapInPandas": rows.mapInPandas(same, "n long"),
         "mapInArrow": rows.mapInArrow(same, "n long"),
         "applyInPandas": grouped.applyInPandas(same, "n long"),
         "cogroup": grouped.cogroup(grouped).applyInPandas(lambda a, _: a, "n long"),
-        "Both": Both(F.lit(1)),
+        "Both": table(F.lit(1)),
     }
 
 
