@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -25,6 +26,8 @@ GROUPS = [tuple(PROGRAMS)[start::6] for start in range(6)]
 
 PRECISION_LOSS = "spark.sql.decimalOperations.allowPrecisionLoss"
 VERSIONS = 3
+BEGIN = 1_700_000_000
+"""When the first file was written: Spark reads the oldest file first."""
 
 
 def sales(numbers: Sequence[int]) -> pa.Table:
@@ -72,7 +75,9 @@ def write_versions(folder: Path) -> dict[str, str]:
         for version in range(VERSIONS):
             parts = [(INSERTS[name][version], 1), (DELETES[name][version], -1)]
             tables = [weighted(make(list(numbers)), weight) for numbers, weight in parts]
-            pq.write_table(pa.concat_tables(tables), folder / name / f"{version}.parquet")
+            file = folder / name / f"{version}.parquet"
+            pq.write_table(pa.concat_tables(tables), file)
+            os.utime(file, (BEGIN + version, BEGIN + version))
         sources[name] = f"parquet:{folder / name}?weight=w&batch-files=1"
     return sources
 
