@@ -55,7 +55,7 @@ ROWS: dict[str, Program] = {
     "numbers": lambda t, _: t.select("n", F.sqrt("n").alias("a"), F.pmod("n", F.lit(3)).alias("b"), F.greatest("n", "id").alias("c"), F.floor("x").alias("d"),
                                      F.ceil("price").alias("e"), F.signum("x").alias("f"), F.hex("n").alias("g"), F.round(F.log1p("n"), 6).alias("h")),
     "structs": lambda t, _: t.select("n", F.struct("id", "name").alias("s"), F.col("place.city"), F.col("place").getField("zip").alias("z")),
-    "fields of structs": lambda t, _: t.withColumn("place", F.col("place").withField("zip", F.lit(7)).dropFields("city")).select("n", "place"),
+    "fields of structs": lambda t, _: t.withColumn("place", F.col("place").withField("zip", F.col("id")).dropFields("city")).select("n", "place"),
     "arrays": lambda t, _: t.select("n", F.size("tags").alias("a"), F.array_contains("tags", "x").alias("b"), F.array_distinct("tags").alias("c"), F.sort_array("tags").alias("d"),
                                     F.try_element_at("tags", F.lit(1)).alias("e"), F.slice("tags", 1, 1).alias("f"), F.array_join("tags", "+").alias("g")),
     "maps": lambda t, _: t.select("n", F.map_keys("marks").alias("a"), F.col("marks")["k"].alias("b"), F.size("marks").alias("c"), F.map_entries("marks").alias("d")),

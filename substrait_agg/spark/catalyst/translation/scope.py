@@ -325,7 +325,7 @@ def _time(value: str, _type: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _LITERALS: dict[str, Callable[[str, Mapping[str, Any]], Any]] = {
-    "bool": lambda v, _: v == "true",
+    "bool": lambda v, _: v.lower() == "true",
     "i8": lambda v, _: int(v),
     "i16": lambda v, _: int(v),
     "i32": lambda v, _: int(v),
