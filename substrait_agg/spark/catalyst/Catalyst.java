@@ -472,37 +472,13 @@ public class Catalyst {
         return (Expression) found.withNewChildren(seq(parts));
     }
 
-    /**
-     * Returns an expression in which constants are computed, as rules of Spark have done in the query, and without casts
-     * to the type that a value has.
-     */
-    private static Expression folded(Expression found) {
-        if (found instanceof Literal) return found;
-        if (found instanceof org.apache.spark.sql.catalyst.expressions.Cast) {
-            Expression child = (Expression) found.children().apply(0);
-            if (child.dataType().equals(found.dataType())) return folded(child);
-        }
-        if (found.foldable() && found.deterministic()) {
-            try {
-                return new Literal(found.eval(null), found.dataType());
-            } catch (Exception failing) {
-                return found;  // it fails for every row, as in the query
-            }
-        }
-        List parts = new ArrayList();
-        for (int i = 0; i < found.children().size(); i++) parts.add(folded((Expression) found.children().apply(i)));
-        return (Expression) found.withNewChildren(seq(parts));
-    }
-
-    private static Expression comparable(Expression found) {
-        return folded(plain(withoutReplaceable(found))).canonicalized();
-    }
-
     private String checked(Object session, Expression found, Expression wanted, List columns) {
         String text = printed(found);
         Expression again = resolved(session, text, columns);
         if (again == null || !again.dataType().sameType(wanted.dataType())) return null;
-        if (comparable(again).equals(comparable(wanted))) return text;
+        if (plain(withoutReplaceable(again)).canonicalized().equals(plain(withoutReplaceable(wanted)).canonicalized())) {
+            return text;
+        }
         if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + again.canonicalized() + "\n  " + wanted.canonicalized());
         return null;
     }
