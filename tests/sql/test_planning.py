@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from substrait_agg.sql_planner.pipelines.clauses import check_script
-from substrait_agg.sql_planner.planning import plan_query, plan_statement
-from substrait_agg.sql_planner.query.script import statements
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.rewrite import table_reads
-from tests.sql.results import kept, started, weighted
+from substrait_agg.scripts.clauses import check_script
+from substrait_agg.scripts.script import statements
+from tests.spark_plans import plan_query, planner
+from tests.sql.results import started, weighted
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 COLUMNS = pa.schema(
     [
@@ -33,10 +35,10 @@ TABLES = {"t": COLUMNS, "Other": COLUMNS, "db.sales": COLUMNS}
     [
         ("SELECT region, sum(a) FROM t GROUP BY region", ("region", "sum(a)")),
         ("SELECT Region R, count( * ) AS N FROM T GROUP BY 1", ("R", "N")),
-        ('SELECT "Region", max(c) AS "Top C" FROM t GROUP BY 1', ("Region", "Top C")),
+        ("SELECT `Region`, max(c) AS `Top C` FROM t GROUP BY 1", ("Region", "Top C")),
         ("SELECT * FROM other", ("a", "Region", "c", "d", "ts", "must")),
-        ("WITH q AS (SELECT a + 1 AS b FROM t) SELECT b, b * 2 FROM q", ("b", "b * 2")),
-        ("SELECT CASE WHEN a > 1 THEN 2 END FROM db.sales", ("CASE WHEN a > 1 THEN 2 END",)),
+        ("WITH q AS (SELECT a + 1 AS b FROM t) SELECT b, b * 2 FROM q", ("b", "(b * 2)")),
+        ("SELECT CASE WHEN a > 1 THEN 2 END FROM db.sales", ("CASE WHEN (a > 1) THEN 2 END",)),
         ("SELECT DISTINCT a FROM t UNION SELECT must FROM t", ("a",)),
         ("(SELECT a AS X FROM t) UNION ALL SELECT must AS y FROM t", ("X",)),
         ("((SELECT a AS X FROM t LIMIT 1) UNION ALL SELECT 1 AS y) LIMIT 2", ("X",)),
@@ -70,26 +72,16 @@ def test_tables_and_columns_keep_their_own_names() -> None:
     [
         ("t", ("t",)),
         ("T", ("t",)),
-        ("public.t", ("t",)),
-        ("datafusion.public.t", ("t",)),
         ("s.t", ("S", "t")),
         ("c.s.t", ("c", "s", "t")),
-        ("d.s.t", ("z", "d", "s", "t")),
     ],
 )
 def test_tables_of_different_schemas_are_told_apart(
     written: str, table: tuple[str, ...], reverse: bool
 ) -> None:
-    names = ["t", "S.t", "c.s.t", "z.d.s.t"]
+    names = ["t", "S.t", "c.s.t"]
     tables = dict.fromkeys(reversed(names) if reverse else names, COLUMNS)
     assert _reads(plan_query(f"SELECT a FROM {written}", tables))[0].table == table
-
-
-@pytest.mark.parametrize("names", [("t", "public.t"), ("a.b.c.t", "z.b.c.t")])
-def test_tables_that_sql_cannot_tell_apart_are_refused(names: tuple[str, str]) -> None:
-    with pytest.raises(sa.SqlRefused, match=f"{names[0]} and {names[1]}") as refused:
-        plan_query("SELECT a FROM t", dict.fromkeys(names, COLUMNS))
-    assert refused.value.code == "SQL_NOT_PLANNED"
 
 
 def _reads(plan: sa.Plan) -> list[BoundRead]:
@@ -98,67 +90,38 @@ def _reads(plan: sa.Plan) -> list[BoundRead]:
 
 def test_names_of_a_view_name_its_columns() -> None:
     (view,) = statements("CREATE VIEW v (x, y) AS SELECT a, sum(c) FROM t GROUP BY a")
-    assert plan_statement(view, TABLES).bound().names == ("x", "y")
+    assert planner().plan(view, TABLES).bound().names == ("x", "y")
 
 
 @pytest.mark.parametrize(
     ("query", "code", "place", "words"),
     [
-        ("SELECT a,\n  FROM t WHERE", "SQL_SYNTAX", (2, 15), "expression"),
+        ("SELECT a,\n  FROM t WHERE", "SQL_SYNTAX", (2, 15), "end of input"),
         ("SELECT a FROM\n  nosuch", "SQL_TABLE_UNKNOWN", (2, 3), "nosuch"),
-        ("SELECT a FROM db2.sales", "SQL_TABLE_UNKNOWN", (1, 15), "db2.sales"),
+        ("SELECT a FROM db2.sales", "SQL_TABLE_UNKNOWN", (1, 15), "`db2`.`sales`"),
         ("SELECT a, nosuch FROM t", "SQL_COLUMN_UNKNOWN", (1, 11), "nosuch"),
         ("SELECT t.nosuch FROM t", "SQL_COLUMN_UNKNOWN", (1, 8), "nosuch"),
         ("SELECT nosuch(a) FROM t", "SQL_FUNCTION_UNKNOWN", (1, 8), "nosuch"),
-        ("SELECT 1 +\n sum(region) FROM t", "SQL_TYPES", (2, 2), "sum(varchar)"),
-        ("SELECT 1,\n region + a FROM t", "SQL_TYPES", (2, 9), "varchar + bigint"),
-        ("SELECT tumble(a, '1 hour') FROM t", "SQL_TYPES", (1, 8), "tumble"),
-        ("SELECT a, sum(c) FROM t GROUP BY region", "SQL_NOT_PLANNED", (1, 8), "GROUP BY"),
-        ("SELECT a FROM t, other", "SQL_NOT_PLANNED", (1, 8), "several tables"),
-        ("SELECT a FROM t\nEXCEPT ALL SELECT a FROM other INTERSECT SELECT c FROM t", "SQL_NOT_PLANNED", (2, 1), "copies"),
-        ("SELECT a FROM t WHERE a IN (SELECT c FROM t) INTERSECT  ALL SELECT a FROM other", "SQL_NOT_PLANNED", (1, 46), "INTERSECT ALL"),
-        ("SELECT first_value(a ORDER BY c) IGNORE NULLS FROM t", "SQL_NOT_PLANNED", (1, 34), "IGNORE NULLS"),
-        ("SELECT first_value(a IGNORE NULLS ORDER BY c) FROM t", "SQL_NOT_PLANNED", (1, 22), "IGNORE NULLS"),
-        ("SELECT a FROM t TABLESAMPLE BERNOULLI (10)", "SQL_NOT_PLANNED", (1, 17), "sample"),
-        ("SELECT a FROM t SAMPLE 0.1", "SQL_NOT_PLANNED", (1, 17), "sample"),
-        ("SELECT a, sum(c) FROM t GROUP BY a WITH ROLLUP", "SQL_NOT_PLANNED", (1, 36), "WITH ROLLUP"),
-        ("SELECT a FROM t PREWHERE c > 1", "SQL_NOT_PLANNED", (1, 17), "PREWHERE"),
-        ("SELECT a FROM t START WITH a = 1 CONNECT BY PRIOR a = c", "SQL_NOT_PLANNED", (1, 34), "CONNECT BY"),
-        ("SELECT a FROM t PARTITION (p)", "SQL_NOT_PLANNED", (1, 17), "PARTITION"),
-        ("SELECT length(region) FILTER (WHERE a > 1) FROM t", "SQL_NOT_PLANNED", (1, 23), "FILTER"),
-        ("SELECT sum(length(DISTINCT region)) FROM t", "SQL_NOT_PLANNED", (1, 19), "DISTINCT"),
-        ("SELECT concat(region, (SELECT max(region) FROM other) ORDER BY a) FROM t", "SQL_NOT_PLANNED", (1, 55), "ORDER"),
-        ("SELECT t.a FROM t LEFT JOIN other USING (a)", "SQL_NOT_PLANNED", (1, 35), "USING"),
-        ("SELECT t.a FROM t JOIN other USING (a) WHERE t.c IS NOT DISTINCT FROM other.c", "SQL_NOT_PLANNED", (1, 30), "IS NOT DISTINCT FROM"),
-        ("SELECT a FROM t WHERE a = (SELECT a FROM other)", "SQL_NOT_PLANNED", (1, 28), "several rows"),
-        ("SELECT a FROM t WHERE a = (SELECT max(a) FROM other GROUP BY c)", "SQL_NOT_PLANNED", (1, 28), "several rows"),
-        ("SELECT a FROM t WHERE a = (SELECT max(a) FROM other UNION ALL SELECT 1)", "SQL_NOT_PLANNED", (1, 28), "several rows"),
-        ("SELECT a FROM t WHERE region <> 'x\ny' AND a = (SELECT a FROM other)", "SQL_NOT_PLANNED", (2, 13), "several rows"),
-        ("SELECT a FROM t WHERE region <> '(<subquery>)' AND a = (SELECT a FROM other)", "SQL_NOT_PLANNED", (1, 57), "several rows"),
-        ("SELECT a FROM t WHERE a = (SELECT a FROM t WHERE region <> 'outer_ref(')", "SQL_NOT_PLANNED", (1, 28), "several rows"),
-        ("SELECT a FROM t WHERE a = (SELECT a FROM t WHERE region <> 'x\nLimit: skip=0, fetch=1')", "SQL_NOT_PLANNED", (1, 28), "several rows"),
-        ("SELECT (SELECT x.c FROM other x WHERE x.a = t.a ORDER BY c LIMIT 1) FROM t", "SQL_NOT_PLANNED", (1, 41), "outer query"),
-        ("SELECT (SELECT max(q.c) FROM (SELECT c FROM other x WHERE x.a = t.a) q) FROM t", "SQL_NOT_PLANNED", (1, 61), "refers to a of the outer query"),
-        ("SELECT (SELECT x.c FROM other x WHERE x.a = t.a) FROM t", "SQL_NOT_PLANNED", (1, 1), "several rows"),
-        ("SELECT a FROM t ORDER BY (SELECT max(x.c) FROM other x WHERE x.a = t.a) LIMIT 1", "SQL_NOT_PLANNED", (1, 1), "ORDER BY"),
-        ("SELECT sum(a) OVER (ORDER BY c GROUPS 1 PRECEDING) FROM t", "SQL_NOT_PLANNED", (1, 32), "GROUPS"),
-        ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r", "SQL_NOT_PLANNED", (1, 6), "a recursive query"),
-        ("SELECT a, unnest([a, c]) FROM t", "SQL_NOT_PLANNED", (1, 11), "UNNEST"),
-        ("SELECT a FROM t WHERE region SIMILAR TO 'a.*'", "SQL_NOT_PLANNED", (1, 30), "SIMILAR TO"),
-        ("SELECT t.a FROM t SEMI JOIN other ON t.a = other.a", "SQL_NOT_PLANNED", (1, 19), "a join of this kind"),
-        ("SELECT c, CAST(c AS varchar) FROM t", "SQL_NOT_PLANNED", (1, 1), "casts do not count"),
-        ("SELECT a, a FROM t", "SQL_NOT_PLANNED", (1, 8), "two columns have one name"),
-        ("SELECT ts AT TIME ZONE 'Europe/Paris' FROM t", "SQL_TYPES", (1, 19), "Europe/Paris"),
-        ("SELECT CAST(-a AS bigint unsigned) FROM t", "SQL_TYPES", (1, 26), "UInt64"),
-        ("SELECT arrow_cast(a, 'UInt8') FROM t", "SQL_TYPES", (1, 1), "UInt8"),
+        ("SELECT 1 +\n sum(ts) FROM t", "SQL_TYPES", (2, 2), "sum(ts)"),
+        ("SELECT 1,\n d + ts FROM t", "SQL_TYPES", (2, 2), "DECIMAL"),
+        ("SELECT a, sum(c) FROM t GROUP BY region", "SQL_NOT_PLANNED", (1, 1), "GROUP BY"),
+        ("SELECT a FROM t, other", "SQL_NOT_PLANNED", (1, 8), "ambiguous"),
+        ("SELECT first_value(a ORDER BY c) FROM t", "SQL_SYNTAX", (1, 22), "ORDER"),
+        ("SELECT a FROM t SAMPLE 0.1", "SQL_SYNTAX", (1, 24), "0.1"),
+        ("SELECT a FROM t PREWHERE c > 1", "SQL_SYNTAX", (1, 26), "'c'"),
+        ("SELECT length(region) FILTER (WHERE a > 1) FROM t", "SQL_TYPES", (1, 8), "FILTER"),
+        ("SELECT sum(length(DISTINCT region)) FROM t", "SQL_TYPES", (1, 12), "DISTINCT"),
+        ("SELECT a FROM t ORDER BY (SELECT max(x.c) FROM other x WHERE x.a = t.a) LIMIT 1", "SQL_NOT_PLANNED", (1, 17), "Correlated scalar subqueries"),
+        ("SELECT sum(a) OVER (ORDER BY c GROUPS 1 PRECEDING) FROM t", "SQL_SYNTAX", (1, 32), "GROUPS"),
+        ("WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r", "SQL_NOT_MAINTAINED", (1, 93), "recursive"),
+        ("SELECT ts AT TIME ZONE 'Europe/Paris' FROM t", "SQL_SYNTAX", (1, 14), "TIME"),
+        ("SELECT CAST(-a AS bigint unsigned) FROM t", "SQL_SYNTAX", (1, 26), "unsigned"),
+        ("SELECT CAST(a AS varchar) FROM t", "SQL_NOT_PLANNED", (1, 18), "VARCHAR"),
+        ("SELECT a FROM t ORDER BY a LIMIT 9223372036854775807", "SQL_TYPES", (1, 34), "integer"),
         ("SELECT a FROM t WHERE ts > now()", "SQL_NOT_DETERMINISTIC", (1, 28), "now"),
-        ("SELECT a FROM t WHERE dt = CURRENT_DATE", "SQL_NOT_DETERMINISTIC", (1, 28), "CURRENT_DATE"),
-        ("DROP TABLE t", "SQL_STATEMENTS", (0, 0), "one query"),
-        ("SELECT a FROM t; SELECT 1", "SQL_STATEMENTS", (0, 0), "2 statements"),
-        (
-            "SELECT a FROM t WHERE c = 1 OR a NOT IN (SELECT a FROM other)", "SQL_NOT_IN", (1, 34),
-            "value for nulls",
-        ),
+        ("SELECT a FROM t WHERE ts::date = CURRENT_DATE", "SQL_NOT_DETERMINISTIC", (1, 34), "current_date"),
+        ("DROP TABLE t", "SQL_STATEMENTS", (1, 1), "DROP"),
+        ("SELECT a FROM t; SELECT 1", "SQL_STATEMENTS", (1, 18), "second query"),
     ],
 )  # fmt: skip
 def test_an_error_has_its_code_and_place(
@@ -175,7 +138,7 @@ def test_an_error_has_its_code_and_place(
 def test_an_error_in_a_script_has_the_place_in_the_script() -> None:
     script = "CREATE TABLE t (a int);\nCREATE VIEW v AS\n  SELECT nosuch FROM t"
     with pytest.raises(sa.SqlRefused) as caught:
-        plan_statement(statements(script, "s.sql")[1], TABLES)
+        planner().plan(statements(script, "s.sql")[1], TABLES)
     assert caught.value.path == "s.sql:3:10"
 
 
@@ -222,18 +185,6 @@ def test_plans_are_valid_in_strict_mode_and_the_same_each_time() -> None:
     assert plan.content == plan_query(query, TABLES).content
 
 
-@pytest.mark.parametrize("column", ["ts", "zoned", "e.zoned", "CAST(a AS timestamp(6))"])
-def test_windows_are_over_times_of_either_type(column: str) -> None:
-    schema = pa.schema(
-        [("a", pa.string()), ("ts", pa.timestamp("us")), ("zoned", pa.timestamp("s", "UTC"))]
-    )
-    query = f"SELECT tumble({column}, INTERVAL '1 hour') AS w, count(*) AS n FROM e GROUP BY 1"
-    query = f"SELECT window_start(w), w['end'], n FROM ({query})"
-    plan = plan_query(query, {"e": schema})
-    kind = "precision_timestamp_tz?<6>" if "zoned" in column else "precision_timestamp?<6>"
-    assert [str(type_) for type_ in plan.bound().root.types] == [kind, kind, "i64"]
-
-
 @pytest.mark.parametrize(
     ("type_", "shown"),
     [
@@ -252,27 +203,10 @@ def test_grouping_tells_which_keys_a_row_has() -> None:
     query = "SELECT region, a, grouping(region) AS g, grouping(a) AS h, sum(c) FROM t GROUP BY ROLLUP (region, a)"
     plan = plan_query(query, TABLES)
     assert not [p for p in sa.validate(plan).problems if p.level == "error"]
-    assert [str(type_) for type_ in plan.bound().root.types][2:4] == ["i32?", "i32?"]
+    assert [str(type_) for type_ in plan.bound().root.types][2:4] == ["i8", "i8"]
 
 
 DATED = {"t": pa.schema([("d", pa.date32()), ("at", pa.timestamp("us"))])}
-
-
-@pytest.mark.parametrize(
-    ("expression", "code"),
-    [
-        ("d + INTERVAL '2 hours'", "CONSTANT_ARGUMENT_INVALID"),
-        ("d > d - INTERVAL '1 month 2 hours'", "CONSTANT_ARGUMENT_INVALID"),
-        ("DATE '2024-01-31' - INTERVAL '2' hour < at", "SQL_TYPES"),
-        ("to_date('2024-01-31') + INTERVAL '1 day' + INTERVAL '1 second'", "SQL_TYPES"),
-    ],
-)
-def test_a_date_is_not_moved_by_hours(expression: str, code: str) -> None:
-    """DataFusion computes a date, which loses the hours."""
-    with pytest.raises(sa.SubstraitAggError) as refused:
-        plan_query(f"SELECT {expression} AS v FROM t", DATED).bound()
-    problems = getattr(refused.value, "problems", [refused.value])
-    assert [p.code for p in problems] == [code]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +214,7 @@ def test_a_date_is_not_moved_by_hours(expression: str, code: str) -> None:
     ["d + INTERVAL '3 days'", "DATE '2024-01-31' - INTERVAL '1 month'", "at + INTERVAL '2 hours'",
      "CAST(d AS timestamp) - INTERVAL '2 hours'", "TIMESTAMP '2024-01-31 00:00:00' + INTERVAL '2 hours'"],
 )  # fmt: skip
-def test_other_moves_of_times_are_planned(expression: str) -> None:
+def test_times_are_moved(expression: str) -> None:
     assert plan_query(f"SELECT {expression} AS v FROM t", DATED).bound().names == ("v",)
 
 
@@ -291,7 +225,13 @@ def test_other_moves_of_times_are_planned(expression: str) -> None:
         "SELECT a, sum(c) AS sample FROM t AS partition GROUP BY a ORDER BY a",
         "SELECT a FROM t EXCEPT SELECT must FROM other UNION ALL SELECT a FROM t",
         "SELECT a AS ignore, count(*) AS nulls FROM t GROUP BY a ORDER BY a NULLS FIRST",
-        "SELECT extract(hour FROM ts AT TIME ZONE 'UTC') AS hour FROM t",
+        "SELECT extract(hour FROM from_utc_timestamp(ts, 'Europe/Paris')) AS hour FROM t",
+        "SELECT t.a FROM t LEFT JOIN other USING (a)",
+        "SELECT a FROM t WHERE a = (SELECT a FROM other)",
+        "SELECT (SELECT x.c FROM other x WHERE x.a = t.a) FROM t",
+        "SELECT t.a FROM t SEMI JOIN other ON t.a = other.a",
+        "SELECT a, sum(c) FROM t GROUP BY a WITH ROLLUP",
+        "SELECT a FROM t\nEXCEPT ALL SELECT a FROM other INTERSECT SELECT must FROM t",
     ],
 )
 def test_names_and_other_clauses_are_planned(query: str) -> None:
@@ -318,26 +258,10 @@ def test_a_large_integer_keeps_its_value(literal: str, value: int, tmp_path: Pat
     [
         "SELECT sum(abs(a)) FILTER (WHERE abs(c) > 1) FROM t",
         "SELECT abs((SELECT count(DISTINCT a) FROM other)) FROM t",
-        "SELECT string_agg(upper(region), ',' ORDER BY abs(a)) FILTER (WHERE a > 1) FROM t",
+        "SELECT string_agg(upper(region), ',') WITHIN GROUP (ORDER BY upper(region)) FILTER (WHERE a > 1) FROM t",
         "SELECT count(DISTINCT abs(a)) FROM t WHERE length(region) IN (SELECT a FROM other) ORDER BY 1",
     ],
 )
 def test_clauses_of_aggregates_over_scalar_calls(query: str) -> None:
     """DISTINCT, ORDER BY and FILTER of an aggregate are not those of the calls in its arguments."""
     assert plan_query(query, TABLES).bound()
-
-
-@pytest.mark.parametrize(
-    ("limit", "rows"),
-    [
-        ("LIMIT 9223372036854775807 OFFSET 1", [("2",), ("3",)]),
-        ("LIMIT 5 OFFSET 9223372036854775807", []),
-        ("LIMIT 9223372036854775807 OFFSET 9223372036854775807", []),
-    ],
-)
-def test_a_limit_and_an_offset_beyond_63_bits(
-    tmp_path: Path, limit: str, rows: list[tuple[str]]
-) -> None:
-    """DataFusion adds them for a limit below the offset, and the sum does not fit."""
-    table = pa.table({"x": [3, 1, 2]})
-    assert kept(f"SELECT x FROM t ORDER BY x {limit}", [{"t": table}], tmp_path) == rows

@@ -42,17 +42,22 @@ public class Catalyst {
 
     // --- tables and rules ----------------------------------------------------------------------------
 
-    /** Returns a parsed plan in which each table of `schemas` is a relation without rows. Names are in lower case. */
-    public LogicalPlan withTables(LogicalPlan parsed, Map schemas) throws Exception {
+    /**
+     * Returns a parsed plan in which each table of `schemas` is a relation without rows. Keys are names in lower
+     * case; `names` has the names as they are given.
+     */
+    public LogicalPlan withTables(LogicalPlan parsed, Map schemas, Map names) throws Exception {
         LogicalPlan plan = (LogicalPlan) rule("org.apache.spark.sql.catalyst.analysis.CTESubstitution").apply(parsed);
-        return (LogicalPlan) plan.transformDownWithSubqueries(new Tables(schemas));
+        return (LogicalPlan) plan.transformDownWithSubqueries(new Tables(schemas, names));
     }
 
     public static class Tables extends scala.runtime.AbstractPartialFunction {
         private final Map schemas;
+        private final Map names;
 
-        public Tables(Map schemas) {
+        public Tables(Map schemas, Map names) {
             this.schemas = schemas;
+            this.names = names;
         }
 
         public boolean isDefinedAt(Object node) {
@@ -61,7 +66,8 @@ public class Catalyst {
 
         public Object apply(Object node) {
             String name = nameOf(node);
-            TreeNode made = table(name, (StructType) schemas.get(name.toLowerCase(Locale.ROOT)));
+            String key = name.toLowerCase(Locale.ROOT);
+            TreeNode made = table(name, (String) names.get(key), (StructType) schemas.get(key));
             made.copyTagsFrom((TreeNode) node);
             return made;
         }
@@ -101,12 +107,12 @@ public class Catalyst {
             .createOrReplaceTempView("`" + name.replace("`", "``") + "`");
     }
 
-    private static LogicalPlan table(String name, StructType schema) {
+    private static LogicalPlan table(String name, String given, StructType schema) {
         String[] parts = name.split("\\.");
         List qualifier = new ArrayList();
         for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);
         return new SubqueryAlias(
-            new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows(name, schema, false));
+            new AliasIdentifier(parts[parts.length - 1], seq(qualifier)), rows(given, schema, false));
     }
 
     private static LogicalPlan rows(String name, StructType schema, boolean streaming) {

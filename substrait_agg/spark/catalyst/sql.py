@@ -85,14 +85,15 @@ class SparkSqlPlanner:
     def plan(self, statement: Statement, tables: Mapping[str, pa.Schema]) -> Plan:
         """Return the plan of a query, or of the query of CREATE VIEW."""
         text = statement.padded(statement.query, statement.query_start)
-        schemas = self._jvm.java.util.HashMap()
+        schemas, names = self._jvm.java.util.HashMap(), self._jvm.java.util.HashMap()
         for name, schema in tables.items():
             schemas.put(name.lower(), java_type(self._jvm, schema))
+            names.put(name.lower(), name)
         helper = new_helper(self._spark)
         mode = self._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
         try:
             with active_session(self._spark):
-                placed = helper.withTables(self._parse(statement, text), schemas)
+                placed = helper.withTables(self._parse(statement, text), schemas, names)
                 analyzed = self._state.executePlan(placed, mode).analyzed()
                 planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
         except PySparkException as error:

@@ -28,6 +28,8 @@ _SIMPLE = {
 _TIMES = {
     "timestamp_ntz": ("precisionTimestamp", "pts"),
     "timestamp": ("precisionTimestampTz", "ptstz"),
+    "time(6)": ("precisionTime", "pt"),
+    "interval day to second": ("intervalDay", "iday"),
 }
 _NESTED = {"struct": "struct", "array": "list", "map": "map"}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
