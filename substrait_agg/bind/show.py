@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ from substrait_agg.bind.bound import (
     NestedPart,
     OuterColumn,
 )
+from substrait_agg.functions.spark_sql import SPARK_SQL
 
 INFIX: dict[str, str] = {
     "equal": "=", "not_equal": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=",
@@ -31,6 +33,9 @@ POSTFIX: dict[str, str] = {
     "is_null": "IS NULL", "is_not_null": "IS NOT NULL", "is_true": "IS TRUE", "is_false": "IS FALSE",
     "is_not_true": "IS NOT TRUE", "is_not_false": "IS NOT FALSE",
 }  # fmt: skip
+_PART = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|\bc(\d+)\b")
+"""A quoted text, or a column in the text of an expression that Spark computes."""
+
 LIKES = frozenset({"like", "ilike"})
 """Their third argument is the escape character of the pattern."""
 
@@ -101,10 +106,23 @@ def _call(call: Call, names: Sequence[str]) -> str:
         return f"{arguments[0]} {POSTFIX[call.function]}"
     if call.function == "not":
         return f"NOT {arguments[0]}"
+    if call.function == SPARK_SQL:
+        return _spark_sql(call, arguments[1:])
     words = [show(a, names) for a in call.arguments]
     for position, word in call.enums:
         words.insert(position, word)
     return f"{call.function}({', '.join(words)})"
+
+
+def _spark_sql(call: Call, columns: Sequence[str]) -> str:
+    """Return the text of the expression, with its columns in the place of ``c0``, ``c1``, ..."""
+    text = call.arguments[0]
+    written = str(text.value) if isinstance(text, Constant) else ""
+
+    def column(part: re.Match[str]) -> str:
+        return columns[int(part[1])] if part[1] and int(part[1]) < len(columns) else part[0]
+
+    return _PART.sub(column, _short(written))
 
 
 def _inside(expression: Expr, names: Sequence[str]) -> str:

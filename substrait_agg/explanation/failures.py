@@ -11,6 +11,7 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.explanation.names import Names, branch_names, names_of, say
 from substrait_agg.flow.graph.graph import step_expressions
 from substrait_agg.flow.graph.nodes import Flow, Node, all_operators_below
+from substrait_agg.functions.spark_sql import SPARK_SQL
 
 CODES = frozenset({"BATCH_FAILED", "CAST_INVALID", "DECIMAL_TOO_WIDE", "RESULT_OVERFLOW"})
 """Errors of values that an operator or its input computes."""
@@ -24,12 +25,15 @@ _ARITHMETIC = frozenset(
 )
 _CONVERSION = "conversion"
 _FAILING: tuple[tuple[str, frozenset[str]], ...] = (
-    (r"\[(?:DIVIDE|REMAINDER)_BY_ZERO|^DECIMAL_TOO_WIDE", _QUOTIENTS),
-    (r"ARITHMETIC_OVERFLOW|INTERVAL_ARITHMETIC", _ARITHMETIC),
-    (r"\[NUMERIC_VALUE_OUT_OF_RANGE", _ARITHMETIC | {_CONVERSION}),
-    (r"\[CAST_|^CAST_INVALID", frozenset({_CONVERSION})),
+    (r"\[(?:DIVIDE|REMAINDER)_BY_ZERO|^DECIMAL_TOO_WIDE", _QUOTIENTS | {SPARK_SQL}),
+    (r"ARITHMETIC_OVERFLOW|INTERVAL_ARITHMETIC", _ARITHMETIC | {SPARK_SQL}),
+    (r"\[NUMERIC_VALUE_OUT_OF_RANGE", _ARITHMETIC | {_CONVERSION, SPARK_SQL}),
+    (r"\[CAST_|^CAST_INVALID", frozenset({_CONVERSION, SPARK_SQL})),
 )
-"""Pattern of a code and a message -> the functions of which one has failed."""
+"""Pattern of a code and a message -> the functions of which one has failed.
+
+The text of an expression that Spark computes may have any of them.
+"""
 
 
 def with_place(

@@ -16,6 +16,8 @@ from substrait_agg.flow.graph import measures
 from tests.checkpoint.test_verify_deep import damage
 from tests.local.run import run
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 BATCHES = (
     [("ada", 1, 5, 1), ("ada", 1, 50, 1), ("ada", 2, 5, 1), ("bo", 1, 5, 1), ("bo", None, 9, 1)],
     [("ada", 1, 5, -1), ("bo", 3, 70, 1), ("cy", 4, 80, 1)],

@@ -48,6 +48,8 @@ from tests.joins.test_random_plans import after_batch, delta
 from tests.local.run import run
 from tests.sampling import sample, seeds
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 PLANS = 20
 """Plans of a block."""
 

@@ -22,6 +22,8 @@ from tests.crash.scenario import PlainSteps, World, run
 from tests.crash.settings import chained, timed
 from tests.local.run import run as local_run
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 Opened = TypeVar("Opened")
 
 

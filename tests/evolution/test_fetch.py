@@ -20,6 +20,8 @@ from tests.spark_plans import plan_query
 
 pytestmark = pytest.mark.usefixtures("spark")
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 COLUMNS = {"k": "string", "x": "i64"}
 
 

@@ -14,6 +14,8 @@ from tests.spark_plans import plan_query
 
 pytestmark = pytest.mark.usefixtures("spark")
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 TABLES = {name: pa.schema({"k": pa.int64(), "x": pa.int64()}) for name in ("t", "u")}
 JOIN = "SELECT t.k, sum(u.x) AS s FROM t {} JOIN u ON t.k = u.k GROUP BY t.k"
 SETS = "SELECT k, x FROM t {} SELECT k, x FROM u"
@@ -21,7 +23,7 @@ SETS = "SELECT k, x FROM t {} SELECT k, x FROM u"
 DIFFERENT = {
     "a measure": ("SELECT sum(x) AS s FROM t", "SELECT sum(k) AS s FROM t", "measure sum(k)"),
     "a join": (JOIN.format(""), JOIN.format("LEFT"), "operator 0 kind was inner and is left"),
-    "a set operation": (SETS.format("INTERSECT"), SETS.format("EXCEPT"), "kind was semi and is anti"),
+    "a set operation": (SETS.format("INTERSECT"), SETS.format("EXCEPT"), "operator 0 operation was intersection_multiset and is minus_primary"),
     "an operator": (SETS.format("UNION ALL"), SETS.format("UNION"), "operator 0 was distinct and is aggregate"),
 }  # fmt: skip
 """What differs, a plan, another plan, and a part of the message."""

@@ -10,6 +10,8 @@ from substrait_agg.bind.plan.views import bound_views
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.inputs.inputs import table_origins, whole_origins
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.int64()), ("a", pa.string()), ("b", pa.string())])
 VIEWS = {
     "pipeline": [

@@ -19,6 +19,8 @@ from substrait_agg.operator.join import step
 from substrait_agg_cli.main import main
 from tests.local.run import run
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 RANGES = {"name": ["low", "mid", "high"], "least": [0, 10, 20], "most": [9, 19, 99]}
 BATCHES = (
     {"id": [1, 2, 3], "amount": [5, 15, 500], "w": [1, 1, 1]},

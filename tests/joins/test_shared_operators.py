@@ -10,11 +10,14 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import substrait_agg as sa
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.query import start
 from tests.local.run import run
+
+pytestmark = pytest.mark.usefixtures("spark")
 
 TOTALS = "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer"
 BEST = f"""

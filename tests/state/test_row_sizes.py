@@ -16,6 +16,8 @@ from substrait_agg.state.keys import row_sizes
 from substrait_agg.state.keys.row_sizes import repeated, slices_to_take
 from tests.local.run import run
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 LONG = "x" * 1000
 VALUES = {
     "text": pa.array(["", None, LONG, "a"]),

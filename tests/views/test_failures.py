@@ -17,9 +17,11 @@ from substrait_agg.explanation.failures import with_place
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 SQL = """
-CREATE TABLE sales (shop varchar, paid bigint, pieces bigint);
-CREATE VIEW prices AS SELECT shop, sum(paid / pieces) AS price FROM sales GROUP BY shop;
+CREATE TABLE sales (shop string, paid bigint, pieces bigint);
+CREATE VIEW prices AS SELECT shop, sum(paid DIV pieces) AS price FROM sales GROUP BY shop;
 CREATE VIEW rates AS SELECT shop, max(pieces % paid) AS rate, sum(paid) AS paid FROM sales GROUP BY shop;
 CREATE VIEW rows AS SELECT count(*) AS n FROM sales
 """
@@ -42,14 +44,14 @@ def explanation(error: RunFailed, view: str | None = None) -> RunFailed:
 
 def test_the_operator_tells_the_view_and_the_cause_tells_the_expression() -> None:
     error = explanation(RunFailed("BATCH_FAILED", DIVIDED, help="again"), "prices")
-    assert error.message == f"{DIVIDED[:-1]}, in view prices, in the expression paid / pieces"
+    assert error.message == f"{DIVIDED[:-1]}, in view prices, in the expression (paid div pieces)"
     assert (error.code, error.help) == ("BATCH_FAILED", "again")
     assert error.path.startswith("prices: relations[0].")
 
 
 def test_without_an_operator_every_expression_is_listed_that_can_have_failed() -> None:
     error = explanation(RunFailed("BATCH_FAILED", DIVIDED))
-    listed = "in one of the expressions paid / pieces; pieces % paid"
+    listed = "in one of the expressions (paid div pieces); pieces % paid"
     assert error.message == f"{DIVIDED[:-1]}, in views prices, rates, {listed}"
 
 
@@ -81,13 +83,11 @@ def failed_run(spark: SparkSession, folder: Path, sql: str, **options: Any) -> s
 
 def test_a_run_names_the_view_and_the_expression(spark: SparkSession, tmp_path: Path) -> None:
     """The driver reads the file itself, so the expression is known although others divide too."""
-    twice = SQL.replace("max(pieces % paid)", "max(pieces / paid)").replace(
-        "sum(paid / pieces)", "sum(paid / pieces), sum(pieces / paid)"
-    )
+    twice = SQL.replace("sum(paid DIV pieces)", "sum(paid % pieces), sum(pieces % paid)")
     error = failed_run(spark, tmp_path, twice.replace("AS price", "AS other"))
     assert error.code == "BATCH_FAILED"
-    assert "DIVIDE_BY_ZERO" in error.message
-    assert error.message.endswith("in view prices, in the expression paid / pieces")
+    assert "REMAINDER_BY_ZERO" in error.message
+    assert error.message.endswith("in view prices, in the expression paid % pieces")
 
 
 def test_a_run_on_spark_names_them_too(
@@ -99,4 +99,4 @@ def test_a_run_on_spark_names_them_too(
     error = failed_run(spark, tmp_path, SQL)
     assert error.code == "BATCH_FAILED"
     assert "DIVIDE_BY_ZERO" in error.message
-    assert error.message.endswith("in view prices, in the expression paid / pieces")
+    assert error.message.endswith("in view prices, in the expression (paid div pieces)")

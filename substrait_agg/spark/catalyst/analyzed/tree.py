@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -65,6 +65,22 @@ class SparkTree:
             node = waiting.pop()
             yield node
             waiting.extend(reversed(node.children))
+
+
+def without_definitions(
+    tree: SparkTree, definitions: Mapping[Any, SparkTree] | None = None
+) -> SparkTree:
+    """Return an expression with the parts that Spark computes once at every place that names them."""
+    inner = definitions or {}
+    if tree.kind == "CommonExpressionRef" and tree.fields["id"] in inner:
+        return inner[tree.fields["id"]]
+    if tree.kind == "With":
+        child, *named = tree.children
+        parts = {d.fields["id"]: without_definitions(d.children[0], inner) for d in named}
+        return without_definitions(child, {**inner, **parts})
+    children = tuple(without_definitions(child, inner) for child in tree.children)
+    same = all(a is b for a, b in zip(children, tree.children, strict=True))
+    return tree if same else replace(tree, children=children)
 
 
 def tree_of(text: str) -> SparkTree:

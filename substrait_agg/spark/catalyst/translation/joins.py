@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
-from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
+from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, without_definitions
 from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
@@ -65,6 +65,7 @@ def join(tree: SparkTree, left: Relation, right: Relation, context: PlanContext)
         Refusal: a kind of join that a plan does not have.
     """
     kind, on = tree.fields["joinType"], tree.fields["condition"]
+    on = None if on is None else without_definitions(on)
     if isinstance(kind, SparkTree):
         exists = _mark_of_query(left, right, on, context)
         if exists is not None:
