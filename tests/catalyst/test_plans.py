@@ -120,6 +120,13 @@ def test_conditions_of_one_input_of_an_outer_join_are_computed_below_it(
     assert plan.bound().names == ("region", "amount", "price", "at", "tags", "k", "v", "n")
 
 
+def test_equal_floats_are_the_key_of_a_join(spark: SparkSession) -> None:
+    query = "SELECT a.k FROM shop.other a JOIN shop.other b ON a.v = b.v AND a.n < b.n"
+    assert "is_nan" not in functions(plan_of(query, spark))
+    inner = "SELECT k FROM shop.other WHERE v IN (SELECT v + 1 FROM shop.other)"
+    assert plan_of(inner, spark).bound().names == ("k",)
+
+
 def test_constants_with_a_name_are_no_table(spark: SparkSession) -> None:
     query = "SELECT s.id FROM range(3) AS sales JOIN (VALUES (1), (2)) AS s(id) ON s.id = sales.id"
     assert tables_read(plan_of(query, spark)) == []

@@ -10,6 +10,7 @@ from substrait_agg.spark.catalyst.analyzed.tree import SparkTree, without_defini
 from substrait_agg.spark.catalyst.translation.scope import (
     PlanContext,
     Scope,
+    any_nullable,
     emit_only,
     field_reference,
     scope_of,
@@ -127,7 +128,32 @@ def _sides(left: Relation, right: Relation, on: SparkTree | None, context: PlanC
         place = width + next(i for i, p in enumerate(same) if p.same == part.same)
         computed[part.same] = field_reference(start + place, side.columns[place].type)
     scope = replace(scope_of(context, columns), computed=computed)
-    return _Sides(new_left, new_right, _TRUE if on is None else condition(scope, on), widths)
+    return _Sides(
+        new_left, new_right, _TRUE if on is None else _matches(scope, on, left, right), widths
+    )
+
+
+def _matches(scope: Scope, on: SparkTree, left: Relation, right: Relation) -> Typed:
+    """Return the condition of a join. In keys NaN equals NaN, as everywhere in Spark."""
+    parts = []
+    for part in _conjuncts(on):
+        is_key = part.kind == "EqualTo" and part.children[0].type in ("float", "double")
+        if is_key and _joins_sides(part, left, right):
+            values = scope.arguments(part)
+            type_ = SparkType("boolean", any_nullable(values))
+            parts.append(scope.call("comparison", "equal", values, type_))
+        else:
+            parts.append(condition(scope, part))
+    if len(parts) == 1:
+        return parts[0]
+    return scope.call("boolean", "and", parts, SparkType("boolean", any_nullable(parts)))
+
+
+def _joins_sides(equal: SparkTree, left: Relation, right: Relation) -> bool:
+    one, other = equal.children
+    return (_reads_only(one, left) and _reads_only(other, right)) or (
+        _reads_only(one, right) and _reads_only(other, left)
+    )
 
 
 def _computed_parts(on: SparkTree, left: Relation, right: Relation) -> Iterator[SparkTree]:
