@@ -126,15 +126,7 @@ def sql_views(
         UsageError: as in `sql`; SQL_FOLDER_EMPTY, PIPELINE_SPEC_INVALID.
 
     Example:
-        >>> plans = sql_views(
-        ...     "CREATE TABLE sales (region varchar, amount int);"
-        ...     "CREATE MATERIALIZED VIEW best AS SELECT max(total) AS total FROM totals;"
-        ...     "CREATE MATERIALIZED VIEW totals AS"
-        ...     " SELECT region, sum(amount) AS total FROM sales GROUP BY region",
-        ...     refresh="auto,best=full",
-        ... )
-        >>> [*plans], plans.refresh
-        (['totals', 'best'], {'totals': 'auto', 'best': 'full'})
+        ``sql_views(Path("transformations"), {"sales": "parquet:data"}, refresh="auto,best=full")``
     """
     policies = _policies(refresh)
     from substrait_agg.scripts.pipeline import (
