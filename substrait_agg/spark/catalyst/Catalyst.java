@@ -460,13 +460,27 @@ public class Catalyst {
             Expression leaf = (Expression) nodes.get(((Integer) leaves.get(i)).intValue());
             AttributeReference column = new AttributeReference("c" + i, leaf.dataType(), leaf.nullable(),
                 Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
-            renamed.put(leaf.canonicalized(), column);
             columns.add(column);
+            renamed.put(leaf.canonicalized(), column);
+        }
+        for (int i = 0; i < leaves.size(); i++) {
+            Expression leaf = (Expression) nodes.get(((Integer) leaves.get(i)).intValue());
+            // A column of a plan has no names of fields.
+            if (leaf.dataType().existsRecursively(new IsStruct())) {
+                String named = "CAST(c" + i + " AS " + leaf.dataType().sql() + ")";
+                renamed.put(leaf.canonicalized(), resolved(session, named, columns));
+            }
         }
         Expression wanted = (Expression) nodes.get(number);
         Expression replaced = renamed(wanted, renamed);
         String text = checked(session, replaced, replaced, columns);
         return text != null ? text : checked(session, withoutReplaceable(replaced), replaced, columns);
+    }
+
+    public static class IsStruct extends scala.runtime.AbstractFunction1 {
+        public Object apply(Object type) {
+            return Boolean.valueOf(type instanceof StructType);
+        }
     }
 
     private static Expression withoutReplaceable(Expression found) {
@@ -499,7 +513,7 @@ public class Catalyst {
             && ((Expression) parts.get(0)).dataType().equals(made.dataType())) return (Expression) parts.get(0);
         if (!made.foldable()) return made;
         try {
-            return constant(made.eval(null), made.dataType());
+            return constant(made.eval(null), made.dataType().asNullable());
         } catch (Exception failing) {
             return made;
         }
@@ -543,10 +557,13 @@ public class Catalyst {
         if (found instanceof NamedLambdaVariable) {
             return "`" + ((NamedLambdaVariable) found).name() + "_" + ((NamedLambdaVariable) found).exprId().id() + "`";
         }
+        String special = special(found);
+        if (special != null) return special;
         if (found instanceof org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules) {
             scala.collection.Seq parts =
                 ((org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules) found).parameters().toSeq();
             if (hasLambda(parts)) return call(found.prettyName(), parts);
+            if (found instanceof org.apache.spark.sql.catalyst.expressions.Extract) return call("date_part", parts);
             return found.sql();
         }
         if (found instanceof org.apache.spark.sql.catalyst.expressions.CreateNamedStruct) {
@@ -576,10 +593,58 @@ public class Catalyst {
         return ((Expression) found.withNewChildren(seq(texts))).sql();
     }
 
+    /** Returns the text of an expression whose own text Spark reads as another one; null for all others. */
+    private static String special(Expression found) {
+        String kind = found.getClass().getSimpleName();
+        scala.collection.Seq parts = found.children();
+        if (kind.equals("XmlToStructs")) {
+            return reader("from_xml", (Expression) parts.apply(0), (DataType) found.productElement(0),
+                (scala.collection.Map) found.productElement(1));
+        }
+        if (kind.equals("StructsToJson") || kind.equals("StructsToCsv") || kind.equals("StructsToXml")) {
+            return withOptions(found.prettyName() + "(" + printed((Expression) parts.apply(0)),
+                (scala.collection.Map) found.productElement(0));
+        }
+        if (kind.equals("YearOfWeek")) return call("date_part", "'YEAROFWEEK'", parts);
+        if (kind.equals("SecondWithFraction")) return call("date_part", "'SECOND'", parts);
+        if (kind.startsWith("ExtractANSIInterval")) {
+            return call("date_part", "'" + kind.substring("ExtractANSIInterval".length()) + "'", parts);
+        }
+        if (kind.equals("Cast") && parts.apply(0).getClass().getSimpleName().equals("TimestampAddInterval")
+                && ((Expression) parts.apply(0)).dataType().equals(found.dataType())) {
+            return printed((Expression) parts.apply(0));  // Spark adds this cast to the sum
+        }
+        if (kind.equals("Cast") && !(found.dataType() instanceof org.apache.spark.sql.types.AtomicType)) {
+            // The own text of such a cast leaves the cast out.
+            String mode = ((org.apache.spark.sql.catalyst.expressions.Cast) found).evalMode().toString();
+            return (mode.equals("TRY") ? "TRY_CAST(" : "CAST(") + printed((Expression) parts.apply(0)) + " AS "
+                + found.dataType().sql() + ")";
+        }
+        if (kind.equals("TimestampAddInterval") || kind.equals("DateAddInterval") || kind.equals("DateAddYMInterval")) {
+            return "(" + printed((Expression) parts.apply(0)) + " + " + printed((Expression) parts.apply(1)) + ")";
+        }
+        if (found instanceof org.apache.spark.sql.catalyst.expressions.MultiLikeBase) {
+            org.apache.spark.sql.catalyst.expressions.MultiLikeBase like =
+                (org.apache.spark.sql.catalyst.expressions.MultiLikeBase) found;
+            StringBuilder all = new StringBuilder("(").append(printed((Expression) parts.apply(0)));
+            all.append(kind.startsWith("Not") ? " NOT LIKE " : " LIKE ").append(kind.endsWith("Any") ? "ANY (" : "ALL (");
+            for (int i = 0; i < like.patterns().size(); i++) {
+                all.append(i == 0 ? "" : ", ");
+                all.append(new Literal(like.patterns().apply(i), org.apache.spark.sql.types.StringType$.MODULE$).sql());
+            }
+            return all.append("))").toString();
+        }
+        return null;
+    }
+
     private static String reader(String name, Expression child, DataType schema, scala.collection.Map options) {
-        StringBuilder all = new StringBuilder(name).append("(").append(printed(child)).append(", ");
-        all.append(new Literal(org.apache.spark.unsafe.types.UTF8String.fromString(schema.sql()),
-            org.apache.spark.sql.types.StringType$.MODULE$).sql());
+        String columns = new Literal(org.apache.spark.unsafe.types.UTF8String.fromString(schema.sql()),
+            org.apache.spark.sql.types.StringType$.MODULE$).sql();
+        return withOptions(name + "(" + printed(child) + ", " + columns, options);
+    }
+
+    private static String withOptions(String call, scala.collection.Map options) {
+        StringBuilder all = new StringBuilder(call);
         scala.collection.Iterator each = options.iterator();
         StringBuilder pairs = new StringBuilder();
         while (each.hasNext()) {
@@ -604,6 +669,10 @@ public class Catalyst {
             all.append(printed((Expression) parts.apply(i)));
         }
         return all.append(")").toString();
+    }
+
+    private static String call(String name, String first, scala.collection.Seq parts) {
+        return name + "(" + first + ", " + call("", parts).substring(1);
     }
 
     private static String lambda(Expression found) {

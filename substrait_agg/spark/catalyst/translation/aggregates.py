@@ -13,6 +13,7 @@ from substrait_agg.spark.catalyst.translation.scope import (
     Scope,
     cast,
     constant,
+    gives_null_for_errors,
     not_supported,
     sorts,
 )
@@ -190,7 +191,7 @@ def _average(scope: Scope, tree: SparkTree) -> _Call:
 
 
 def _check_errors(tree: SparkTree) -> None:
-    if any("TRY" in str(tree.fields.get(name)) for name in ("evalContext", "evalMode")):
+    if gives_null_for_errors(tree):
         raise not_supported(tree, "it is null where the total is too large; use it without try_")
 
 

@@ -434,6 +434,7 @@ _RELATIONS: Mapping[str, Callable[[SparkTree, PlanContext], Relation]] = {
     "LogicalRDD": rows_of_python,
     "Offset": _offset,
     "OneRowRelation": constant_rows,
+    "PipeOperator": _pass,
     "Project": _project,
     "Range": number_rows,
     "RebalancePartitions": _pass,

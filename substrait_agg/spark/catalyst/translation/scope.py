@@ -165,6 +165,8 @@ class Scope:
             return computed
         make = self.context.makers.get(tree.kind)
         try:
+            if gives_null_for_errors(tree):
+                raise not_supported(tree, "with a null where it fails")
             if make is not None:
                 return _of_type(tree, make(self, tree))
         except Refusal as refusal:
@@ -199,6 +201,8 @@ class Scope:
             raise in_other_zone(tree)
         if self.context.tables.zone != "UTC" and any(map(_is_instant, tree.walk())):
             raise in_other_zone(tree, self.context.tables.zone)
+        if tree.type == "void":
+            raise not_supported(tree, "its only value is null")
         text = self.context.print_text(tree.number, [leaf.number for leaf in leaves.values()])
         if text is None:
             raise refusal
@@ -369,6 +373,11 @@ def null(name: str) -> Typed:
 def placeholder(tree: SparkTree) -> Typed:
     """Return what stands for a refused expression, so that its only problem is its own."""
     return Typed({"literal": {}}, type_of(tree.type))
+
+
+def gives_null_for_errors(tree: SparkTree) -> bool:
+    """Return whether an operation is one of a function such as ``try_add``."""
+    return any("TRY" in str(tree.fields.get(name)) for name in ("evalContext", "evalMode"))
 
 
 def any_nullable(values: Iterable[Typed]) -> bool:

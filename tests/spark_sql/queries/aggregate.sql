@@ -1,0 +1,43 @@
+SELECT count(*), count(1), count(n), count(DISTINCT n), count(DISTINCT k, n), count(k, n) FROM t;
+SELECT k, sum(n), sum(d), avg(n), avg(d), min(n), max(d), min(s), max(s), min(day), max(ts), max(tn), min(ok) FROM t GROUP BY k;
+SELECT k, sum(x), avg(x), min(x), max(x) FROM t GROUP BY k;
+-- last digit: the sums of squares are exact
+SELECT k, stddev(n), stddev_samp(d), stddev_pop(n), variance(n), var_samp(d), var_pop(n) FROM t GROUP BY k;
+-- last digit: the sums of products are exact
+SELECT corr(n, k), covar_pop(n, k), covar_samp(n, k) FROM t WHERE n < 1000;
+-- last digit: the sums of powers are exact
+-- refused SQL_NOT_MAINTAINED: skewness
+SELECT skewness(n), kurtosis(n) FROM t WHERE n < 1000;
+SELECT k, any(ok), some(ok), every(ok), bool_and(ok), bool_or(ok), count_if(n > 3) FROM t GROUP BY k;
+SELECT bit_and(n), bit_or(n), bit_xor(n), bit_and(k) FROM t;
+SELECT k, sort_array(collect_list(n)), sort_array(collect_set(n)), sort_array(array_agg(id)), size(collect_list(s)) FROM t GROUP BY k;
+SELECT k, listagg(s, ',') WITHIN GROUP (ORDER BY s, id), string_agg(s, '|') WITHIN GROUP (ORDER BY id DESC), listagg(DISTINCT s) WITHIN GROUP (ORDER BY s) FROM t GROUP BY k;
+SELECT max_by(s, id), min_by(s, id), max_by(id, n * 100 + id), min_by(day, id) FROM t;
+SELECT k, percentile(n, 0.5), median(n), percentile_cont(0.25) WITHIN GROUP (ORDER BY n), percentile_disc(0.5) WITHIN GROUP (ORDER BY n) FROM t GROUP BY k;
+-- refused SQL_NOT_MAINTAINED: percentile
+SELECT percentile(n, array(0.25, 0.75)), percentile_cont(0.25) WITHIN GROUP (ORDER BY n DESC), percentile_disc(0.5) WITHIN GROUP (ORDER BY n DESC) FROM t;
+-- refused SQL_NOT_MAINTAINED: percentile_approx
+SELECT approx_count_distinct(k), approx_percentile(n, 0.5), percentile_approx(n, array(0.5, 0.9)) FROM t;
+SELECT mode(k) FROM t WHERE k = 3;
+SELECT k, mode() WITHIN GROUP (ORDER BY s) FROM t WHERE n = 10 GROUP BY k;
+SELECT k, first(k), last(k), any_value(k), first(k, true), last_value(k), first_value(k) FROM t GROUP BY k;
+SELECT k, sum(n) FILTER (WHERE ok), count(*) FILTER (WHERE n > 3), avg(d) FILTER (WHERE d > 0), count(DISTINCT n) FILTER (WHERE ok) FROM t GROUP BY k;
+SELECT sum(DISTINCT n), avg(DISTINCT k), max(DISTINCT n), count(DISTINCT s), sum(DISTINCT d) FROM t;
+-- refused SQL_NOT_MAINTAINED: try_sum
+SELECT try_sum(n), try_avg(n), try_sum(d), try_avg(d) FROM t;
+-- open: regression
+SELECT regr_count(n, k), regr_slope(n, k), regr_intercept(n, k), regr_r2(n, k), regr_avgx(n, k), regr_avgy(n, k), regr_sxx(n, k), regr_syy(n, k), regr_sxy(n, k) FROM t WHERE n < 1000;
+-- refused SQL_NOT_MAINTAINED: histogram_numeric
+SELECT histogram_numeric(k, 2) IS NULL, count_min_sketch(k, 0.5D, 0.5D, 1) IS NULL FROM t;
+SELECT product.p FROM (SELECT sum(id) * 2 AS p FROM t) product;
+SELECT k, max(struct(n, s)), min(array(n)), max(n) - min(n), sum(n) + count(*), sum(n * 2) FROM t GROUP BY k;
+SELECT max(a), min(w), count(DISTINCT a), count(r) FROM c;
+SELECT grouping(k), count(*) FROM t GROUP BY ROLLUP (k);
+-- refused SQL_NOT_MAINTAINED: max_by
+SELECT max_by(s, id, 2), min_by(id, id, 3) FROM t;
+-- refused SQL_NOT_MAINTAINED: hll_sketch_agg
+SELECT hll_sketch_estimate(hll_sketch_agg(k)), bitmap_count(bitmap_construct_agg(bitmap_bit_position(k))) FROM t;
+SELECT sum(k), avg(k), sum(CAST(k AS SMALLINT)), sum(CAST(d AS FLOAT)) FROM t;
+SELECT sum(CAST(NULL AS INT)), max(NULL), count(NULL) FROM t;
+SELECT k, max(id) AS m FROM t GROUP BY k HAVING count(*) > 1 AND max(id) > 2 ORDER BY m DESC LIMIT 2;
+SELECT any_value(s) IS NULL, bool_and(s IS NULL), max(length(s)) FROM t WHERE s LIKE 'a%'

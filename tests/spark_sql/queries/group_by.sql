@@ -1,0 +1,23 @@
+SELECT k, ok, sum(n) FROM t GROUP BY k, ok WITH ROLLUP;
+SELECT k, ok, sum(n) FROM t GROUP BY CUBE (k, ok);
+SELECT k, ok, count(*), grouping(k), grouping(ok), grouping_id(), grouping_id(k, ok) FROM t GROUP BY GROUPING SETS ((k, ok), (k), ());
+SELECT k, s, day, count(*) FROM t GROUP BY k, GROUPING SETS ((s), (day), ());
+SELECT k % 2 AS odd, length(s), count(*) FROM t GROUP BY k % 2, length(s);
+SELECT k + 1, count(*) FROM t GROUP BY k + 1 HAVING count(*) > 1;
+SELECT k, sum(n) FROM t GROUP BY ALL HAVING sum(n) > 3;
+SELECT upper(s), k, count(*) FROM t GROUP BY 1, 2;
+SELECT count(*) FROM t GROUP BY k;
+SELECT 1, 'x', max(n) FROM t GROUP BY 1;
+SELECT sum(n) FROM t HAVING count(*) > 5;
+SELECT x, count(*) FROM t GROUP BY x;
+SELECT ok, k, sum(d) AS total FROM t GROUP BY ROLLUP (ok, (k, s)) HAVING total > 0;
+SELECT k, ok, count(*) FROM t GROUP BY ROLLUP (k), CUBE (ok);
+SELECT DISTINCT k, ok FROM t;
+SELECT DISTINCT k % 2, count(*) FROM t GROUP BY k;
+SELECT DISTINCT x, s FROM t;
+SELECT k, count(DISTINCT s), count(DISTINCT n), sum(DISTINCT n) FROM t GROUP BY k;
+SELECT k FROM t GROUP BY k HAVING every(n > 0);
+SELECT CASE WHEN n > 5 THEN 'big' ELSE 'small' END AS size, avg(n) FROM t GROUP BY size;
+SELECT k, sum(n) + max(k) * 2, k * 10 FROM t GROUP BY k HAVING k IS NOT NULL;
+SELECT struct(k, ok) AS key, count(*) FROM t GROUP BY key;
+SELECT max(c) FROM (SELECT k, count(*) AS c FROM t GROUP BY k)

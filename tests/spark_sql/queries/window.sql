@@ -1,0 +1,30 @@
+SELECT id, row_number() OVER (PARTITION BY k ORDER BY id, n), rank() OVER (PARTITION BY k ORDER BY n), dense_rank() OVER (PARTITION BY k ORDER BY n) FROM t;
+SELECT id, percent_rank() OVER (PARTITION BY k ORDER BY n), cume_dist() OVER (PARTITION BY k ORDER BY n), ntile(2) OVER (PARTITION BY k ORDER BY id, n) FROM t;
+SELECT id, lag(id) OVER (ORDER BY id, n), lead(n, 2, -1) OVER (PARTITION BY k ORDER BY id), lag(s, 1, 'first') OVER (ORDER BY id) FROM t WHERE id NOT IN (1, 7);
+SELECT id, sum(n) OVER (PARTITION BY k), avg(d) OVER (PARTITION BY k), max(s) OVER (), count(*) OVER (PARTITION BY ok) FROM t;
+SELECT id, sum(n) OVER (PARTITION BY k ORDER BY id), count(*) OVER (ORDER BY n), max(d) OVER (PARTITION BY k ORDER BY id DESC) FROM t;
+SELECT id, sum(n) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING), min(d) OVER (ORDER BY id ROWS 2 PRECEDING) FROM t;
+SELECT id, sum(n) OVER (ORDER BY id RANGE BETWEEN 2 PRECEDING AND CURRENT ROW), count(*) OVER (ORDER BY day RANGE BETWEEN INTERVAL 30 DAYS PRECEDING AND CURRENT ROW) FROM t;
+SELECT id, first_value(s) OVER (PARTITION BY k ORDER BY id), last_value(s) OVER (PARTITION BY k ORDER BY id), nth_value(s, 2) OVER (PARTITION BY k ORDER BY id) FROM t;
+-- refused SQL_NOT_MAINTAINED: first
+SELECT id, first_value(s) IGNORE NULLS OVER (ORDER BY id), last(n, true) OVER (ORDER BY id), any_value(id) OVER (ORDER BY id) FROM t;
+-- refused SQL_NOT_MAINTAINED: lag
+SELECT id, lag(n) IGNORE NULLS OVER (ORDER BY id), lead(s) IGNORE NULLS OVER (ORDER BY id DESC), nth_value(n, 2) IGNORE NULLS OVER (ORDER BY id) FROM t;
+SELECT id FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY id DESC, n) = 1;
+SELECT id, n, sum(n) OVER w, avg(n) OVER w FROM t WINDOW w AS (PARTITION BY k ORDER BY id);
+SELECT * FROM (SELECT id, k, rank() OVER (PARTITION BY k ORDER BY n DESC NULLS LAST) AS r FROM t) WHERE r <= 2;
+SELECT k, sum(n), sum(sum(n)) OVER (ORDER BY k), rank() OVER (ORDER BY sum(n) DESC) FROM t GROUP BY k;
+SELECT id, n - lag(n, 1, 0) OVER (PARTITION BY k ORDER BY id) AS step FROM t;
+SELECT id, sort_array(collect_list(n) OVER (PARTITION BY k)), sort_array(collect_set(n) OVER (PARTITION BY k)) FROM t;
+-- last digit: the sums of squares are exact
+SELECT id, stddev(n) OVER (PARTITION BY k), count_if(ok) OVER (PARTITION BY k), bool_or(ok) OVER (PARTITION BY k) FROM t;
+-- refused SQL_NOT_MAINTAINED: max
+SELECT id, max(n) FILTER (WHERE ok) OVER (PARTITION BY k), sum(n) FILTER (WHERE n > 3) OVER (ORDER BY id) FROM t;
+SELECT id, sum(n) OVER (PARTITION BY year(day), ok ORDER BY month(day) DESC NULLS LAST) FROM t;
+SELECT id, sum(id) OVER (ORDER BY x), rank() OVER (ORDER BY x), count(*) OVER (PARTITION BY x) FROM t;
+SELECT id, row_number() OVER (ORDER BY upper(s), id), lag(upper(s)) OVER (ORDER BY id) FROM t;
+SELECT id, max_by(s, n) OVER (PARTITION BY k ORDER BY id), median(n) OVER (PARTITION BY k), mode(k) OVER (PARTITION BY k) FROM t;
+SELECT id, count(n) OVER (PARTITION BY k, ok) + 1 FROM t;
+SELECT id, sum(n) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), sum(n) OVER (ORDER BY id DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) FROM t WHERE id NOT IN (1, 7);
+SELECT id, sum(d) OVER (ORDER BY n RANGE BETWEEN 1 FOLLOWING AND 5 FOLLOWING), sum(id) OVER (ORDER BY d RANGE BETWEEN 1.5 PRECEDING AND 0.5 FOLLOWING) FROM t;
+SELECT id, count(*) OVER (ORDER BY tn RANGE BETWEEN INTERVAL '24' HOUR PRECEDING AND INTERVAL '1' HOUR FOLLOWING), count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) FROM t
