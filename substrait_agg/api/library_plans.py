@@ -51,6 +51,7 @@ def _plan_of_ibis(expression: Any) -> Plan:
         schemas[".".join(part for part in parts if part)] = source.schema.to_pyarrow()
     from substrait_agg.api.queries import sql
 
+    _ = ibis.pyspark  # loads the options that the text depends on
     return sql(str(ibis.to_sql(table, dialect="pyspark")), schemas)
 
 

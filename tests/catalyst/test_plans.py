@@ -98,6 +98,11 @@ def test_windows_over_time_are_functions_of_windows(
     plan = plan_of(f"SELECT {key}, count(*) FROM sales GROUP BY {key}", spark)
     assert function in functions(plan)
     assert "spark_sql" not in functions(plan)
+    named = plan_of(
+        f"SELECT w.start, n FROM (SELECT {key} AS w, count(*) AS n FROM sales GROUP BY {key}) q",
+        spark,
+    )
+    assert named.bound().names == ("start", "n")
 
 
 def test_an_expression_without_a_function_is_one_text(spark: SparkSession) -> None:

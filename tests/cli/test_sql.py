@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 import substrait_agg as sa
 from substrait_agg_cli.main import main
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 QUERY = "SELECT region, sum(amount) AS total FROM sales GROUP BY region"
 
 
@@ -58,12 +60,13 @@ def test_an_error_shows_the_line(command: str, source: str, tmp_path: Path) -> N
     result = call(command, "--sql", file, "--source", source)
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
-    assert lines[0] == f"error[SQL_COLUMN_UNKNOWN] at {file}:2:7: there is no column amont"
+    assert lines[0].startswith(f"error[SQL_COLUMN_UNKNOWN] at {file}:2:7: ")
+    assert "`amont` cannot be resolved. Did you mean" in lines[0]
     assert [line.strip() for line in lines[1:3]] == [
         "sum(amont) FROM sales GROUP BY 1",
         "^^^^^",
     ]
-    assert lines[3].startswith("help: did you mean")
+    assert lines[3].startswith("help: ")
 
 
 @pytest.mark.parametrize("command", ["validate", "explain"])
@@ -87,7 +90,7 @@ def test_a_clause_without_effect_is_a_warning_with_its_line(
 
 def test_explain_knows_static_tables_from_their_sources(tmp_path: Path) -> None:
     (tmp_path / "shops.csv").write_text("id,city\n1,Oslo\n")
-    tables = "CREATE TABLE sales (shop BIGINT); CREATE TABLE shops (id BIGINT, city VARCHAR);"
+    tables = "CREATE TABLE sales (shop BIGINT); CREATE TABLE shops (id BIGINT, city STRING);"
     query = ("--query", f"{tables} SELECT city, shop FROM sales CROSS JOIN shops")
     shops = ("--source", f"shops=csv:{tmp_path}/shops.csv?static=true")
     assert "error[JOIN_WITHOUT_KEY]" in call("explain", *query).stderr
@@ -98,11 +101,13 @@ def test_explain_knows_static_tables_from_their_sources(tmp_path: Path) -> None:
 
 
 def test_a_problem_of_the_plan_shows_the_line(source: str) -> None:
-    query = "SELECT region,\n  median(amount) OVER (ORDER BY region) FROM sales"
+    query = "SELECT region,\n  array_agg(amount) OVER (ORDER BY region ROWS 1 PRECEDING) FROM sales"
     result = call("validate", "--query", query, "--source", source)
     assert result.exit_code == 1
     assert "error[WINDOW_FUNCTION_NOT_SUPPORTED] at SQL:2:3: " in result.stderr
-    assert "    median(amount) OVER (ORDER BY region) FROM sales" in result.stderr
+    assert (
+        "    array_agg(amount) OVER (ORDER BY region ROWS 1 PRECEDING) FROM sales" in result.stderr
+    )
 
 
 def test_errors_are_in_json_reports(source: str) -> None:
@@ -134,8 +139,8 @@ def test_wrong_usage_has_status_2(arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--query", "SELECT x FROM sale"], "did you mean sales? the sources are sales;"),
-        (["--query", "SELECT frobnicate(region) FROM sales"], "help: docs/sql.md lists"),
+        (["--query", "SELECT x FROM sale"], "--source NAME=SPEC, adds a table"),
+        (["--query", "SELECT frobnicate(region) FROM sales"], "help: the functions are those of Spark"),
         (["--sql", "nowhere.sql"], "help: give the path of a file of SQL"),
         (["--sql", "SELECT region FROM sales"], "give it with --query"),
         (["select region FROM sales"], "give it with --query"),
@@ -172,8 +177,9 @@ def test_several_files_name_an_error_once(source: str, tmp_path: Path) -> None:
     for file in files:
         file.write_text("SELECT x FROM sales")
     errors = call("validate", *files, "--source", source).stderr.splitlines()[::5]
-    where = [f"error[SQL_COLUMN_UNKNOWN] at {file}:1:8: there is no column x" for file in files]
-    assert errors == where
+    assert len(errors) == len(files)
+    for error, file in zip(errors, files, strict=True):
+        assert error.startswith(f"error[SQL_COLUMN_UNKNOWN] at {file}:1:8: ")
 
 
 def test_validate_checks_the_views_of_a_folder(source: str, tmp_path: Path) -> None:
@@ -183,7 +189,9 @@ def test_validate_checks_the_views_of_a_folder(source: str, tmp_path: Path) -> N
     second.write_text("CREATE VIEW best AS SELECT max(total) AS total FROM totals;")
     arguments = ("validate", "--sql", tmp_path / "views", "--source", source)
     assert call(*arguments).stdout == f"{first}: valid\n{second}: valid\n"
-    second.write_text("CREATE VIEW best AS SELECT median(total) OVER (ORDER BY total) FROM totals;")
+    second.write_text(
+        "CREATE VIEW best AS SELECT array_agg(total) OVER (ORDER BY total ROWS 1 PRECEDING) FROM totals;"
+    )
     result = call(*arguments)
     assert (result.exit_code, result.stdout) == (1, f"{tmp_path}/views: refused (1 error)\n")
     assert f"error[WINDOW_FUNCTION_NOT_SUPPORTED] at {second}:1:" in result.stderr

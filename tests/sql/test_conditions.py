@@ -86,14 +86,18 @@ FLOATS = {
         "SELECT CASE WHEN x > 0 THEN f ELSE d END AS c FROM t",
         "SELECT coalesce(f, d) AS c FROM t",
         "SELECT f FROM t UNION ALL SELECT d FROM t",
+        "SELECT a.f FROM t a JOIN t b ON a.f = b.d",
+        "SELECT a.x, b.x AS y FROM t a JOIN t b ON a.f = b.f AND a.g = b.g",
+        "SELECT a.x, b.x AS y FROM t a LEFT JOIN t b ON a.g = b.g",
+        "SELECT a.x FROM t a, t b, t c WHERE a.f = b.f AND b.x = c.x AND c.f = a.f",
     ],
 )
 def test_a_float_beside_a_decimal_is_not_rounded(query: str, tmp_path: Path) -> None:
     """The decimal becomes a float, as in Spark and in DuckDB."""
     rows = pa.table(
         {
-            "f": [0.3, 1e300, 0.1 + 0.2, 2.0, None],
-            "g": [0.5, 2.0, 1e30, -0.0, None],
+            "f": [0.3, 1e300, 0.1 + 0.2, 2.0, float("nan")],
+            "g": [0.5, 2.0, 0.0, -0.0, float("nan")],
             "d": [Decimal(2), Decimal(1), None, Decimal(10**22), Decimal(3)],
             "x": [1, 0, 5, None, 2],
         },

@@ -57,6 +57,10 @@ def factored(condition: Expr | None) -> tuple[Expr, ...]:
     return tuple(dict.fromkeys(p for part in conjuncts(condition) for p in _factored(part)))
 
 
+EQUALITIES = {"equal": False, "is_not_distinct_from": True}
+"""Comparison of a key -> whether two nulls are equal."""
+
+
 def _factored(part: Expr) -> tuple[Expr, ...]:
     branches = disjuncts(part)
     if len(branches) < 2:
@@ -98,3 +102,18 @@ def _null_safe(branches: tuple[Expr, ...]) -> Expr | None:
     if equal is None or len(nulls) != 2 or tested != set(equal.arguments):
         return None
     return Call(BOOL.as_nullable(False), "is_not_distinct_from", equal.arguments)
+
+
+def equality_of(condition: Expr) -> Call | None:
+    """Return the comparison that is a key of a join if a condition is one; None for others.
+
+    ``x = y OR (is_nan(x) AND is_nan(y))`` is ``x = y`` there: in keys, NaN equals NaN.
+    """
+    branches = disjuncts(condition)
+    equal = next((b for b in branches if isinstance(b, Call) and b.function in EQUALITIES), None)
+    if equal is None or len(branches) == 1:
+        return equal
+    tests = tuple(p for b in branches if b is not equal for p in conjuncts(b))
+    tested = [p.arguments[0] for p in tests if isinstance(p, Call) and p.function == "is_nan"]
+    same = len(branches) == 2 and len(tests) == 2 and set(tested) == set(equal.arguments)
+    return equal if same and equal.function == "equal" else None

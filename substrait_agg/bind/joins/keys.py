@@ -6,12 +6,15 @@ from dataclasses import replace
 
 from substrait_agg.bind.bound import BoundJoin, BoundRelation, Call, Expr, JoinKey, JoinKind
 from substrait_agg.bind.context import Schema, is_keyable
-from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts, sides_of
+from substrait_agg.bind.joins.conjunctions import (
+    EQUALITIES,
+    conjunction,
+    conjuncts,
+    equality_of,
+    sides_of,
+)
 from substrait_agg.bind.rewrite import rewrite
 from substrait_agg.plan.types import BOOL, Type
-
-EQUALITIES = {"equal": False, "is_not_distinct_from": True}
-"""Comparison of a key -> whether two nulls are equal."""
 
 
 def joined(
@@ -62,15 +65,16 @@ def split_condition(condition: Expr | None, width: int) -> tuple[tuple[JoinKey, 
 
 def key_of(condition: Expr, width: int) -> JoinKey | None:
     """Return the key that a comparison of both inputs is, or None if it is none."""
-    if not isinstance(condition, Call) or condition.function not in EQUALITIES:
+    equality = equality_of(condition)
+    if equality is None:
         return None
-    sides = condition.arguments
+    sides = equality.arguments
     if {sides_of(side, width) for side in sides} != {frozenset({"left"}), frozenset({"right"})}:
         return None
     one, other = sides if "left" in sides_of(sides[0], width) else reversed(sides)
     if not (one.type.same_kind(other.type) and is_comparable(one.type)):
         return None
-    return JoinKey(one, shifted(other, -width), EQUALITIES[condition.function])
+    return JoinKey(one, shifted(other, -width), EQUALITIES[equality.function])
 
 
 def shifted(expression: Expr, by: int) -> Expr:

@@ -11,20 +11,21 @@ from substrait_agg.bind.bound import (
     BoundJoin,
     BoundProject,
     BoundRelation,
-    Call,
     Expr,
     JoinKey,
 )
 from substrait_agg.bind.context import columns
 from substrait_agg.bind.joins.conjunctions import (
+    EQUALITIES,
     conjunction,
     conjuncts,
     disjunction,
     disjuncts,
+    equality_of,
     factored,
 )
 from substrait_agg.bind.joins.failing import can_fail
-from substrait_agg.bind.joins.keys import EQUALITIES, as_condition, is_comparable, joined, shifted
+from substrait_agg.bind.joins.keys import as_condition, is_comparable, joined, shifted
 from substrait_agg.bind.rewrite import columns_in, larger_than, renumber, rewrite
 
 MAX_INPUTS = 64
@@ -248,15 +249,16 @@ class MultiJoin:
 
     def _equality(self, condition: Expr) -> _Link | None:
         """Return the equality of disjoint sets of inputs that a condition is, or None."""
-        if not isinstance(condition, Call) or condition.function not in EQUALITIES:
+        equality = equality_of(condition)
+        if equality is None:
             return None
-        left, right = condition.arguments
+        left, right = equality.arguments
         if not (left.type.same_kind(right.type) and is_comparable(left.type)):
             return None
         inputs = self.inputs_of(left), self.inputs_of(right)
         if not all(inputs) or inputs[0] & inputs[1]:
             return None
-        return _Link((left, right), inputs, EQUALITIES[condition.function])
+        return _Link((left, right), inputs, EQUALITIES[equality.function])
 
     def _chains(self, inputs: list[BoundRelation], links: list[_Link]) -> Iterator[_Chain]:
         """Join the inputs that links connect, each time the first connected one of the plan."""

@@ -18,8 +18,8 @@ from substrait_agg.bind.context import (
 from substrait_agg.bind.expressions.binder import bind_condition, bind_expression, constant_in
 from substrait_agg.bind.expressions.conversions import unify
 from substrait_agg.bind.expressions.function_names import check_declared
-from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts
-from substrait_agg.bind.joins.keys import EQUALITIES, is_comparable, joined, split_condition
+from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts
+from substrait_agg.bind.joins.keys import is_comparable, joined, split_condition
 from substrait_agg.bind.joins.marks import can_be_null, is_nullable_key, mark_join
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.plan import model

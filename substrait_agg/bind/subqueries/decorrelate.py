@@ -27,9 +27,8 @@ from substrait_agg.bind.bound import (
     OuterColumn,
 )
 from substrait_agg.bind.context import columns
-from substrait_agg.bind.joins.conjunctions import conjunction, conjuncts, factored
+from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts, factored
 from substrait_agg.bind.joins.keys import (
-    EQUALITIES,
     as_condition,
     is_comparable,
     joined,

@@ -130,7 +130,10 @@ def _compute(below: Relation, expressions: Sequence[SparkTree], scope: Scope) ->
 
 
 def _value(scope: Scope, tree: SparkTree) -> Typed:
-    return window(scope, tree) if is_window(tree) and tree.kind == "Alias" else scope.value(tree)
+    # Another name of the column of a window has its mark as well.
+    if tree.kind != "Alias" or tree.children[0].kind == "AttributeReference":
+        return scope.value(tree)
+    return window(scope, tree) if is_window(tree) else scope.value(tree)
 
 
 def _pass(tree: SparkTree, context: PlanContext) -> Relation:
