@@ -13,6 +13,7 @@ from substrait_agg.flow.graph.graph import (
     ProjectStep,
     RowsOrigin,
     TableOrigin,
+    UnnestStep,
 )
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.lower import lower
@@ -52,6 +53,9 @@ def texts(branch: Branch) -> list[str]:
     for step in branch.steps:
         if isinstance(step, FilterStep):
             lines.append("filter " + show(step.condition, names))
+        elif isinstance(step, UnnestStep):
+            lines.append("unnest " + show(step.values, names))
+            names = (*names, "element")
         else:
             made = tuple(show(e, names) for e in step.expressions)
             lines.append("project " + ", ".join(made))

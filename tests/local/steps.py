@@ -15,7 +15,7 @@ from substrait_agg.bind.bound import Call
 from substrait_agg.evaluation.hashes import normalised
 from substrait_agg.files.filesystem import FileSystem
 from substrait_agg.files.locations import Location
-from substrait_agg.flow.graph.graph import Branch, FilterStep, Step, TableOrigin
+from substrait_agg.flow.graph.graph import Branch, FilterStep, Step, TableOrigin, UnnestStep
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.completeness import KeyBound, complete, instants
@@ -83,10 +83,16 @@ def branch_rows(
 
 
 def apply_steps(rows: pa.Table, steps: Sequence[Step]) -> pa.Table:
-    """Return the rows after filters and projections."""
+    """Return the rows after filters, projections and lists that become rows."""
     for step in steps:
         if isinstance(step, FilterStep):
             rows = rows.filter(evaluate(step.condition, rows))
+            continue
+        if isinstance(step, UnnestStep):
+            lists = evaluate(step.values, rows)
+            rows = rows.take(pc.list_parent_indices(lists))
+            place = sum(name not in PASSED_ON for name in rows.column_names)
+            rows = rows.add_column(place, f"c{place}", pc.list_flatten(lists))
             continue
         columns = {f"c{i}": evaluate(e, rows) for i, e in enumerate(step.expressions)}
         rows = pa.table(

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import substrait_agg as sa
 from substrait_agg.errors import SqlRefused, SubstraitAggError
