@@ -20,6 +20,7 @@ from substrait_agg.explanation.names import (
     say,
     shown,
 )
+from substrait_agg.explanation.rounding import pair_names, roundings_of
 from substrait_agg.explanation.state import readings, state_of
 from substrait_agg.explanation.tree import (
     ExplainedColumn,
@@ -117,6 +118,7 @@ def _operator(
         row_multiple=node.rows_per_row,
         groups=groups_of(node, inputs, below),
         steps=steps_of(node, keys, branches, names[node.id].ports, by_policy=by_policy),
+        rounded=roundings_of(node, names[node.id], outputs),
     )
 
 
@@ -285,12 +287,8 @@ def _probes(node: Node, ports: Sequence[Names]) -> Iterator[RunStep]:
         )
         text = f"{what} the changed rows of input {probe.changed} {place}, {probe.purpose}"
         yield RunStep("probe", "operator", text)
-    if node.pair_condition is not None and node.row_columns is not None:
-        columns = (
-            f"{'' if e is None else say(e, ports[port])} of input {port}"
-            for port, e in node.row_columns
-        )
-        condition = say(node.pair_condition, tuple(columns))
+    if node.pair_condition is not None:
+        condition = say(node.pair_condition, pair_names(node, ports))
         yield RunStep("check", "operator", f"a row matches only if {condition}")
     if node.probes and node.keys:
         yield RunStep(

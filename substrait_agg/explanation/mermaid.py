@@ -21,6 +21,7 @@ from substrait_agg.explanation.text import (
     keys_text,
     measure_text,
     readings_text,
+    rounding_text,
     size_text,
     step_text,
     stored_extras_text,
@@ -186,6 +187,7 @@ def _group(operator: ExplainedOperator) -> Iterator[str]:
         yield f"from {readings_text(measure)}"
         if measure.filter is not None:
             yield f"FILTER {measure.filter}"
+    yield from map(rounding_text, operator.rounded)
     if operator.state.group_bytes:
         yield f"groups {groups_text(operator.groups)}"
     yield f"output {columns_text(operator.output) or 'no columns'}"

@@ -16,6 +16,7 @@ from substrait_agg.explanation.tree import (
     ExplainedMeasure,
     ExplainedOperator,
     ExplainedPlan,
+    ExplainedRounding,
     ExplainedState,
     ExplainedStep,
     ExplainedTree,
@@ -126,6 +127,7 @@ def _operator(operator: ExplainedOperator, views: tuple[str, ...]) -> Iterator[s
         yield f"  grouping set {one.index}: {grouped}"
     for measure in operator.measures:
         yield from _measure(measure)
+    yield from (f"  {rounding_text(rounding)}" for rounding in operator.rounded)
     yield from _state(operator.state, operator.groups)
     yield f"  output: {columns_text(operator.output) or 'no columns'}"
     yield "  per batch, on Spark and then in the operator's tasks:"
@@ -174,6 +176,12 @@ def measure_text(measure: ExplainedMeasure) -> str:
 def readings_text(measure: ExplainedMeasure) -> str:
     """Return the state that a measure is computed from."""
     return ", ".join(f"{r.source} ({r.role})" for r in measure.reads) or "the group itself"
+
+
+def rounding_text(rounding: ExplainedRounding) -> str:
+    """Return which expression is rounded, and to how many digits."""
+    digits = f"{rounding.digits} digit{'' if rounding.digits == 1 else 's'}"
+    return f"rounded to {digits}: {rounding.expression}"
 
 
 def _state(state: ExplainedState, groups: GroupCount) -> Iterator[str]:

@@ -212,6 +212,14 @@ class ExplainedInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ExplainedRounding:
+    """An expression or measure whose exact value is rounded to `digits` digits after the point."""
+
+    expression: str
+    digits: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunStep:
     """A step of every batch: its name, where it runs, and what it does."""
 
@@ -239,6 +247,7 @@ class ExplainedOperator:
         row_multiple: maximum rows per input row: one per grouping set and hopping window.
         groups: number of groups that can exist.
         steps: steps of every batch, from input rows to changes.
+        rounded: decimals of which the plan keeps fewer digits than the exact value has.
     """
 
     id: int
@@ -255,6 +264,7 @@ class ExplainedOperator:
     row_multiple: int
     groups: GroupCount
     steps: tuple[RunStep, ...]
+    rounded: tuple[ExplainedRounding, ...]
 
 
 @dataclass(frozen=True, slots=True)

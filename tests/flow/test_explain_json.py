@@ -88,6 +88,7 @@ OPERATOR = {
     "row_multiple": NUMBER,
     "groups": {"least": NUMBER, "bound": (NUMBER, None), "reason": TEXT},
     "steps": [RUN_STEP],
+    "rounded": [{"expression": TEXT, "digits": NUMBER}],
 }
 ORDER = {
     "column": (NUMBER, None),

@@ -170,6 +170,11 @@ class Node:
         return ()
 
     @property
+    def frame_measures(self) -> tuple[BoundMeasure, ...]:
+        """Return the measures that are computed per frame of rows."""
+        return ()
+
+    @property
     def trees(self) -> tuple[ValueTree, ...]:
         """Return the ordered trees."""
         return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from substrait_agg.bind.bound import Frame, WindowKind
+from substrait_agg.bind.bound import BoundMeasure, Frame, WindowKind
 from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.nodes import NodeDescription
 from substrait_agg.flow.graph.top_k import OrderedRows
@@ -62,6 +62,11 @@ class Window(OrderedRows):
         """See `Node`."""
         return tuple(column.name for column in self.functions)
 
+    @property
+    def frame_measures(self) -> tuple[BoundMeasure, ...]:
+        """See `Node`."""
+        return () if self.frames is None else self.frames.measures
+
     def rows_out(self, groups: int | None) -> int | None:
         """See `Node`."""
         return None
@@ -88,7 +93,6 @@ class Window(OrderedRows):
         functions = tuple(
             (c.function, c.arguments, c.number, c.frame, c.measure) for c in self.functions
         )
-        measures = () if self.frames is None else self.frames.measures
         rows = ("Window", self.sorts, self.directions, self.row, self.arguments)
         last = () if self.last is None else (self.last,)
-        return (False, (), (*rows, functions, measures, *last), None)
+        return (False, (), (*rows, functions, self.frame_measures, *last), None)

@@ -23,6 +23,7 @@ from substrait_agg.explanation.text import (
     no_keys,
     port_text,
     readings_text,
+    rounding_text,
     size_text,
     stored_extras_text,
 )
@@ -374,6 +375,7 @@ def _facts(operator: ExplainedOperator, limits: PageLimits) -> Iterator[tuple[st
         yield "bytes per group", limits.text(size_text(state.group_bytes, state.varies))
     if operator.row_multiple > 1:
         yield "input rows", f"times {operator.row_multiple}, once per grouping set or window"
+    yield "rounded", limits.joined(tuple(map(rounding_text, operator.rounded)))
     written = [i.rows for i in operator.inputs if i.rows is not None]
     yield "rows in the plan", f"{sum(written):,}" if written else ""
     if operator.early_retraction != "carry":
