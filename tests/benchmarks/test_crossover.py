@@ -11,6 +11,8 @@ import substrait_agg as sa
 from benchmarks.crossover import HISTORY, SCHEMAS, SETS, ChangedTables, Pair, table
 from substrait_agg.refresh.cost_model import InputSize
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 
 def test_a_batch_is_removed_again(tmp_path: Path) -> None:
     tables = ChangedTables(tmp_path, 500)

@@ -17,6 +17,8 @@ from benchmarks.refresh import QueryResult, table
 from benchmarks.stream_joins import JoinResult, JoinRun
 from tests.local.run import run
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 
 @pytest.mark.parametrize("pairs", [3])
 def test_the_change_files_add_up_to_the_last_rows(pairs: int, tmp_path: Path) -> None:

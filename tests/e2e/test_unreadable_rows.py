@@ -128,7 +128,7 @@ def test_the_python_of_this_process_is_known_by_its_links(tmp_path: Path) -> Non
         assert not is_this_python(str(other))
 
 
-GROUPED = "CREATE TABLE t (a varchar, b int); SELECT a, count(*) AS n FROM t GROUP BY a"
+GROUPED = "CREATE TABLE t (a string, b int); SELECT a, count(*) AS n FROM t GROUP BY a"
 MISREAD = {
     "csv": (b"a,b\nx,1\n", b'a,b\nx,1\n"p\nq,z",2\n', "ROW_UNREADABLE"),
     "csv?bad-rows=quarantine": (b"a,b\nx,1\n", b"a,b\n\xe4,1\n\xf6,1\n", "TEXT_ENCODING_INVALID"),

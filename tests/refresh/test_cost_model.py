@@ -23,6 +23,8 @@ from substrait_agg.refresh.cost_model import (
 from substrait_agg.refresh.policies import parse_refresh
 from tests.views.brokerage import TABLES
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 FIXED, PER_BYTE, PER_BYTE_AGAIN = 20_000, 3.0, 1.0
 """Microseconds of a batch of a run that is made up."""
 

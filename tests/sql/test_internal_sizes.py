@@ -21,6 +21,8 @@ from tests.sampling import sample
 from tests.sizes import tiny_sizes
 from tests.sql.results import of_duckdb, ordered, plain
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 CASES = 5
 """Cases of a block."""
 VERSIONS = 60

@@ -16,7 +16,9 @@ from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg_cli.main import main
 from tests.local.run import run
 
-TABLE = "CREATE TABLE t (region varchar, amount bigint); "
+pytestmark = pytest.mark.usefixtures("spark")
+
+TABLE = "CREATE TABLE t (region string, amount bigint); "
 OF_REGIONS = "FROM (SELECT region, sum(amount) AS s FROM t GROUP BY region) q"
 BATCHES: tuple[list[tuple[str, int | None]], ...] = (
     [("a", 5), ("bb", 3), ("ccc", 9), ("a", 1)],
@@ -26,10 +28,10 @@ BATCHES: tuple[list[tuple[str, int | None]], ...] = (
 """The rows of each file. After all of them the sums are a 6, bb 24, ccc 39, dddd null."""
 
 ORDERS: dict[str, list[dict[str, Any]]] = {
-    f"SELECT region {OF_REGIONS} ORDER BY s DESC": [
+    f"SELECT region {OF_REGIONS} ORDER BY s DESC NULLS FIRST": [
         {"region": region} for region in ("dddd", "ccc", "bb", "a")
     ],
-    f"SELECT region, s {OF_REGIONS} ORDER BY 0 - s": [
+    f"SELECT region, s {OF_REGIONS} ORDER BY 0 - s NULLS LAST": [
         {"region": "ccc", "s": 39},
         {"region": "bb", "s": 24},
         {"region": "a", "s": 6},
@@ -39,7 +41,7 @@ ORDERS: dict[str, list[dict[str, Any]]] = {
     f"SELECT s IS NULL AS n {OF_REGIONS} ORDER BY s * 2 DESC NULLS LAST": [
         {"n": n} for n in (False, False, False, True)
     ],
-    "SELECT region FROM t ORDER BY amount, region": [
+    "SELECT region FROM t ORDER BY amount NULLS LAST, region": [
         {"region": region} for region in ("a", "bb", "bb", "a", "ccc", "bb", "ccc", "dddd")
     ],
 }  # fmt: skip
@@ -97,7 +99,7 @@ def test_the_view_has_the_order_and_nobody_sees_the_key(query: str, tmp_path: Pa
 
 def test_the_command_shows_the_order(tmp_path: Path) -> None:
     source, checkpoint = write(tmp_path / "t"), tmp_path / "ckpt"
-    plan = sa.sql(f"{TABLE}SELECT region {OF_REGIONS} ORDER BY s")
+    plan = sa.sql(f"{TABLE}SELECT region {OF_REGIONS} ORDER BY s NULLS LAST")
     run(plan, {"t": source}, checkpoint=checkpoint, outputs=["none"]).wait()
     shown = CliRunner().invoke(main, ["view", str(checkpoint), "--format", "csv"])
     assert shown.output.splitlines() == ["region", "a", "bb", "ccc", "dddd"]
@@ -106,7 +108,7 @@ def test_the_command_shows_the_order(tmp_path: Path) -> None:
 def test_a_view_over_a_view_with_a_hidden_column(tmp_path: Path) -> None:
     source, checkpoint = write(tmp_path / "t"), tmp_path / "ckpt"
     views = sa.sql_views(
-        f"{TABLE}CREATE VIEW regions AS SELECT region {OF_REGIONS} ORDER BY s; "
+        f"{TABLE}CREATE VIEW regions AS SELECT region {OF_REGIONS} ORDER BY s NULLS LAST; "
         "CREATE VIEW n AS SELECT count(*) AS n, max(region) AS last FROM regions"
     )
     run(views, {"t": source}, checkpoint=checkpoint, outputs=["none"]).wait()
@@ -116,5 +118,5 @@ def test_a_view_over_a_view_with_a_hidden_column(tmp_path: Path) -> None:
 
 
 def test_the_explanation_says_that_the_key_is_not_shown() -> None:
-    text = sa.explain(sa.sql(f"{TABLE}SELECT region {OF_REGIONS} ORDER BY s"))
+    text = sa.explain(sa.sql(f"{TABLE}SELECT region {OF_REGIONS} ORDER BY s NULLS LAST"))
     assert "order by sum(amount) ascending, nulls last, which the view does not show" in text

@@ -14,6 +14,8 @@ from substrait_agg.errors import StateRefused, UsageError
 from tests.local.run import run
 from tests.views.plans import ALL, BATCHES, expected, rows_of, sources, write_batches
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 
 def rows_of_lines(path: Path) -> list[tuple[Any, ...]]:
     """The rows that are left when all lines of changes are added up."""
@@ -63,7 +65,7 @@ def test_an_output_must_name_a_view(tmp_path: Path, output: str, code: str) -> N
 def test_emission_cannot_wait_for_what_another_view_computes_with(tmp_path: Path) -> None:
     write_batches(tmp_path, BATCHES[:1])
     plans = sa.sql_views(
-        "CREATE TABLE orders (id bigint, customer varchar, amount bigint);"
+        "CREATE TABLE orders (id bigint, customer string, amount bigint);"
         "CREATE VIEW totals AS SELECT customer, sum(amount) AS total FROM orders GROUP BY customer;"
         "CREATE VIEW best AS SELECT max(total) AS total FROM totals"
     )

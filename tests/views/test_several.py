@@ -18,6 +18,8 @@ from substrait_agg_cli.main import main
 from tests.local.run import run
 from tests.views.plans import ALL, BATCHES, expected, rows_of, sources, write_batches
 
+pytestmark = pytest.mark.usefixtures("spark")
+
 
 def bound(*names: str) -> BoundViews:
     return bound_views({name: sa.load(ALL[name]).bound() for name in names or ALL})
@@ -55,8 +57,8 @@ def test_operators_are_shared() -> None:
 
 
 SHARED_SQL = """
-CREATE TABLE orders (id bigint, customer varchar, amount bigint);
-CREATE TABLE customers (name varchar, region varchar);
+CREATE TABLE orders (id bigint, customer string, amount bigint);
+CREATE TABLE customers (name string, region string);
 CREATE VIEW best AS
     SELECT region, max(total) AS total
     FROM (SELECT customer, sum(amount) AS total FROM orders GROUP BY customer) t
@@ -109,7 +111,7 @@ def test_groups_of_views_wait_as_those_of_single_views_do(tmp_path: Path, emit: 
     """Views of one run have the versions and rows that each has when it is maintained alone, with
     delayed emission.
     """
-    tables = "CREATE TABLE orders (id bigint, customer varchar, amount bigint);"
+    tables = "CREATE TABLE orders (id bigint, customer string, amount bigint);"
     views = "".join(f"CREATE VIEW {name} AS {query};" for name, query in APART_SQL.items())
     write_batches(tmp_path, BATCHES)
     given = {"orders": sources(tmp_path)["orders"]}
