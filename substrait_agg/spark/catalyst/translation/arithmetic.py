@@ -103,6 +103,16 @@ def divide(scope: Scope, tree: SparkTree) -> Typed:
     raise not_supported(tree, f"of {left.type.name} and {right.type.name}")
 
 
+def divide_whole(scope: Scope, tree: SparkTree) -> Typed:
+    """Translate ``div`` of integers by a constant other than 0, where null / 0 cannot occur."""
+    left, right = scope.arguments(tree)
+    if {left.type.name, right.type.name} - set(INTEGERS) or not _constant(tree.children[1]):
+        raise not_supported(tree, f"of {left.type.name} and {right.type.name}")
+    values = (cast(left, "long"), cast(right, "long"))
+    type_ = SparkType("long", any_nullable(values))
+    return scope.call("arithmetic", "divide", values, type_, overflow="ERROR")
+
+
 def _divide_doubles(scope: Scope, tree: SparkTree, left: Typed, right: Typed) -> Typed:
     type_ = SparkType("double", any_nullable((left, right)))
     quotient = scope.call("arithmetic", "divide", (left, right), type_)

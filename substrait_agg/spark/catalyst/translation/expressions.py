@@ -11,6 +11,7 @@ from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.arithmetic import (
     arithmetic,
     divide,
+    divide_whole,
     rounded,
     same_type,
     shift_right,
@@ -166,14 +167,32 @@ def _like(scope: Scope, tree: SparkTree) -> Typed:
     return _text(scope, replace(tree, children=tree.children[:2]), name="like", result="boolean")
 
 
-def _part_of_time(scope: Scope, tree: SparkTree, *, component: str) -> Typed:
-    """Return the call that extracts a part of a date."""
+def _trimmed(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
+    if len(tree.children) > 1:
+        raise not_supported(tree, "of other characters than spaces")
+    return _text(scope, tree, name=name, result="string")
+
+
+def _replaced(scope: Scope, tree: SparkTree) -> Typed:
+    wanted = tree.children[1]
+    if wanted.kind != "Literal" or not wanted.fields["value"]:
+        raise not_supported(tree, "of a text that is not constant")
+    return _text(scope, tree, name="replace", result="string")
+
+
+def _part_of_time(scope: Scope, tree: SparkTree, *, component: str, clock: bool = False) -> Typed:
+    """Return the call that extracts a part of a date, or of a time with or without a zone."""
     (value,) = scope.arguments(tree)
-    if value.type.name != "date":
-        raise not_supported(tree, "only of a date")
+    kind = value.type.name
+    if kind not in (("timestamp", "timestamp_ntz") if clock else ("date",)):
+        raise not_supported(tree, f"of a {kind}")
+    if kind == "timestamp" and tree.zone not in ("", "UTC"):
+        raise in_other_zone(tree)
+    utc = Typed({"literal": {"string": "UTC"}}, SparkType("string", nullable=False))
+    values = (value, utc) if kind == "timestamp" else (value,)
     called = {
-        "functionReference": scope.context.reference("datetime", "extract", (value,), "req_"),
-        "arguments": [{"enum": component}, {"value": value.message}],
+        "functionReference": scope.context.reference("datetime", "extract", values, "req_"),
+        "arguments": [{"enum": component}, *({"value": v.message} for v in values)],
         "outputType": SparkType("long", value.type.nullable).message(),
     }
     return cast(
@@ -331,7 +350,19 @@ EXPRESSIONS: dict[str, Maker] = {
     "Collate": _collate,
     "Concat": partial(_text, name="concat", result="string", null_handling="ACCEPT_NULLS"),
     "Contains": partial(_text, name="contains", result="boolean"),
+    "BitLength": partial(_text, name="bit_length", result="integer", count=True),
     "DayOfMonth": partial(_part_of_time, component="DAY"),
+    "DayOfYear": partial(_part_of_time, component="DAY_OF_YEAR"),
+    "Hour": partial(_part_of_time, component="HOUR", clock=True),
+    "IntegralDivide": divide_whole,
+    "Minute": partial(_part_of_time, component="MINUTE", clock=True),
+    "OctetLength": partial(_text, name="octet_length", result="integer", count=True),
+    "Quarter": partial(_part_of_time, component="QUARTER"),
+    "StringReplace": _replaced,
+    "StringTrim": partial(_trimmed, name="trim"),
+    "StringTrimLeft": partial(_trimmed, name="ltrim"),
+    "StringTrimRight": partial(_trimmed, name="rtrim"),
+    "WeekOfYear": partial(_part_of_time, component="ISO_WEEK"),
     "Divide": divide,
     "EndsWith": partial(_text, name="ends_with", result="boolean"),
     "EqualNullSafe": partial(_comparison, name="is_not_distinct_from"),
