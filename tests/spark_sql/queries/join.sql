@@ -29,7 +29,6 @@ SELECT t.id, c.a FROM t JOIN c ON array_contains(c.a, t.k);
 SELECT t.id, v.name FROM t LEFT JOIN (SELECT k, max(name) AS name FROM u GROUP BY k) v ON t.k = v.k;
 SELECT t.id, u.id FROM t FULL JOIN u ON t.id = u.id WHERE t.id IS NULL OR u.id IS NULL;
 SELECT t.id, u.id FROM t JOIN u ON t.day = u.since AND length(t.s) > 0;
--- refused JOIN_WITHOUT_KEY: no equality connects the tables
 SELECT a.id, b.id FROM t a JOIN t b ON a.x = b.x;
 SELECT t.id, l.m FROM t, LATERAL (SELECT max(amount) AS m FROM u WHERE u.k = t.k) l;
 SELECT t.id, l.* FROM t LEFT JOIN LATERAL (SELECT u.id AS uid, u.name FROM u WHERE u.k = t.k) l;

@@ -29,7 +29,6 @@ SELECT id, (SELECT name FROM u WHERE u.id = t.id AND u.id <> 4 LIMIT 1) FROM t;
 SELECT id, (SELECT count(*) FROM u WHERE u.amount > t.n) FROM t;
 SELECT * FROM (SELECT k, sum(n) AS s FROM t GROUP BY k) q WHERE s > (SELECT avg(n) FROM t);
 SELECT id FROM t o WHERE n = (SELECT max(n) FROM t i WHERE i.k = o.k);
--- refused JOIN_WITHOUT_KEY: no equality connects the tables
 SELECT id FROM t WHERE x IN (SELECT x FROM t WHERE id < 4);
 SELECT id FROM t WHERE NOT (k IN (SELECT k FROM u) AND n > 0);
 SELECT (SELECT count(*) FROM t), (SELECT max(id) FROM u), (SELECT min(id) FROM c);
