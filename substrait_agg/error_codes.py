@@ -103,7 +103,7 @@ _ALL: tuple[ErrorCode, ...] = (
         ("PIPELINE_SPEC_INVALID", "a spark-pipeline.yml has a field, a value or a glob that is wrong, or that changes the rows of the views in a way that is not followed", "correct the line of the message"),
         ("PIPELINE_FIELD_IGNORED", "a note: a field of a spark-pipeline.yml has no effect, because it only says where Spark stores a table", "no action is needed"),
         ("SQL_CLAUSE_IGNORED", "a note: a clause of a pipeline has no effect, because it only says how Spark stores a table", "no action is needed"),
-        ("DATAFUSION_MISSING", "datafusion is not installed, or too old; only SQL needs it", "pip install 'substrait-agg[sql]'"),
+        ("DATAFUSION_MISSING", "datafusion is not installed, or too old; only objects of DataFusion need it", "pip install 'datafusion>=55,<56'"),
         ("IBIS_MISSING", "ibis is not installed; only ibis expressions need it", "pip install 'substrait-agg[ibis]'"),
     ),
     *_of(

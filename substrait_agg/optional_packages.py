@@ -34,7 +34,6 @@ class OptionalPackage:
 
 
 SPARK_EXTRA = "substrait-agg[spark]"
-SQL_EXTRA = "substrait-agg[sql]"
 IBIS_EXTRA = "substrait-agg[ibis]"
 DEMO_EXTRA = "substrait-agg[demo]"
 
@@ -43,7 +42,7 @@ PACKAGES: dict[str, OptionalPackage] = {
     for package in (
         OptionalPackage("pyspark", "PYSPARK_MISSING", "running a plan", SPARK_EXTRA, "4.1"),
         OptionalPackage("pandas", "PANDAS_MISSING", "handing rows from Spark to Python", SPARK_EXTRA, "2.2"),
-        OptionalPackage("datafusion", "DATAFUSION_MISSING", "planning SQL", SQL_EXTRA, "55"),
+        OptionalPackage("datafusion", "DATAFUSION_MISSING", "an object of DataFusion", "datafusion>=55,<56", "55"),
         OptionalPackage("ibis", "IBIS_MISSING", "planning an ibis expression", IBIS_EXTRA),
         OptionalPackage("duckdb", "DUCKDB_MISSING", "the check of the demo", DEMO_EXTRA),
     )

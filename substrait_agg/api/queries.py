@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from substrait_agg.refresh.policies import RefreshPolicies
-    from substrait_agg.scripts.definitions import Definition
+    from substrait_agg.scripts.definitions import Definitions
     from substrait_agg.scripts.pipeline import PlanSet
     from substrait_agg.scripts.planner import SqlPlanner
 
@@ -232,10 +232,10 @@ def _columns_of(
 
 def _functions(
     files: Sequence[Path], folder: Path, session: Callable[[], SparkSession]
-) -> list[Definition]:
-    """Return the views that Python files define."""
+) -> Definitions | None:
+    """Return what Python files define; None without files."""
     if not files:
-        return []
+        return None
     spark = session()
     from substrait_agg.spark.pipelines.functions import functions_in
 

@@ -7,6 +7,7 @@ such clause, but table properties: ``TBLPROPERTIES ('substrait_agg.refresh_polic
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.refresh.policies import REFRESH_POLICIES
@@ -83,8 +84,8 @@ REFUSED: dict[str, tuple[str, str]] = {
         ),
     ),
     "flow": (
-        "flows are not supported: a view has one query",
-        "write one query with UNION ALL; for change events, give the source key= and order=",
+        "flows other than AUTO CDC are not supported: a view has one query",
+        "write one query with UNION ALL; for change events, CREATE FLOW name AS AUTO CDC INTO ...",
     ),
     "schedule": ("schedules are not supported", "give --every INTERVAL"),
     "trigger": ("triggers are not supported", "give --every INTERVAL"),
@@ -98,9 +99,33 @@ _STATEMENTS: dict[str, tuple[str, str]] = {
         "write CREATE MATERIALIZED VIEW name AS SELECT ..., or CREATE STREAMING TABLE name AS SELECT ...",
     ),
     "insert": ("INSERT is not supported: a view has one query", "write one query with UNION ALL"),
-    "auto": ("AUTO CDC is not supported", "give the source of the change events key= and order="),
+    "apply": (
+        "APPLY CHANGES is not a statement of Spark",
+        "write CREATE FLOW name AS AUTO CDC INTO ...",
+    ),
 }
 """First word of another statement -> why it is refused, and what to do."""
+
+
+_FLOW_REFUSED: dict[str, tuple[str, str]] = {
+    "scd type 2": (
+        "SCD TYPE 2 is not supported: the table would keep the former rows of a key",
+        "write STORED AS SCD TYPE 1; the changes of the table have the former rows",
+    ),
+    "ignore null updates": (
+        "IGNORE NULL UPDATES is not supported: a row is that of one event",
+        "remove it, and write the former values into the events",
+    ),
+    "apply as truncate": (
+        "APPLY AS TRUNCATE is not supported: Spark has no such clause",
+        "write events of deletion for the rows, with APPLY AS DELETE WHEN",
+    ),
+    "track history on": (
+        "TRACK HISTORY is part of SCD TYPE 2, which is not supported",
+        "remove it",
+    ),
+}
+"""Words of a clause of an AUTO CDC flow -> why it is refused, and what to do."""
 
 
 def check_clauses(statement: Statement) -> Iterator[Token]:
@@ -113,8 +138,12 @@ def check_clauses(statement: Statement) -> Iterator[Token]:
         SqlRefused: SQL_NOT_MAINTAINED: the statement or a clause cannot be maintained.
     """
     words = tokens(statement.text, statement.file)
-    if statement.kind != "create_view":
+    if statement.kind not in ("create_view", "create_target", "create_flow"):
         raise not_maintained(statement, words[0], *_other(statement, words))
+    if statement.kind == "create_flow":
+        check_flow(statement)
+        if not statement.modifiers:
+            return
     end = statement.query_start - statement.start
     depth = 0
     for token in words:
@@ -126,6 +155,22 @@ def check_clauses(statement: Statement) -> Iterator[Token]:
             raise not_maintained(statement, token, *REFUSED[word])
         if depth == 0 and word in IGNORED and word not in SILENT and not _is_known(token, words):
             yield token
+
+
+def check_flow(statement: Statement) -> None:
+    """Check the clauses of an AUTO CDC flow that have no meaning for its table, or that Spark refuses.
+
+    Raises:
+        SqlRefused: SQL_NOT_MAINTAINED.
+    """
+    words = tokens(statement.query, statement.file)
+    begin = statement.query_start - statement.start
+    for first, second, third in zip(words, words[1:], words[2:], strict=False):
+        following = " ".join(token.text.lower() for token in (first, second, third))
+        for clause, refusal in _FLOW_REFUSED.items():
+            if following.startswith(clause):
+                token = replace(first, start=begin + first.start)
+                raise not_maintained(statement, token, *refusal)
 
 
 def check_script(text: str, file: str = "") -> None:
@@ -166,9 +211,8 @@ def _other(statement: Statement, statement_tokens: tuple[Token, ...]) -> tuple[s
             "write CREATE MATERIALIZED VIEW name AS in front of it",
         )
     words = [token.text.lower() for token in statement_tokens]
-    for word in ("flow", "auto"):
-        if statement_tokens[0].is_word("create") and word in words[:12]:
-            return REFUSED["flow"] if word == "flow" else _STATEMENTS["auto"]
+    if statement_tokens[0].is_word("create") and "flow" in words[:12]:
+        return REFUSED["flow"]
     refusal = _STATEMENTS.get(words[0])
     return refusal or (
         f"a statement {statement_tokens[0].text.upper()} is not supported",

@@ -75,20 +75,148 @@ class Definition(Protocol):
         ...
 
 
-def by_name(definitions: list[Definition]) -> dict[str, Definition]:
-    """Return definitions by the names of their views, in lower case.
+class Target(Protocol):
+    """A table without a query: the rows come from a flow."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the table."""
+        ...
+
+    @property
+    def policy(self) -> str | None:
+        """Return the refresh policy that it declares."""
+        ...
+
+    def check_columns(self, schema: pa.Schema) -> None:
+        """Check that a flow has the columns that the table declares.
+
+        Raises:
+            SqlRefused: SQL_NOT_MAINTAINED.
+        """
+        ...
+
+    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+        """Return an error at the place of the definition."""
+        ...
+
+
+@dataclass(frozen=True)
+class FilledTable:
+    """A table without a query, and the flow into it: a view.
+
+    Attributes:
+        target: the table.
+        flow: the flow, with the name of the table.
+    """
+
+    target: Target
+    flow: Definition
+    temporary: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the name of the table."""
+        return self.target.name
+
+    @property
+    def place(self) -> str:
+        """Return the file and the line of the flow."""
+        return self.flow.place
+
+    @property
+    def policy(self) -> str | None:
+        """Return the refresh policy that the table declares."""
+        return self.target.policy
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Return the name of the table of events, in lower case."""
+        return self.flow.reads
+
+    def plan(self, tables: Mapping[str, pa.Schema]) -> Plan:
+        """Return the plan of the flow."""
+        plan = self.flow.plan(tables)
+        self.target.check_columns(columns_of_plan(plan))
+        return plan
+
+    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+        """Return an error at the place of the flow."""
+        return self.flow.refused(code, message, help)
+
+
+@dataclass
+class Definitions:
+    """What the files of a pipeline define.
+
+    Attributes:
+        views: the views, each with its query.
+        targets: the tables without a query.
+        flows: the flows into them, each with the name of its table.
+    """
+
+    views: list[Definition] = field(default_factory=list)
+    targets: list[Target] = field(default_factory=list)
+    flows: list[Definition] = field(default_factory=list)
+
+    def __add__(self, other: Definitions) -> Definitions:
+        """Return what both define."""
+        return Definitions(
+            self.views + other.views, self.targets + other.targets, self.flows + other.flows
+        )
+
+    def by_name(self) -> dict[str, Definition]:
+        """Return the views by their names, in lower case.
+
+        Raises:
+            SqlRefused: SQL_VIEW_TWICE; SQL_NOT_MAINTAINED for a flow without a table, a table without
+                a flow, and several flows into one table.
+        """
+        flow_of: dict[str, Definition] = {}
+        for flow in self.flows:
+            first = flow_of.setdefault(flow.name.lower(), flow)
+            if first is not flow:
+                message = f"a second flow into {flow.name}; the first is at {first.place}"
+                help = "write one flow from a view that is the UNION ALL of the events"
+                raise flow.refused("SQL_NOT_MAINTAINED", message, help)
+        tables = [self._filled(target, flow_of) for target in self.targets]
+        known = {target.name.lower() for target in self.targets}
+        for name, flow in flow_of.items():
+            if name not in known:
+                message = (
+                    f"the flow is into {flow.name}, which is no streaming table without a query"
+                )
+                help = f"add CREATE STREAMING TABLE {flow.name}, in Python create_streaming_table"
+                raise flow.refused("SQL_NOT_MAINTAINED", message, help)
+        found: dict[str, Definition] = {}
+        for view in (*self.views, *tables):
+            first = found.setdefault(view.name.lower(), view)
+            if first is not view:
+                message = f"the view {view.name} is created twice, first at {first.place}"
+                raise view.refused("SQL_VIEW_TWICE", message, "rename or remove one of them")
+        return found
+
+    def _filled(self, target: Target, flow_of: Mapping[str, Definition]) -> FilledTable:
+        """Return a table with its flow."""
+        flow = flow_of.get(target.name.lower())
+        if flow is None:
+            message = f"the table {target.name} has no query and no AUTO CDC flow"
+            help = "give it a query, in Python a function with @dp.table, or remove it"
+            raise target.refused("SQL_NOT_MAINTAINED", message, help)
+        return FilledTable(target, flow)
+
+
+def columns_of_plan(plan: Plan) -> pa.Schema:
+    """Return the columns of the rows of a plan, each nullable.
 
     Raises:
-        SqlRefused: SQL_VIEW_TWICE.
+        PlanRefused: the plan has problems.
     """
-    found: dict[str, Definition] = {}
-    for definition in definitions:
-        first = found.setdefault(definition.name.lower(), definition)
-        if first is not definition:
-            message = f"the view {definition.name} is created twice, first at {first.place}"
-            help = "rename or remove one of them"
-            raise definition.refused("SQL_VIEW_TWICE", message, help)
-    return found
+    checked = plan.check()
+    bound = checked.bound
+    if bound is None:
+        raise PlanRefused(checked.problems)
+    return arrow_schema(bound.names, [t.as_nullable() for t in bound.types], bound.fields)
 
 
 @dataclass
@@ -146,11 +274,7 @@ class Planning:
                 raise missing.refused from missing.__cause__
             self.tables |= found
             return ""
-        bound = plan.check().bound
-        if bound is None:
-            raise PlanRefused(plan.check().problems)
-        types = [type_.as_nullable() for type_ in bound.types]
-        self.tables[view.name] = arrow_schema(bound.names, types, bound.fields)
+        self.tables[view.name] = columns_of_plan(plan)
         self.plans[view.name] = plan
         self._done.add(name)
         return ""

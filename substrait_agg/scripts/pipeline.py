@@ -2,7 +2,8 @@
 
 The statements are those of Spark Declarative Pipelines: ``CREATE MATERIALIZED VIEW``, ``CREATE
 STREAMING TABLE``, ``CREATE VIEW`` and ``CREATE TEMPORARY VIEW``, each with ``AS`` and a query, in
-any order over several files. Tables in FROM clauses may have Spark's STREAM in front of them.
+any order over several files. A streaming table without a query has an AUTO CDC flow. Tables in FROM
+clauses may have Spark's STREAM in front of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.notices import notice
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.clauses import IGNORED, check_clauses, declared_policy
-from substrait_agg.scripts.definitions import ColumnsOf, Definition, Planning, by_name
+from substrait_agg.scripts.definitions import ColumnsOf, Definitions, Planning
+from substrait_agg.scripts.flows import SqlTarget, flow_alone
 from substrait_agg.scripts.planner import SqlPlanner, declared_tables
 from substrait_agg.scripts.script import Statement, script_text, statements
 from substrait_agg.scripts.tokens import Token, place_at, tokens
@@ -228,20 +230,22 @@ def python_files(files: Sequence[Path]) -> list[Path]:
 
 
 def is_pipeline(script: str, file: str = "") -> bool:
-    """Return whether a script creates several views, or a streaming table.
+    """Return whether a script creates several views, a streaming table or a flow.
 
     Raises:
         SqlRefused: SQL_SYNTAX.
     """
-    views = [s for s in statements(script, file) if s.kind == "create_view"]
-    return len(views) > 1 or any("streaming" in view.modifiers for view in views)
+    parsed = statements(script, file)
+    views = [s for s in parsed if s.kind == "create_view"]
+    of_pipeline = any(s.kind == "create_flow" or "streaming" in s.modifiers for s in parsed)
+    return of_pipeline or len(views) > 1
 
 
 def plan_pipeline(
     scripts: Mapping[str, str],
     columns_of: ColumnsOf,
     planner: SqlPlanner,
-    functions: Sequence[Definition] = (),
+    functions: Definitions | None = None,
 ) -> PlanSet:
     """Return the plans of the views that scripts create.
 
@@ -249,7 +253,7 @@ def plan_pipeline(
         scripts: text of each file, by its name.
         columns_of: returns the columns of tables that the scripts do not create.
         planner: plans their statements.
-        functions: further views, which functions in Python define.
+        functions: further views, which files of Python define.
 
     Raises:
         SqlRefused: a statement cannot be planned or maintained; as `SqlPlanner.plan`, and
@@ -259,7 +263,7 @@ def plan_pipeline(
     parsed = [s for file, text in scripts.items() for s in statements(text, file)]
     declared = [s for s in parsed if s.kind == "create_table"]
     created = [checked_view(s) for s in parsed if s.kind != "create_table"]
-    views = by_name([*(SqlView(s, planner) for s in created), *functions])
+    views = (sql_definitions(created, planner) + (functions or Definitions())).by_name()
     words = {t.name.lower() for s in created for t in tokens(s.text)}
     tables = declared_tables(declared, planner)
     names = {*(name.lower() for name in tables), *views}
@@ -275,6 +279,20 @@ def plan_pipeline(
     )
 
 
+def sql_definitions(created: Sequence[Statement], planner: SqlPlanner) -> Definitions:
+    """Return what the statements of a pipeline define."""
+    found = Definitions()
+    for statement in created:
+        is_flow = statement.kind == "create_flow"
+        if statement.kind == "create_target" or (is_flow and statement.modifiers):
+            found.targets.append(SqlTarget(statement, planner))
+        if is_flow:
+            found.flows.append(SqlView(flow_alone(statement), planner))
+        elif statement.kind == "create_view":
+            found.views.append(SqlView(statement, planner))
+    return found
+
+
 def checked_view(statement: Statement) -> Statement:
     """Return the statement of a view without STREAM; note its clauses that have no effect."""
     for ignored in check_clauses(statement):
@@ -282,7 +300,7 @@ def checked_view(statement: Statement) -> Statement:
             IGNORED[ignored.text.lower()],
             place_at(statement.script, statement.start + ignored.start).path(statement.file),
         )
-    return without_stream(statement)
+    return statement if statement.kind == "create_flow" else without_stream(statement)
 
 
 def note_clause(name: str, path: str) -> None:

@@ -12,7 +12,9 @@ from substrait_agg.errors import SqlRefused, UsageError
 from substrait_agg.plan.messages.source import file_bytes
 from substrait_agg.scripts.tokens import Token, place_at, refused_at, syntax_error, tokens
 
-StatementKind = OneOf["query", "create_table", "create_view", "other"]
+StatementKind = OneOf[
+    "query", "create_table", "create_view", "create_target", "create_flow", "other"
+]
 
 _QUERY = re.compile(r"\s*(select|with|create|values)\s", re.IGNORECASE)
 _QUERY_WORDS = ("select", "with", "values", "from", "table")
@@ -27,11 +29,13 @@ class Statement:
 
     Attributes:
         kind: ``query``; ``create_table`` with columns; ``create_view``, materialized or not;
-            ``other`` for anything else.
-        name: the parts of the name of the table or view; empty for a query. Names without quotes
-            are in lower case.
+            ``create_target``, a streaming table without a query; ``create_flow``, an AUTO CDC flow,
+            also one that creates its table; ``other`` for anything else.
+        name: the parts of the name of the table or view, of a flow the name of its table; empty for
+            a query. Names without quotes are in lower case.
         text: the statement as written, without the semicolon.
-        query: the query of a query or a view, as written; empty for other statements.
+        query: the query of a query or a view, and a flow from AUTO CDC on, as written; empty for other
+            statements.
         modifiers: the words between CREATE and VIEW or TABLE, in lower case.
         columns: the column names of a view, ``CREATE VIEW v (a, b) AS``.
         start: offset of the statement in the script.
@@ -129,15 +133,46 @@ def _statement(part: Sequence[Token], script: str, file: str) -> Statement:
     if first.is_word(*_QUERY_WORDS) or first.text == "(":
         return replace(other, kind="query", query=text)
     head = _create_head(part)
+    flow = _flow_place(part)
     if head is None:
-        return other
+        if flow is None:
+            return other
+        name, _ = _name(part, flow + 3, script, file)
+        begin = part[flow].start
+        return replace(
+            other, kind="create_flow", name=name, query=script[begin:end], query_start=begin
+        )
     kind, modifiers, place = head
     name, place = _name(part, place, script, file)
     created = replace(other, kind=kind, name=name, modifiers=modifiers)
     if kind == "create_table":
         return created
-    columns, begin = _view_query(part, place, script, file)
-    return replace(created, columns=columns, query=script[begin:end], query_start=begin)
+    if flow is not None:
+        begin = part[flow - 1].start
+        return replace(created, kind="create_flow", query=script[begin:end], query_start=begin)
+    columns, start = _view_query(part, place)
+    if start is not None:
+        return replace(created, columns=columns, query=script[start:end], query_start=start)
+    if "streaming" in modifiers:
+        return replace(created, kind="create_target", query_start=end)
+    help = "write CREATE VIEW name AS SELECT ..."
+    raise syntax_error(script, end, "the view has no query", help, file)
+
+
+def _flow_place(part: Sequence[Token]) -> int | None:
+    """Return the position of AUTO CDC in a statement that creates a flow of it; None for others.
+
+    It follows AS and precedes INTO in ``CREATE FLOW``, and follows FLOW in ``CREATE STREAMING TABLE``.
+    """
+    if not part[0].is_word("create"):
+        return None
+    before = "as" if len(part) > 1 and part[1].is_word("flow") else "flow"
+    after = ("into",) if before == "as" else ()
+    for number in range(2, len(part) - 2):
+        words = part[number - 1 : number + 2 + len(after)]
+        if all(t.is_word(w) for t, w in zip(words, (before, "auto", "cdc", *after), strict=False)):
+            return number
+    return None
 
 
 def _create_head(part: Sequence[Token]) -> tuple[StatementKind, tuple[str, ...], int] | None:
@@ -172,10 +207,8 @@ def _name(part: Sequence[Token], place: int, script: str, file: str) -> tuple[tu
     raise syntax_error(script, where, "a name is expected here", "write the name", file)
 
 
-def _view_query(
-    part: Sequence[Token], place: int, script: str, file: str
-) -> tuple[tuple[str, ...], int]:
-    """Return the column names of a view and the offset of its query."""
+def _view_query(part: Sequence[Token], place: int) -> tuple[tuple[str, ...], int | None]:
+    """Return the column names of a view and the offset of its query; None without one."""
     columns, depth = [], 0
     for number in range(place, len(part)):
         token = part[number]
@@ -187,8 +220,7 @@ def _view_query(
             following = part[number + 1]
             if following.is_word(*_QUERY_WORDS) or following.text == "(":
                 return tuple(columns), following.start
-    help = "write CREATE VIEW name AS SELECT ..."
-    raise syntax_error(script, part[-1].end, "the view has no query", help, file)
+    return tuple(columns), None
 
 
 def columns_end(part: Sequence[Token], place: int, number: int) -> bool:

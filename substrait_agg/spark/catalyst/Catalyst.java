@@ -84,10 +84,16 @@ public class Catalyst {
         }
     }
 
-    /** Returns the columns that a parsed CREATE TABLE declares, as JSON; null for another statement. */
+    /** Returns the columns that a parsed CREATE statement of a table declares, as JSON; null for another statement. */
     public String declared(LogicalPlan parsed) {
-        if (!(parsed instanceof org.apache.spark.sql.catalyst.plans.logical.CreateTable)) return null;
-        scala.collection.Seq columns = ((org.apache.spark.sql.catalyst.plans.logical.CreateTable) parsed).columns();
+        scala.collection.Seq columns;
+        if (parsed instanceof org.apache.spark.sql.catalyst.plans.logical.CreateTable)
+            columns = ((org.apache.spark.sql.catalyst.plans.logical.CreateTable) parsed).columns();
+        else if (parsed instanceof org.apache.spark.sql.catalyst.plans.logical.CreateStreamingTable)
+            columns = ((org.apache.spark.sql.catalyst.plans.logical.CreateStreamingTable) parsed).columns();
+        else if (parsed instanceof org.apache.spark.sql.catalyst.plans.logical.CreateStreamingTableAutoCdc)
+            columns = ((org.apache.spark.sql.catalyst.plans.logical.CreateStreamingTableAutoCdc) parsed).columns();
+        else return null;
         StructType all = new StructType();
         for (int i = 0; i < columns.size(); i++) {
             org.apache.spark.sql.catalyst.plans.logical.ColumnDefinition column =

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.errors import ParseException, PySparkException
+from pyspark.errors.exceptions.base import QueryContextType
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -19,6 +20,7 @@ from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.script import Statement
 from substrait_agg.scripts.tokens import offset_of, place_at, refused_at, tokens
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal, What
+from substrait_agg.spark.catalyst.change_flow import change_flow_of
 from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.origin import SqlOrigin
 from substrait_agg.spark.catalyst.plan import NotMaintained, active_session, plan_of_tree
@@ -33,7 +35,6 @@ PLANNING_CONF = {
 """Settings of the session that plans queries: those of a new session of Spark, in UTC."""
 
 _CODES: Mapping[str, str] = {
-    "PARSE_": "SQL_SYNTAX",
     "TABLE_OR_VIEW_NOT_FOUND": "SQL_TABLE_UNKNOWN",
     "SCHEMA_NOT_FOUND": "SQL_TABLE_UNKNOWN",
     "UNRESOLVED_COLUMN": "SQL_COLUMN_UNKNOWN",
@@ -43,16 +44,18 @@ _CODES: Mapping[str, str] = {
     "DATATYPE_MISMATCH": "SQL_TYPES",
     "WRONG_NUM_ARGS": "SQL_TYPES",
     "INVALID_": "SQL_TYPES",
+    "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION": "SQL_NOT_DETERMINISTIC",
 }
 """Beginning of the name of an error of Spark -> code."""
 
 _OTHER = "SQL_NOT_PLANNED"
-_HELP: Mapping[str, str] = {
+HELP: Mapping[str, str] = {
     "SQL_SYNTAX": "correct the text; it is SQL of Spark",
     "SQL_TABLE_UNKNOWN": "CREATE TABLE in the script, or --source NAME=SPEC, adds a table",
     "SQL_COLUMN_UNKNOWN": "correct the name",
     "SQL_FUNCTION_UNKNOWN": "the functions are those of Spark",
     "SQL_TYPES": "cast the values to other types",
+    "SQL_NOT_DETERMINISTIC": "leave out what changes with time or at random",
     _OTHER: "write the query in another way",
 }
 """Code -> what to do."""
@@ -93,8 +96,12 @@ class SparkSqlPlanner:
         mode = self._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
         try:
             with active_session(self._spark):
-                placed = helper.withTables(self._parse(statement, text), schemas, names)
-                analyzed = self._state.executePlan(placed, mode).analyzed()
+                parsed = self._parse(statement, text)
+                if statement.kind == "create_flow":
+                    analyzed = self._analyzed_flow(parsed, schemas, names)
+                else:
+                    placed = helper.withTables(parsed, schemas, names)
+                    analyzed = self._state.executePlan(placed, mode).analyzed()
                 planned = plan_of_tree(self._spark, analyzed, names=statement.columns)
         except PySparkException as error:
             raise self._error(error, statement, text, tables) from error
@@ -103,6 +110,17 @@ class SparkSqlPlanner:
         return Plan(
             statement.file, json.dumps(planned.message), SqlOrigin(statement, planned.places)
         )
+
+    def _analyzed_flow(self, parsed: Any, schemas: Any, names: Any) -> Any:
+        """Return the analyzed query of the table that a flow fills."""
+        is_alone = parsed.getClass().getSimpleName() == "CreateFlowCommand"
+        flow = parsed.flowOperation() if is_alone else parsed
+        events = new_helper(self._spark).withTables(flow.source().child(), schemas, names)
+        rows = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(
+            self._spark._jsparkSession, events
+        )
+        newest = change_flow_of(flow, self._spark).newest(DataFrame(rows, self._spark))
+        return newest._jdf.queryExecution().analyzed()
 
     def _parse(self, statement: Statement, text: str) -> Any:
         try:
@@ -118,10 +136,9 @@ class SparkSqlPlanner:
         tables: Iterable[str] = (),
     ) -> SqlRefused:
         """Return an error of Spark with a code and a place in the script."""
-        condition = error.getCondition() or ""
-        code = next((c for begin, c in _CODES.items() if condition.startswith(begin)), _OTHER)
+        code = code_of(error)
         start, stop = _place(error, text, statement)
-        help, message = _HELP[code], message_of(error)
+        help, message = HELP[code], message_of(error)
         if code == "SQL_TABLE_UNKNOWN":
             # Spark goes on about its own catalog.
             message = message.partition(". ")[0]
@@ -135,6 +152,8 @@ _LINE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
 def _place(error: PySparkException, text: str, statement: Statement) -> tuple[int, int | None]:
     """Return the offsets in the script that an error of Spark is about."""
     for context in error.getQueryContext():
+        if context.contextType() != QueryContextType.SQL:
+            continue
         if context.startIndex() >= 0 and context.stopIndex() < len(text):
             return context.startIndex(), context.stopIndex() + 1
     match = _LINE.search(str(error))
@@ -150,6 +169,14 @@ def java_type(jvm: Any, schema: pa.Schema) -> Any:
     """Return the columns of a table as a type of Spark in the JVM."""
     text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
     return jvm.org.apache.spark.sql.types.DataType.fromJson(text)
+
+
+def code_of(error: PySparkException) -> str:
+    """Return the code of an error of Spark."""
+    condition = error.getCondition() or ""
+    if isinstance(error, ParseException):
+        return "SQL_SYNTAX"
+    return next((c for begin, c in _CODES.items() if condition.startswith(begin)), _OTHER)
 
 
 def message_of(error: PySparkException) -> str:

@@ -8,26 +8,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.pipelines.flow import Flow
+from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.output import Output, Table, TemporaryView
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.refresh.policies import REFRESH_POLICIES
 from substrait_agg.report.checked_plan import Plan
 from substrait_agg.scripts.clauses import PROPERTY
-from substrait_agg.scripts.definitions import Definition, TableNotPlanned
+from substrait_agg.scripts.definitions import Definitions, TableNotPlanned
 from substrait_agg.scripts.pipeline import note_clause
 from substrait_agg.scripts.project import CHANGES_ROWS
+from substrait_agg.spark.catalyst.change_flow import ChangeFlow
 from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
-from substrait_agg.spark.catalyst.sql import PLANNING_CONF, java_type, message_of
-from substrait_agg.spark.pipelines.registry import Definitions, current_session, run_files
+from substrait_agg.spark.catalyst.sql import HELP, PLANNING_CONF, code_of, java_type, message_of
+from substrait_agg.spark.pipelines.registry import Registry, current_session, run_files
 
 _NOT_KEPT = "SQL_NOT_MAINTAINED"
 _UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
@@ -38,30 +40,56 @@ _IGNORED = ("partition_cols", "cluster_by", "format")
 """Arguments of decorators that say how Spark stores a table."""
 
 
-def functions_in(files: Sequence[Path], folder: Path, spark: SparkSession) -> list[Definition]:
-    """Return the views that Python files define. The files are run.
+def functions_in(files: Sequence[Path], folder: Path, spark: SparkSession) -> Definitions:
+    """Return what Python files define. The files are run.
 
     Raises:
         SqlRefused: as `run_files`; SQL_NOT_MAINTAINED for what cannot be maintained.
     """
+    defined = Definitions()
     if not files:
-        return []
+        return defined
     session = FunctionSession(spark.newSession(), folder)
     found = run_files(files, folder, session.spark)
     flows = {flow.source_code_location: flow for flow in found.flows}
-    for flow in found.change_flows:
-        message = "Auto CDC flows in Python are not supported"
-        raise found.refused(flow, _NOT_KEPT, message, "write CREATE FLOW ... AS AUTO CDC in SQL")
-    views: list[Definition] = []
     for output in found.outputs:
-        if output.source_code_location not in flows:
-            message = f"the table {output.name} has no query"
-            help = "write a function with @dp.table that returns its rows"
-            raise found.refused(output, _NOT_KEPT, message, help)
-        view = FunctionView(output, flows[output.source_code_location], found, session)
-        view.check()
-        views.append(view)
-    return views
+        flow = flows.get(output.source_code_location)
+        if flow is not None:
+            defined.views.append(FunctionView(output, flow, found, session))
+        elif isinstance(output, Table):
+            defined.targets.append(FunctionTarget(output, found, session))
+    for changes in found.change_flows:
+        defined.flows.append(
+            FunctionView(changes, _flow_of(changes, found, session), found, session)
+        )
+    for view in (*defined.views, *defined.flows):
+        cast("FunctionView", view).check()
+    return defined
+
+
+def _flow_of(changes: AutoCdcFlow, found: Registry, session: FunctionSession) -> Flow:
+    """Return a flow with a function of the rows of its table.
+
+    Raises:
+        SqlRefused: SQL_NOT_MAINTAINED for SCD type 2.
+    """
+    if str(changes.stored_as_scd_type or 1) != "1":
+        message = "SCD type 2 is not supported: the table would keep the former rows of a key"
+        help = "write stored_as_scd_type=1; the changes of the table have the former rows"
+        raise found.refused(changes, _NOT_KEPT, message, help)
+    flow = ChangeFlow(
+        changes.keys,
+        changes.sequence_by,
+        changes.apply_as_deletes,
+        changes.column_list or (),
+        changes.except_column_list or (),
+    )
+
+    def rows() -> DataFrame:
+        return flow.newest(session.spark.table(changes.source))
+
+    conf, location = changes.spark_conf, changes.source_code_location
+    return Flow(changes.name or changes.target, changes.target, conf, location, rows)
 
 
 @dataclass
@@ -102,25 +130,25 @@ class FunctionSession:
 
 @dataclass(frozen=True)
 class FunctionView:
-    """A function that returns the rows of a view.
+    """A function that returns the rows of a view, or a flow that fills a table.
 
     Attributes:
-        output: the table or view.
+        output: the table or view, or the flow as it is written.
         flow: its function.
         definitions: what the files define, for places.
         session: where the function is called.
     """
 
-    output: Output
+    output: Output | AutoCdcFlow
     flow: Flow
-    definitions: Definitions
+    definitions: Registry
     session: FunctionSession
     reads: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
         """Return the name of the view."""
-        return self.output.name
+        return self.flow.target
 
     @property
     def place(self) -> str:
@@ -135,14 +163,7 @@ class FunctionView:
     @property
     def policy(self) -> str | None:
         """Return the refresh policy among its table properties."""
-        policy = getattr(self.output, "table_properties", {}).get(PROPERTY)
-        if policy is None or policy in REFRESH_POLICIES:
-            return policy
-        message, help = (
-            f"{policy} is not a refresh policy",
-            f"write one of {', '.join(REFRESH_POLICIES)}",
-        )
-        raise self.refused(_NOT_KEPT, message, help)
+        return _policy(self.output, self.definitions)
 
     def refused(self, code: str, message: str, help: str) -> SqlRefused:
         """Return an error at the line of the decorator."""
@@ -159,13 +180,9 @@ class FunctionView:
             if followed is not None and str(value).lower() != followed.lower():
                 message = f"{name} is {value}, which changes the rows of the view"
                 raise self.refused(_NOT_KEPT, message, f"set it to {followed}, or remove it")
-        ignored = [name for name in _IGNORED if getattr(self.output, name, None)]
-        if getattr(self.output, "table_properties", {}).keys() - {PROPERTY}:
-            ignored.append("table_properties")
+        _note_ignored(self.output, self.place)
         if self.flow.spark_conf:
-            ignored.append("spark_conf")
-        for name in ignored:
-            note_clause(name, self.place)
+            note_clause("spark_conf", self.place)
 
     def plan(self, tables: Mapping[str, pa.Schema]) -> Plan:
         """Return the plan of the DataFrame that the function returns.
@@ -176,9 +193,10 @@ class FunctionView:
         """
         spark = self.session.spark
         self.session.place(tables)
-        frame = self._call()
-        self._check_schema(frame)
         try:
+            frame = self._call()
+            if isinstance(self.output, Table):
+                _check_schema(self.output, frame.schema, self.definitions, spark)
             with current_session(spark):
                 planned = plan_of_tree(spark, frame._jdf.queryExecution().analyzed())
         except NotMaintained as error:
@@ -195,10 +213,14 @@ class FunctionView:
         """Return the DataFrame of the function."""
         spark, group = self.session.spark, str(uuid.uuid4())
         what = f"the function {getattr(self.flow.func, '__name__', self.name)}"
+        if isinstance(self.output, AutoCdcFlow):
+            what = f"the flow into {self.name}"
         spark.sparkContext.setJobGroup(group, what)
         try:
             with chdir(self.session.folder), current_session(spark):
                 frame: Any = self.flow.func()
+        except NotMaintained:
+            raise
         except Exception as error:
             raise self._failure(error, what) from error
         finally:
@@ -227,6 +249,9 @@ class FunctionView:
                 refused = self._action(what)
                 refused.message += f": {message_of(error)}"
                 return refused
+            if isinstance(self.output, AutoCdcFlow):
+                code = code_of(error)
+                return self.refused(code, f"{what}: {message_of(error)}", HELP[code])
         return self.definitions.failure(error, what)
 
     def _action(self, what: str) -> SqlRefused:
@@ -240,18 +265,75 @@ class FunctionView:
         message = f"{self.name} reads the table {table}, which is no view and no source"
         return self.refused("SQL_TABLE_UNKNOWN", message, "--source NAME=SPEC adds a table")
 
-    def _check_schema(self, frame: DataFrame) -> None:
-        """Refuse a declared schema with other columns than those of the DataFrame."""
-        declared = self.output.schema if isinstance(self.output, Table) else None
-        if declared is None:
-            return
-        with current_session(self.session.spark):
-            wanted: Any = StructType.fromDDL(declared) if isinstance(declared, str) else declared
-        columns = [[(f.name.lower(), f.dataType) for f in s.fields] for s in (wanted, frame.schema)]
-        if columns[0] != columns[1]:
-            message = f"the schema of {self.name} is declared as {wanted.simpleString()}, and the DataFrame has {frame.schema.simpleString()}"
-            help = "select and cast the columns in the function, or correct the schema"
-            raise self.refused(_NOT_KEPT, message, help)
+
+@dataclass(frozen=True)
+class FunctionTarget:
+    """A table that `create_streaming_table` creates: a flow fills it.
+
+    Attributes:
+        output: the table.
+        definitions: what the files define, for places.
+        session: reads its schema.
+    """
+
+    output: Table
+    definitions: Registry
+    session: FunctionSession
+
+    @property
+    def name(self) -> str:
+        """Return the name of the table."""
+        return self.output.name
+
+    @property
+    def policy(self) -> str | None:
+        """Return the refresh policy among its table properties."""
+        return _policy(self.output, self.definitions)
+
+    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+        """Return an error at the line of the call."""
+        return self.definitions.refused(self.output, code, message, help)
+
+    def check_columns(self, schema: pa.Schema) -> None:
+        """Check that a flow has the columns that the table declares; note ignored arguments."""
+        _note_ignored(self.output, self.definitions.place(self.output.source_code_location))
+        found = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        _check_schema(self.output, found, self.definitions, self.session.spark)
+
+
+def _policy(output: Output | AutoCdcFlow, definitions: Registry) -> str | None:
+    """Return the refresh policy among the properties of a table."""
+    policy: str | None = getattr(output, "table_properties", {}).get(PROPERTY)
+    if policy is None or policy in REFRESH_POLICIES:
+        return policy
+    message = f"{policy} is not a refresh policy"
+    help = f"write one of {', '.join(REFRESH_POLICIES)}"
+    raise definitions.refused(output, _NOT_KEPT, message, help)
+
+
+def _note_ignored(output: Output | AutoCdcFlow, place: str) -> None:
+    """Note the arguments of a definition that have no effect."""
+    ignored = [name for name in _IGNORED if getattr(output, name, None)]
+    if getattr(output, "table_properties", {}).keys() - {PROPERTY}:
+        ignored.append("table_properties")
+    for name in ignored:
+        note_clause(name, place)
+
+
+def _check_schema(
+    output: Table, schema: StructType, definitions: Registry, spark: SparkSession
+) -> None:
+    """Refuse a declared schema with other columns than those of the rows."""
+    declared = output.schema
+    if declared is None:
+        return
+    with current_session(spark):
+        wanted: Any = StructType.fromDDL(declared) if isinstance(declared, str) else declared
+    columns = [[(f.name.lower(), f.dataType) for f in s.fields] for s in (wanted, schema)]
+    if columns[0] != columns[1]:
+        message = f"the schema of {output.name} is declared as {wanted.simpleString()}, and the DataFrame has {schema.simpleString()}"
+        help = "select and cast the columns in the function, or correct the schema"
+        raise definitions.refused(output, _NOT_KEPT, message, help)
 
 
 def _tables_in(message: Any) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from unittest.mock import patch
 
 from pyspark.pipelines.flow import AutoCdcFlow, Flow
 from pyspark.pipelines.graph_element_registry import (
@@ -16,24 +18,26 @@ from pyspark.pipelines.graph_element_registry import (
 )
 from pyspark.pipelines.output import Output, Sink
 from pyspark.pipelines.source_code_location import SourceCodeLocation
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 
 from substrait_agg.errors import SqlRefused
 from substrait_agg.spark.catalyst.plan import active_session
 
 _FAILED = "PIPELINE_PYTHON_FAILED"
 _NOT_KEPT = "SQL_NOT_MAINTAINED"
+_CLASSIC_COLUMNS = {"pyspark.sql.connect.functions.builtin": functions}
+"""What makes columns of the session from the texts that `create_auto_cdc_flow` takes."""
 
 
 @dataclass
-class Definitions(GraphElementRegistry):
+class Registry(GraphElementRegistry):
     """What the files of a pipeline define.
 
     Attributes:
         files: absolute path of a file -> the name to show.
         outputs: the tables and views.
         flows: the functions that return the rows of each.
-        change_flows: the flows of change events.
+        change_flows: the AUTO CDC flows.
     """
 
     files: Mapping[str, str]
@@ -57,7 +61,7 @@ class Definitions(GraphElementRegistry):
         self.flows.append(flow)
 
     def register_auto_cdc_flow(self, flow: AutoCdcFlow) -> None:
-        """Keep a flow of change events."""
+        """Keep an AUTO CDC flow."""
         self.change_flows.append(flow)
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
@@ -95,7 +99,7 @@ class Definitions(GraphElementRegistry):
         return SqlRefused(_FAILED, message, help=help, path=path, line=line)
 
 
-def run_files(files: Sequence[Path], folder: Path, spark: SparkSession) -> Definitions:
+def run_files(files: Sequence[Path], folder: Path, spark: SparkSession) -> Registry:
     """Run Python files as `spark-pipelines` does, and return what they define.
 
     Args:
@@ -106,7 +110,7 @@ def run_files(files: Sequence[Path], folder: Path, spark: SparkSession) -> Defin
     Raises:
         SqlRefused: PIPELINE_PYTHON_FAILED: a file raises an exception; SQL_NOT_MAINTAINED.
     """
-    found = Definitions({str(file.resolve()): str(file) for file in files})
+    found = Registry({str(file.resolve()): str(file) for file in files})
     for path in found.files:
         spec = spec_from_file_location(Path(path).stem, path)
         if spec is None or spec.loader is None:
@@ -114,7 +118,12 @@ def run_files(files: Sequence[Path], folder: Path, spark: SparkSession) -> Defin
         module = module_from_spec(spec)
         vars(module)["spark"] = spark
         try:
-            with chdir(folder), current_session(spark), graph_element_registration_context(found):
+            with (
+                chdir(folder),
+                current_session(spark),
+                graph_element_registration_context(found),
+                patch.dict(sys.modules, _CLASSIC_COLUMNS),
+            ):
                 spec.loader.exec_module(module)
         except SqlRefused:
             raise

@@ -238,8 +238,10 @@ Maker = Callable[[Scope, SparkTree], Typed]
 
 
 def _of_type(tree: SparkTree, value: Typed) -> Typed:
-    """Return a value that has the type that Spark gives it."""
-    if tree.type in (None, "void") or value.type.name in ("void", type_of(tree.type).name):
+    """Return a value that has the type that Spark gives it, but for nulls in its parts."""
+    if tree.type in (None, "void") or value.type.name == "void":
+        return value
+    if value.type.without_nulls() == type_of(tree.type).without_nulls():
         return value
     raise not_supported(tree, f"its type {value.type.name} is not {tree.type}")
 

@@ -1,6 +1,6 @@
 CREATE MATERIALIZED VIEW fact_market AS
 SELECT m.symbol, s.sector, m.day, m.close, m.high - m.low AS span, m.volume
-FROM STREAM(market) AS m JOIN dim_securities s USING (symbol);
+FROM market AS m JOIN dim_securities s USING (symbol);
 
 CREATE STREAMING TABLE fact_cash USING parquet AS
 SELECT account_id, CAST(at AS DATE) AS day, amount FROM STREAM cash;
