@@ -49,8 +49,7 @@ def test_a_function_has_the_values_of_spark(expression: str, spark: SparkSession
     assert isinstance(root, BoundProject)
     (computed,) = root.expressions
     assert supports(computed)
-    names = [c for c in plan_columns(plan)]
-    columns = [table.column(name).combine_chunks() for name in names]
+    columns = [table.column(name).combine_chunks() for name in plan_columns(plan)]
     assert plain(evaluate(computed, columns, table.num_rows)) == wanted
 
 

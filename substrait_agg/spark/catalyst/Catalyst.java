@@ -505,7 +505,6 @@ public class Catalyst {
         if (plain(withoutReplaceable(again)).canonicalized().equals(plain(withoutReplaceable(wanted)).canonicalized())) {
             return text;
         }
-        if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + again.canonicalized() + "\n  " + wanted.canonicalized());
         return null;
     }
 
@@ -748,7 +747,6 @@ public class Catalyst {
                 project, org.apache.spark.sql.execution.CommandExecutionMode$.MODULE$.SKIP()).analyzed();
             return (Expression) ((Expression) ((Project) analyzed).projectList().apply(0)).children().apply(0);
           } catch (Exception unreadable) {
-            if (System.getenv("CATALYST_DEBUG") != null) System.err.println(text + "\n  " + unreadable);
             return null;
           }
         }
