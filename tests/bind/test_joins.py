@@ -341,7 +341,12 @@ BOTH_NULLABLE = call("and", equal(0, 2), equal(1, 3))
         (RIGHT, call("and", ON, call("gt", at(3), lit("1", "i32"))), False),
         (MAYBE_TWO, equal(0, 2), False),
         (MAYBE_TWO, BOTH_NULLABLE, False),
-        (MAYBE_TWO, call("and", equal(0, 2), call("gt", at(1), at(3))), True),
+        (MAYBE_TWO, call("and", equal(0, 2), call("gt", at(1), at(3))), False),
+        (
+            MAYBE_TWO,
+            call("and", equal(0, 2), call("gt", at(1), at(3)), call("gt", at(3), at(0))),
+            True,
+        ),
     ],
 )
 def test_a_mark_is_computed_where_keys_find_its_nulls(

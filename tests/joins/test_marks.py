@@ -5,7 +5,9 @@ The mark of a row is true if the condition is true for a row of the other table,
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+from decimal import Decimal
 from itertools import product
 from pathlib import Path
 
@@ -34,6 +36,13 @@ CONDITIONS = {
     "three nullable equalities": ("k = m AND x = y AND v = w", [(EQUAL, 0, 3), (EQUAL, 1, 4), (EQUAL, 2, 5)]),
     "two nullable equalities and conditions on either table":
         ("k = m AND x = y AND v > k AND w > m", [(EQUAL, 0, 3), (EQUAL, 1, 4), ("gt", 2, 0), ("gt", 5, 3)]),
+    "an equality and a comparison": ("x = y AND v > w", [(EQUAL, 1, 4), ("gt", 2, 5)]),
+    "an equality and the opposite comparison": ("x = y AND w >= v", [(EQUAL, 1, 4), ("gte", 5, 2)]),
+    "an equality and an inequality": ("x = y AND v <> w", [(EQUAL, 1, 4), ("not_equal", 2, 5)]),
+    "two nullable equalities and a comparison":
+        ("k = m AND x = y AND v < w", [(EQUAL, 0, 3), (EQUAL, 1, 4), ("lt", 2, 5)]),
+    "an equality, a comparison and conditions on either table":
+        ("x = y AND v <= w AND v > k AND w > m", [(EQUAL, 1, 4), ("lte", 2, 5), ("gt", 2, 0), ("gt", 5, 3)]),
 }  # fmt: skip
 """A condition over the columns of both tables: in SQL, and as comparisons of ordinals."""
 
@@ -70,6 +79,37 @@ def test_marks_are_true_false_or_null(tmp_path: Path, name: str, seed: int) -> N
     b = Builder()
     relation = joined("left_mark", read("l", LEFT), read("r", RIGHT), condition_of(b, comparisons))
     run(tmp_path, b.plan(relation, *LEFT, "mark"), sides(seed), marks(sql))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "values"),
+    [
+        ("string", "string", ("a", "b", None)),
+        ("date", "date", (dt.date(2024, 1, 1), dt.date(1960, 1, 1), None)),
+        ("decimal<38,2>", "decimal<38,2>", (Decimal("1.50"), Decimal("-2.25"), None)),
+        ("i64!", "i32", (1, 2, None)),
+    ],
+)
+def test_a_comparison_beside_the_key_has_any_ordered_type(
+    tmp_path: Path, left: str, right: str, values: tuple[object, ...]
+) -> None:
+    types = {"x": "i64", "v": left}, {"y": "i64", "w": right}
+    rows = list(product((1, 2, None), values))
+    filled = [row for row in rows if row[1] is not None] if left.endswith("!") else rows
+    feeds = [changing(50, "l", types[0], filled, 6), changing(51, "r", types[1], rows, 6)]
+    b = Builder()
+    condition = condition_of(b, [(EQUAL, 0, 2), ("gt", 1, 3)])
+    relation = joined("left_mark", read("l", types[0]), read("r", types[1]), condition)
+    run(tmp_path, b.plan(relation, "x", "v", "mark"), feeds, marks("x = y AND v > w"))
+
+
+def test_a_comparison_of_floating_point_values_beside_the_key_is_refused() -> None:
+    b = Builder()
+    types = {"x": "i64", "v": "fp64"}, {"y": "i64", "w": "fp64"}
+    condition = condition_of(b, [(EQUAL, 0, 2), ("gt", 1, 3)])
+    relation = joined("left_mark", read("l", types[0]), read("r", types[1]), condition)
+    problems = sa.validate(b.plan(relation, "x", "v", "mark").encode()).problems
+    assert [p.code for p in problems if p.level == "error"] == ["JOIN_MARK_NULLABLE"]
 
 
 def test_a_right_mark_join_marks_the_rows_of_the_right_table(tmp_path: Path) -> None:
@@ -139,8 +179,11 @@ def test_a_mark_by_a_table_of_one_row_needs_no_key(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "comparisons",
-    [[(EQUAL, 0, 3), (EQUAL, 1, 4), ("gt", 2, 5)], [(EQUAL, 1, 4), ("gt", 2, 5)]],
-    ids=["two nullable equalities and a comparison", "an equality and a comparison"],
+    [
+        [(EQUAL, 0, 3), ("lt", 1, 4), ("gt", 2, 5)],
+        [(EQUAL, 0, 3), (EQUAL, 1, 4), ("gt", 2, 5), ("lt", 1, 5)],
+    ],
+    ids=["an equality and two comparisons", "two equalities and two comparisons"],
 )
 def test_null_marks_that_no_key_finds_are_refused(
     comparisons: list[tuple[str, int, int]],

@@ -143,6 +143,9 @@ CONDITIONS: dict[str, tuple[str, Condition]] = {
                     lambda q: q.either(among(q.only(q.u), column(1)), q.compare("equal", column(2), literal("i64", 5)))),
     "correlated in": ("x IN (SELECT y FROM u WHERE m = k)", lambda q: among(q.only(q.of_key()), column(1))),
     "correlated not in": ("x NOT IN (SELECT y FROM u WHERE m = k)", lambda q: q.no(among(q.only(q.of_key()), column(1)))),
+    "not in with another correlated comparison": (
+        "x NOT IN (SELECT y FROM u WHERE w > v)",
+        lambda q: q.no(among(q.only(filtered(q.u, q.compare("gt", column(2), outer(2)))), column(1)))),
     "in with two values": ("(k, x) IN (SELECT m, y FROM u)", lambda q: among(projected(q.u, 3, column(0), column(1)), column(0), column(1))),
     "in groups": (
         "x IN (SELECT y FROM u GROUP BY y HAVING count(*) > 1)",

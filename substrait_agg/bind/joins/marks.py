@@ -28,6 +28,7 @@ from substrait_agg.bind.bound import (
     JoinKey,
 )
 from substrait_agg.bind.context import columns, is_unknown
+from substrait_agg.bind.joins.comparisons import Comparison, comparison_of
 from substrait_agg.bind.joins.conjunctions import (
     TRUE,
     conjunction,
@@ -79,8 +80,8 @@ def mark_join(
 
     Returns:
         The relation, or None if the rows for which the condition is null cannot be found by keys:
-        more equalities than `MOST_NULLABLE_KEYS` can be null, or one and a condition on both
-        inputs, none cannot, and the right input is not static.
+        more equalities than `MOST_NULLABLE_KEYS` can be null, or one and conditions on both
+        inputs that are not a single `Comparison`, none cannot, and the right input is not static.
     """
     first = joined("mark", left, right, keys, residual, path)
     parts = conjuncts(residual)
@@ -91,15 +92,17 @@ def mark_join(
     exact = tuple(key for key in keys if key not in nullable)
     if exact or not nullable or has_one_row(right):
         return join.by_keys(exact)
-    doubtful = any(map(can_be_null, parts))
-    marked = None
-    if len(nullable) == 1:
-        marked = join.by_counts(doubtful=doubtful)
-    elif len(nullable) <= MOST_NULLABLE_KEYS:
-        marked = join.by_subsets(doubtful=doubtful)
-    if marked is None and is_static(right, static):
+    doubtful, few = any(map(can_be_null, parts)), len(nullable) <= MOST_NULLABLE_KEYS
+    pairs = [part for part in parts if len(sides_of(part, join.width)) > 1]
+    if few and not pairs:
+        of_nulls = join.by_counts if len(nullable) == 1 else join.by_subsets
+        return of_nulls(doubtful=doubtful)
+    if is_static(right, static):
         return join.by_keys(())
-    return marked
+    comparison = comparison_of(pairs[0], join.width) if len(pairs) == 1 else None
+    if not few or comparison is None:
+        return None
+    return join.by_subsets(doubtful=doubtful, comparison=comparison)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +133,14 @@ class _Marked:
         second = self._second(exact, (*compared, *self.parts))
         return self._project(second, Column(ALWAYS, self.width + 1))
 
-    def by_counts(self, *, doubtful: bool) -> BoundRelation | None:
+    def by_counts(self, *, doubtful: bool) -> BoundRelation:
         """Find them for a single key: where a side is null, only the other parts decide.
 
         Args:
             doubtful: whether the other parts can be null.
         """
-        sides = [(part, sides_of(part, self.width)) for part in self.parts]
-        if any(len(read) > 1 for _, read in sides):
-            return None
         (key,) = self.nullable
-        own = tuple(part for part, read in sides if read == {"left"})
-        other = tuple(shifted(part, -self.width) for part, read in sides if read != {"left"})
+        own, other = self._one_sided()
         source = self._second((key,), self.parts) if doubtful else self.first
         doubts = [Column(ALWAYS, self.width + 1)] if doubtful else []
         counted = _presence(self.right, key.right, other, self.path)
@@ -153,7 +152,7 @@ class _Marked:
         any_of = disjunction(alternatives) or TRUE
         return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
 
-    def by_subsets(self, *, doubtful: bool) -> BoundRelation | None:
+    def by_subsets(self, *, doubtful: bool, comparison: Comparison | None = None) -> BoundRelation:
         """Find them for several keys: some are equal, and a side of each other one is null.
 
         There is a join for each set of keys that are equal. Where none is, the nulls of the row
@@ -161,12 +160,9 @@ class _Marked:
 
         Args:
             doubtful: whether the other parts can be null.
+            comparison: the part that reads both inputs, if there is one.
         """
-        sides = [(part, sides_of(part, self.width)) for part in self.parts]
-        if any(len(read) > 1 for _, read in sides):
-            return None
-        own = tuple(part for part, read in sides if read == {"left"})
-        other = tuple(shifted(part, -self.width) for part, read in sides if read != {"left"})
+        own, other = self._one_sided()
         source, marks = self.first, list[Expr]()
         for size in range(1, len(self.nullable) + doubtful):
             for equal in combinations(self.nullable, size):
@@ -177,14 +173,28 @@ class _Marked:
                 )
                 marks.append(Column(ALWAYS, len(source.types)))
                 source = self._marked(source, equal, (*nulls, *self.parts))
-        counted = _presences(self.right, self.nullable, other, self.path)
+        counted = _presences(self.right, self.nullable, other, self.path, comparison)
         joined_rows = joined("inner", source, counted, (), None, self.path)
-        subset_marks = [shifted(e, len(source.types)) for e in columns(counted.types)]
-        for nulls_right, present in zip(_subsets(self.nullable), subset_marks, strict=True):
+        shown = [shifted(e, len(source.types)) for e in columns(counted.types)]
+        subsets = _subsets(self.nullable)
+        each = len(shown) // len(subsets)
+        for number, nulls_right in enumerate(subsets):
             nulls_left = (_is_null(k.left) for k in self.nullable if k not in nulls_right)
+            of_set = shown[number * each : (number + 1) * each]
+            present = of_set[0] if comparison is None else comparison.may_match(of_set)
             marks.append(conjunction((present, *nulls_left)) or TRUE)
         any_of = disjunction(tuple(marks)) or TRUE
         return self._project(joined_rows, conjunction((*own, any_of)) or TRUE)
+
+    def _one_sided(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """Return the parts that read the left input alone, and the others that do not read it.
+
+        The latter are conditions on the rows of the right input.
+        """
+        sides = [(part, sides_of(part, self.width)) for part in self.parts]
+        own = tuple(part for part, read in sides if read == {"left"})
+        other = tuple(shifted(part, -self.width) for part, read in sides if "left" not in read)
+        return own, other
 
     def _second(self, keys: tuple[JoinKey, ...], parts: tuple[Expr, ...]) -> BoundRelation:
         """Join the rows with their first mark once more, for a second one."""
@@ -226,25 +236,32 @@ def _subsets(keys: tuple[JoinKey, ...]) -> list[tuple[JoinKey, ...]]:
 
 
 def _presences(
-    relation: BoundRelation, keys: tuple[JoinKey, ...], conditions: tuple[Expr, ...], path: str
+    relation: BoundRelation,
+    keys: tuple[JoinKey, ...],
+    conditions: tuple[Expr, ...],
+    path: str,
+    comparison: Comparison | None,
 ) -> BoundRelation:
     """Return one row: per set of keys, whether a relation has rows in which all of them are null.
 
-    Only rows that meet the conditions count.
+    Only rows that meet the conditions count. With a comparison, its values follow for each set.
     """
     condition = conjunction(conditions)
     if condition is not None:
         relation = BoundFilter(relation, condition, relation.types, path)
-    measures = tuple(
-        BoundMeasure(
-            "count", (), conjunction(tuple(_is_null(k.right) for k in some)), COUNT, "count", path
-        )
-        for some in _subsets(keys)
-    )
-    counts = BoundAggregate(relation, (), measures, (COUNT,) * len(measures), path)
+    measures = list[BoundMeasure]()
+    for some in _subsets(keys):
+        where = conjunction(tuple(_is_null(k.right) for k in some))
+        measures.append(BoundMeasure("count", (), where, COUNT, "count", path))
+        measures += () if comparison is None else comparison.measures(where, path)
+    types = tuple(measure.type for measure in measures)
+    counts = BoundAggregate(relation, (), tuple(measures), types, path)
     zero = Constant(COUNT, 0)
-    present = tuple(Call(ALWAYS, "gt", (rows, zero)) for rows in columns(counts.types))
-    return BoundProject(counts, present, (ALWAYS,) * len(present), path)
+    present = tuple(
+        Call(ALWAYS, "gt", (value, zero)) if measure.kind == "count" else value
+        for measure, value in zip(measures, columns(types), strict=True)
+    )
+    return BoundProject(counts, present, tuple(e.type for e in present), path)
 
 
 def _presence(
