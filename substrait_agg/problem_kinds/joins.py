@@ -85,7 +85,8 @@ JOINS: tuple[ProblemKind, ...] = kinds(
         "JOIN_NOT_IN_UNCLEAR", "error", "error",
         ("{producer} writes NOT IN and NOT EXISTS as the same {kind} join; its condition can be null, and then they give "
          "different rows"),
-        "write NOT EXISTS with IS NOT DISTINCT FROM or over required columns, or declare the compared columns required",
+        ("write NOT IN as an anti join on a = b OR (a = b) IS NULL, NOT EXISTS with IS NOT DISTINCT FROM or over required "
+         "columns, or declare the compared columns required"),
         ("An anti join keeps the rows without a match (specification, Join Types). NOT IN keeps no row at all if the "
          "list has a null, and no row whose value is null. DataFusion computes NOT IN so, and writes a plan that does "
          "not say it. A consumer that reads such a plan literally returns rows that the query excludes."),

@@ -21,6 +21,7 @@ from substrait_agg.bind.expressions.function_names import check_declared
 from substrait_agg.bind.joins.conjunctions import EQUALITIES, conjunction, conjuncts
 from substrait_agg.bind.joins.keys import is_comparable, joined, split_condition
 from substrait_agg.bind.joins.marks import can_be_null, is_nullable_key, mark_join
+from substrait_agg.bind.joins.null_aware import is_null_aware, null_aware_join
 from substrait_agg.bind.rewrite import renumber
 from substrait_agg.plan import model
 
@@ -144,8 +145,13 @@ def _check_nulls(
     residual: Expr | None,
     context: BindContext,
 ) -> None:
-    """Report joins of a producer that writes NOT IN and NOT EXISTS alike."""
+    """Report joins of a producer that writes NOT IN and NOT EXISTS alike.
+
+    A condition that says what a null comparison means is clear.
+    """
     if kind not in ("anti", "mark") or not context.profile.plain_anti_joins:
+        return
+    if is_null_aware(residual):
         return
     nullable = any(map(is_nullable_key, keys))
     rest = conjuncts(residual)
@@ -168,9 +174,13 @@ def _joined(
     context: BindContext,
 ) -> BoundRelation:
     """Return the join; report a mark join whose null marks are not supported."""
+    static = context.static
+    aware = None if keys else null_aware_join(kind, left, right, residual, node.path, static)
+    if aware is not None:
+        return aware
     if kind != "mark" or context.profile.marks_are_required:
         return joined(kind, left, right, keys, residual, node.path)
-    mark = mark_join(left, right, keys, residual, node.path, context.static)
+    mark = mark_join(left, right, keys, residual, node.path, static)
     if mark is None:
         context.report("JOIN_MARK_NULLABLE", node.path)
         return joined(kind, left, right, keys, residual, node.path)
