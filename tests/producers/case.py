@@ -65,8 +65,18 @@ def named(name: str, column: Json) -> Json:
 
 
 def anti_join(column: Json) -> Json:
+    return _anti_join(column, call(1, at(0), at(1), output=BOOL))
+
+
+def null_aware_anti_join(column: Json) -> Json:
+    """NOT IN by ``equal``, ``is_null`` and ``or``, the functions 1, 2 and 3."""
+    equal = call(1, at(0), at(1), output=BOOL)
+    is_null = call(2, equal, output=of("bool", "NULLABILITY_REQUIRED"))
+    return _anti_join(column, call(3, equal, is_null, output=BOOL))
+
+
+def _anti_join(column: Json, condition: Json) -> Json:
     sides = {"left": named("t", column), "right": named("u", column)}
-    condition = call(1, at(0), at(1), output=BOOL)
     return {"join": {**sides, "expression": condition, "type": "JOIN_TYPE_LEFT_ANTI"}}
 
 

@@ -5,12 +5,24 @@ The rows are the table of `docs/producers.md`; `test_producers.py` runs their pl
 
 from __future__ import annotations
 
-from tests.producers.case import COUNTED, EQUAL, GT, SAMPLES, SUM, SUM_DECIMAL, Case
+from tests.producers.case import (
+    COUNTED,
+    EQUAL,
+    GT,
+    SAMPLES,
+    SUM,
+    SUM_DECIMAL,
+    Case,
+    null_aware_anti_join,
+)  # fmt: skip
 from tests.producers.datafusion_cases import DATAFUSION_CASES
 from tests.producers.duckdb_cases import DUCKDB_CASES
 from tests.producers.plans import (
     BOOL,
+    BOOLEAN,
+    COMPARISON,
     GENERIC,
+    I64,
     Json,
     at,
     call,
@@ -247,6 +259,18 @@ OTHER_CASES = (
         ),
         ("OUTPUT_TYPE_DIFFERS",),
         "decimal?<25,2>",
+    ),
+    Case(
+        "substrait-spark",
+        "NOT IN as an anti join on `a = b OR (a = b) IS NULL`",
+        "as NOT IN",
+        plan(
+            null_aware_anti_join(I64), "a", EQUAL, (COMPARISON, "is_null:any"), (BOOLEAN, "or:bool"),
+            producer="substrait-spark", minor=85,
+        ),
+        (),
+        "i64?",
+        ("mark",),
     ),
     Case(
         "any, before 0.57",

@@ -111,10 +111,11 @@ def inline(source: Json, sets: tuple[tuple[int, ...], ...], *measures: Json, **m
 
 
 ARITHMETIC, DECIMALS = "functions_arithmetic", "functions_arithmetic_decimal"
-GENERIC, STRINGS, COMPARISON = (
+GENERIC, STRINGS, COMPARISON, BOOLEAN = (
     "functions_aggregate_generic",
     "functions_string",
     "functions_comparison",
+    "functions_boolean",
 )
 DIRECTORY = "https://github.com/substrait-io/substrait/blob/main/extensions/"
 
