@@ -145,3 +145,42 @@ def test_a_place_from_the_end_of_a_frame(tmp_path: Path, frame: str, number: int
     wanted = f"SELECT id, list_extract({values}, {number}) FROM t"
     found = kept(f"SELECT id, nth_value(v, {number}) {window} AS n FROM t", given, tmp_path)
     assert found == of_duckdb(wanted, {"t": table})
+
+
+def nested(*names: str) -> sa.Plan:
+    """Give a plan of a projection per function of the column ``v``, each over the one before."""
+    i64 = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
+    struct = {"types": [i64] * 4, "nullability": "NULLABILITY_REQUIRED"}
+    schema = {"names": ["g", "o", "v", "id"], "struct": struct}
+    relation: dict[str, Any] = {"read": {"baseSchema": schema, "namedTable": {"names": ["t"]}}}
+    for anchor in range(1, len(names) + 1):
+        call = {"windowFunction": {**function(anchor, 2), "partitions": [KEY], "sorts": SORTS}}
+        relation = {"project": {"input": relation, "expressions": [call]}}
+    urn = "extension:io.substrait:functions_arithmetic"
+    functions = [
+        {"extensionFunction": {"extensionUrnReference": 1, "functionAnchor": i, "name": name}}
+        for i, name in enumerate(names, 1)
+    ]
+    columns = [*schema["names"], *(f"c{i}" for i in range(len(names)))]
+    message = {
+        "version": {"minorNumber": 106, "producer": "tests"},
+        "extensionUrns": [{"extensionUrnAnchor": 1, "urn": urn}],
+        "extensions": functions,
+        "relations": [{"root": {"input": relation, "names": columns}}],
+    }
+    return sa.load(json.dumps(message).encode())
+
+
+def test_functions_of_nested_projections_see_equal_rows_in_one_order(tmp_path: Path) -> None:
+    """The first of two equal rows follows the row before them, and the second precedes the row behind them."""
+    table = pa.table({"g": [1] * 4, "o": [1, 2, 2, 3], "v": [9, 1, 1, 7], "id": [0, 5, 5, 6]})
+    found = kept(nested("lag:any", "lead:any"), [{"t": table}], tmp_path)
+    assert sorted(row[2:] for row in found) == sorted(
+        [("9", "0", None, "1"), ("1", "5", "9", "1"), ("1", "5", "1", "7"), ("7", "6", "1", None)]
+    )
+
+
+def test_functions_of_one_window_are_one_operator_above_each_other() -> None:
+    names = ("lag:any", "lead:any", "first_value:any")
+    text = str(sa.explain(nested(*names)))
+    assert text.count(": window functions  at") == 1

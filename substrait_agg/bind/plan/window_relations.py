@@ -143,7 +143,8 @@ def _with_windows(
                 relation = _numbered(window, relation)
                 places[number] = len(relation.types) - 1
         first = len(relation.types)
-        relation = _with_computed([windows[number] for number in numbers], relation)
+        together = [windows[number] for number in numbers]
+        relation = _moved_down(together, relation) or _with_computed(together, relation)
         places.update({number: first + i for i, number in enumerate(numbers)})
     for number, window in enumerate(windows):
         if window.measure is not None:
@@ -208,6 +209,50 @@ def _with_computed(windows: Sequence[BoundWindow], source: BoundRelation) -> Bou
     types = (*source.types, *(f.type for f in functions))
     first = windows[0]
     return BoundWindowValues(source, first.sorts, first.partitions, functions, types, first.path)
+
+
+def _moved_down(windows: Sequence[BoundWindow], source: BoundRelation) -> BoundRelation | None:
+    """Add functions to the operator below projections that has their partitions and order.
+
+    Above it they would see equal rows in the order of the values of its functions.
+
+    Returns:
+        The rows with the values as further columns; None if there is no such operator, if the functions
+        read values that it computes, or if equal sort keys have equal values.
+    """
+    if all(w.computed is not None and w.computed.function in _OF_SORT_KEYS for w in windows):
+        return None
+    if isinstance(source, BoundProject):
+        outputs = dict(enumerate(source.expressions))
+        read = {c.ordinal for w in windows for e in w.expressions for c in columns_in(e)}
+        places = {o: e.ordinal for o in read if isinstance(e := outputs[o], Column)}
+        if len(places) < len(read):
+            return None
+        below = _moved_down([w.renumbered(places) for w in windows], source.input)
+        if below is None:
+            return None
+        added = columns(below.types)[len(source.input.types) :]
+        expressions = (*source.expressions, *added)
+        return replace(
+            source, input=below, expressions=expressions, types=tuple(e.type for e in expressions)
+        )
+    if not isinstance(source, BoundWindowValues) or source.last is not None:
+        return None
+    if _order(windows[0]) != (source.partitions, source.sorts):
+        return None
+    width = len(source.input.types)
+    if any(c.ordinal >= width for w in windows for e in w.expressions for c in columns_in(e)):
+        return None
+    functions = tuple(w.computed for w in windows if w.computed is not None)
+    return replace(
+        source,
+        functions=(*source.functions, *functions),
+        types=(*source.types, *(f.type for f in functions)),
+    )
+
+
+_OF_SORT_KEYS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+"""Functions whose values are the same for rows with equal sort keys."""
 
 
 def _numbered(window: BoundWindow, source: BoundRelation) -> BoundFetch:
