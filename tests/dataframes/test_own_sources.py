@@ -67,6 +67,12 @@ def in_csv_with_header(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.read.csv(place, header=True, inferSchema=True).where("n > 1")
 
 
+def in_csv_beside_a_column_without_a_type(spark: SparkSession, folder: Path) -> DataFrame:
+    place = written(folder / "u", "a.csv", "1,x,10\n2,y,20\n1,z,5\n")
+    rows = spark.read.schema("n int, s string collate utf8_lcase, v long").csv(place)
+    return rows.groupBy("n").agg(F.sum("v").alias("t"))
+
+
 def joined_with_itself(spark: SparkSession, folder: Path) -> DataFrame:
     rows = spark.read.parquet(stored(folder / "sales"))
     return rows.alias("a").join(rows.alias("b"), F.col("a.s") == F.col("b.s")).select("a.n", "b.s")
@@ -90,8 +96,8 @@ def in_files_of_a_glob(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 MAKERS: list[Callable[[SparkSession, Path], DataFrame]] = [
-    in_parquet, in_json, in_csv, in_csv_with_header, joined_with_itself, in_folders_of_one_name,
-    in_a_view_with_other_names, in_files_of_a_glob,
+    in_parquet, in_json, in_csv, in_csv_with_header, in_csv_beside_a_column_without_a_type, joined_with_itself,
+    in_folders_of_one_name, in_a_view_with_other_names, in_files_of_a_glob,
 ]  # fmt: skip
 
 

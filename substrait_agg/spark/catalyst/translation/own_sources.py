@@ -34,6 +34,11 @@ class OwnSource:
     reason: str = ""
     place: str = ""
 
+    @property
+    def by_position(self) -> bool:
+        """Return whether its columns are matched by position."""
+        return bool(self.spec) and parse_spec(self.spec).by_position
+
 
 @dataclass
 class OwnTables:

@@ -37,7 +37,8 @@ def table_of(tree: SparkTree, context: PlanContext) -> Relation | None:
     if not names or stored is None:
         return None
     source = _source_of(tree, stored, context)
-    return read(context.tables.name(names, source), tree.output, context)
+    name = context.tables.name(names, source)
+    return read(name, tree.output, context, by_position=source.by_position)
 
 
 def _names_of(tree: SparkTree) -> list[tuple[str, ...]]:
@@ -115,8 +116,16 @@ def _is_renamed(tree: SparkTree) -> bool:
     return tree.kind == "AttributeReference"
 
 
-def read(names: Sequence[str], output: Sequence[OutputColumn], context: PlanContext) -> Relation:
+def read(
+    names: Sequence[str],
+    output: Sequence[OutputColumn],
+    context: PlanContext,
+    *,
+    by_position: bool = False,
+) -> Relation:
     """Return the read of a table. Columns of types that a plan does not have are left out if unused.
+
+    If the columns of the source are matched by position, such a column is a text instead.
 
     Raises:
         Refusal: the query uses a column of such a type.
@@ -130,7 +139,9 @@ def read(names: Sequence[str], output: Sequence[OutputColumn], context: PlanCont
             if column.id in context.read_ids:
                 message = f"column {column.name} of {'.'.join(names)}: {refusal.message}"
                 raise Refusal("type", message, refusal.help) from None
-            continue
+            if not by_position:
+                continue
+            type_ = SparkType("string")
         columns.append(ColumnOf(column.id, column.name, type_))
     body = {"baseSchema": _schema(columns), "namedTable": {"names": list(names)}}
     return Relation({"read": body}, tuple(columns))
