@@ -9,7 +9,9 @@ from typing import Any
 import substrait_agg as sa
 from substrait_agg.flow.graph.identity import identities
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.plan.model import Expression
 from substrait_agg.plan.types import Type
+from tests.bind import build
 from tests.bind.build import aggregate, at, bound, measure, read
 from tests.e2e import plans
 
@@ -119,3 +121,12 @@ def test_an_expression_is_the_same_wherever_it_is_computed() -> None:
     assert identity_of(projected(FIRST, SECOND, product), summed=(2,)) == (rows, (last,))
     other = call("multiply", call("add", SECOND, THIRD), THIRD)
     assert identity_of(projected(FIRST, SECOND, other), summed=(2,))[1] != (last,)
+
+
+def test_a_deeply_nested_expression_has_an_identity() -> None:
+    nested: Expression = at(1)
+    for _ in range(600):
+        nested = build.call("add", nested, at(2), output=I64)
+    root = aggregate(read(COLUMNS), (at(0),), (measure("sum", nested, output=I64),))
+    flow = lower(bound(root, "k", "s"))
+    assert len(identities(flow)[-1].measures) == 1

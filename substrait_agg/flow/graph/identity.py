@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from substrait_agg.bind.bound import Expr
+from substrait_agg.bind.deep_stack import deep_call
 from substrait_agg.bind.plan.fingerprint import canonical, digest
 from substrait_agg.flow.graph.graph import (
     Branch,
@@ -50,7 +51,11 @@ class _Input:
 
 
 def identities(flow: Flow) -> tuple[Identity, ...]:
-    """Return the identity of every operator, by its id."""
+    """Return the identity of every operator, by its id, recursing as deep as expressions are nested."""
+    return deep_call(_identities, flow)
+
+
+def _identities(flow: Flow) -> tuple[Identity, ...]:
     by_operator: list[Identity] = []
     for node in flow.operators:
         by_operator.append(
