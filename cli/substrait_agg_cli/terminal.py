@@ -131,7 +131,8 @@ class _Guarded(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command.
 
-        A closed stdout ends it with its own exit status, not click's status of a failure.
+        A closed stdout ends it with its own exit status, not click's status of a failure. Ctrl-C is
+        reported here, because click writes an empty line for it.
         """
         try:
             return super().invoke(ctx)
@@ -142,6 +143,8 @@ class _Guarded(click.Command):
                     self.commands[ctx.invoked_subcommand], ctx, ctx.invoked_subcommand
                 )
             raise
+        except KeyboardInterrupt as interrupt:
+            ctx.exit(_interrupted(interrupt))
         except BrokenPipeError:
             _leave_stdout()
             ctx.exit(BROKEN_PIPE)

@@ -137,3 +137,37 @@ def test_ctrl_c_ends_an_endless_run_cleanly_and_the_next_run_goes_on(
         (0, 1), (1, 1), (7, 3),
     ]  # fmt: skip
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ck", "good.json", "t"]
+
+
+@pytest.mark.parametrize(
+    "moment", ["ck", "ck/plan.json", "ck/spark/metadata", "ck/spark/offsets/0"]
+)
+def test_ctrl_c_during_the_start_or_the_first_batch_leaves_a_checkpoint_to_go_on_with(
+    spark: SparkSession, good_plan: Path, tmp_path: Path, moment: str
+) -> None:
+    """The moment is a file whose existence says how far the run is."""
+    (tmp_path / "t").mkdir()
+    for i in range(2):
+        keys = pa.array([i, 7], pa.int64())
+        pq.write_table(pa.table({"k": keys}), tmp_path / "t" / f"{i}.parquet")
+    process = start(good_plan, tmp_path, "--output", "none", "--no-progress")
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not (tmp_path / moment).exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        stop(process)
+    assert (process.returncode, out) == (130, "")
+    told, *help = err.splitlines()
+    assert told.startswith("error[INTERRUPTED]: stopped by the user")
+    assert help in ([], ["help: run the same command again to continue from there"])
+    source = {"t": f"parquet:{tmp_path / 't'}?batch-files=1"}
+    substrait_agg.run(good_plan, source, checkpoint=tmp_path / "ck", spark=spark).wait()
+    view = substrait_agg.open_view(tmp_path / "ck").to_arrow()
+    assert sorted(zip(*(c.to_pylist() for c in view.columns), strict=True)) == [
+        (0, 1), (1, 1), (7, 2),
+    ]  # fmt: skip
