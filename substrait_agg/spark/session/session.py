@@ -70,13 +70,14 @@ OWN_SETTINGS = "spark.substraitAgg."
 DRIVER_BYTES_SETTING = f"{OWN_SETTINGS}driverBytes"
 """The setting for the size in bytes up to which the driver computes a batch."""
 
-_JVM_OPTIONS = "-XX:-DontCompileHugeMethods -XX:MetaspaceSize=192m"
+_JVM_OPTIONS = "-XX:-DontCompileHugeMethods -XX:MetaspaceSize=192m -Xss16m"
 """Options of HotSpot.
 
 The first compiles methods of more than 8,000 bytes. Spark generates such methods for sums of many
 columns. Interpreted, they take several times as long. The second sets the size of class metadata from
 which HotSpot collects garbage to unload classes. With its default of about 21 MB, the start of Spark
-has several such collections, and they unload nothing.
+has several such collections, and they unload nothing. The third is the stack of a thread: Spark
+recurses into expressions, and with the default of 1 MB it fails at some 200 levels.
 """
 
 _NEW_CONTEXT_CONF: dict[str, str] = {
