@@ -35,8 +35,8 @@ def roundings_of(
         names: the names around it.
         outputs: the names of the output columns of every operator.
     """
-    found = [*_of_inputs(node, outputs), *_of_operator(node, names)]
-    return tuple(dict.fromkeys(found))
+    roundings = (*_of_inputs(node, outputs), *_of_operator(node, names))
+    return tuple(dict.fromkeys(roundings))
 
 
 def _of_inputs(node: Node, outputs: Sequence[Names]) -> Iterator[ExplainedRounding]:

@@ -223,9 +223,9 @@ def _moved_down(windows: Sequence[BoundWindow], source: BoundRelation) -> BoundR
     if all(w.computed is not None and w.computed.function in _OF_SORT_KEYS for w in windows):
         return None
     if isinstance(source, BoundProject):
-        outputs = dict(enumerate(source.expressions))
         read = {c.ordinal for w in windows for e in w.expressions for c in columns_in(e)}
-        places = {o: e.ordinal for o in read if isinstance(e := outputs[o], Column)}
+        outputs = {ordinal: source.expressions[ordinal] for ordinal in read}
+        places = {o: e.ordinal for o, e in outputs.items() if isinstance(e, Column)}
         if len(places) < len(read):
             return None
         below = _moved_down([w.renumbered(places) for w in windows], source.input)
