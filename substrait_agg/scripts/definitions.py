@@ -180,21 +180,21 @@ class Definitions:
                 help = "write one flow from a view that is the UNION ALL of the events"
                 raise flow.refused("SQL_NOT_MAINTAINED", message, help)
         tables = [self._filled(target, flow_of) for target in self.targets]
-        known = {target.name.lower() for target in self.targets}
+        names = {target.name.lower() for target in self.targets}
         for name, flow in flow_of.items():
-            if name not in known:
+            if name not in names:
                 message = (
                     f"the flow is into {flow.name}, which is no streaming table without a query"
                 )
                 help = f"add CREATE STREAMING TABLE {flow.name}, in Python create_streaming_table"
                 raise flow.refused("SQL_NOT_MAINTAINED", message, help)
-        found: dict[str, Definition] = {}
+        views: dict[str, Definition] = {}
         for view in (*self.views, *tables):
-            first = found.setdefault(view.name.lower(), view)
+            first = views.setdefault(view.name.lower(), view)
             if first is not view:
                 message = f"the view {view.name} is created twice, first at {first.place}"
                 raise view.refused("SQL_VIEW_TWICE", message, "rename or remove one of them")
-        return found
+        return views
 
     def _filled(self, target: Target, flow_of: Mapping[str, Definition]) -> FilledTable:
         """Return a table with its flow."""
@@ -269,10 +269,10 @@ class Planning:
         except TableNotPlanned as missing:
             if missing.table in self.views.keys() - self._done:
                 return missing.table
-            found = self.columns_of({missing.table.rpartition(".")[2]})
-            if not found.keys() - self.tables.keys():
+            columns = self.columns_of({missing.table.rpartition(".")[2]})
+            if not columns.keys() - self.tables.keys():
                 raise missing.refused from missing.__cause__
-            self.tables |= found
+            self.tables |= columns
             return ""
         self.tables[view.name] = columns_of_plan(plan)
         self.plans[view.name] = plan

@@ -48,9 +48,9 @@ class SqlTarget:
         declared = self.planner.columns(declaration)
         columns = [[(f.name.lower(), f.type) for f in s] for s in (declared, schema)]
         if columns[0] != columns[1]:
-            wanted, found = (", ".join(f"{n} {t}" for n, t in c) for c in columns)
+            of_table, of_flow = (", ".join(f"{n} {t}" for n, t in c) for c in columns)
             message = (
-                f"the columns of {self.name} are declared as {wanted}, and its flow has {found}"
+                f"the columns of {self.name} are declared as {of_table}, and its flow has {of_flow}"
             )
             raise self.refused("SQL_NOT_MAINTAINED", message, "correct or remove the columns")
 

@@ -281,16 +281,16 @@ def plan_pipeline(
 
 def sql_definitions(created: Sequence[Statement], planner: SqlPlanner) -> Definitions:
     """Return what the statements of a pipeline define."""
-    found = Definitions()
+    defined = Definitions()
     for statement in created:
         is_flow = statement.kind == "create_flow"
         if statement.kind == "create_target" or (is_flow and statement.modifiers):
-            found.targets.append(SqlTarget(statement, planner))
+            defined.targets.append(SqlTarget(statement, planner))
         if is_flow:
-            found.flows.append(SqlView(flow_alone(statement), planner))
+            defined.flows.append(SqlView(flow_alone(statement), planner))
         elif statement.kind == "create_view":
-            found.views.append(SqlView(statement, planner))
-    return found
+            defined.views.append(SqlView(statement, planner))
+    return defined
 
 
 def checked_view(statement: Statement) -> Statement:

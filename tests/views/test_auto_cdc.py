@@ -37,7 +37,7 @@ def planned(spark: SparkSession, folder: Path, *texts: str) -> PlanSet:
 def event(r: Random, seq: int) -> dict[str, Any]:
     return {
         "id": r.randrange(8), "region": r.choice(["n", "s", None]), "op": r.choice(["u", "u", "d", None]),
-        "seq": r.choice([seq, max(seq - 60, 0)]) if r.random() < 0.9 else None, "name": r.choice(["a", None, "b"]),
+        "seq": r.choice([seq, seq - 130]) if r.random() < 0.9 else None, "name": r.choice(["a", None, "b"]),
         "tags": r.choice([["x", None], [], None]), "price": None, "marks": r.choice([[("k", seq)], None]),
     }  # fmt: skip
 

@@ -45,26 +45,26 @@ class ChangeFlow:
             NotMaintained: the table does not have a key.
         """
         keys = {name.lower() for name in events.select(*self.keys).columns}
-        kept = self._kept(events)
-        missing = sorted(keys - {name.lower() for name in kept})
+        names = self._kept_names(events)
+        missing = sorted(keys - {name.lower() for name in names})
         if missing:
             message = f"the key {missing[0]} is no column of the table that the flow fills"
             help = "add it to the columns; a key is a column of the events"
             raise NotMaintained([Refusal("expression", message, help)])
-        rest = [_named(name) for name in kept if name.lower() not in keys]
+        rest = [_named(name) for name in names if name.lower() not in keys]
         if not rest and self.deletes is None:
-            return events.where(self.sequence.isNotNull()).select(*map(_named, kept)).distinct()
+            return events.where(self.sequence.isNotNull()).select(*map(_named, names)).distinct()
         deleted = F.lit(False) if self.deletes is None else F.coalesce(self.deletes, F.lit(False))
         event = F.struct(
             deleted.alias("deleted"), *([F.struct(*rest).alias("event")] if rest else [])
         )
         newest = F.max_by(event, self.sequence).alias(_NEWEST)
-        groups = events.groupBy(*(_named(n) for n in kept if n.lower() in keys)).agg(newest)
+        groups = events.groupBy(*(_named(n) for n in names if n.lower() in keys)).agg(newest)
         return groups.where(~F.col(f"{_NEWEST}.deleted")).select(
-            *(_named(n) if n.lower() in keys else _event_column(n) for n in kept)
+            *(_named(n) if n.lower() in keys else _event_column(n) for n in names)
         )
 
-    def _kept(self, events: DataFrame) -> list[str]:
+    def _kept_names(self, events: DataFrame) -> list[str]:
         """Return the names of the columns of the table."""
         if self.included:
             return events.select(*self.included).columns

@@ -50,24 +50,24 @@ def functions_in(files: Sequence[Path], folder: Path, spark: SparkSession) -> De
     if not files:
         return defined
     session = FunctionSession(spark.newSession(), folder)
-    found = run_files(files, folder, session.spark)
-    flows = {flow.source_code_location: flow for flow in found.flows}
-    for output in found.outputs:
+    registry = run_files(files, folder, session.spark)
+    flows = {flow.source_code_location: flow for flow in registry.flows}
+    for output in registry.outputs:
         flow = flows.get(output.source_code_location)
         if flow is not None:
-            defined.views.append(FunctionView(output, flow, found, session))
+            defined.views.append(FunctionView(output, flow, registry, session))
         elif isinstance(output, Table):
-            defined.targets.append(FunctionTarget(output, found, session))
-    for changes in found.change_flows:
+            defined.targets.append(FunctionTarget(output, registry, session))
+    for changes in registry.change_flows:
         defined.flows.append(
-            FunctionView(changes, _flow_of(changes, found, session), found, session)
+            FunctionView(changes, _flow_of(changes, registry, session), registry, session)
         )
     for view in (*defined.views, *defined.flows):
         cast("FunctionView", view).check()
     return defined
 
 
-def _flow_of(changes: AutoCdcFlow, found: Registry, session: FunctionSession) -> Flow:
+def _flow_of(changes: AutoCdcFlow, registry: Registry, session: FunctionSession) -> Flow:
     """Return a flow with a function of the rows of its table.
 
     Raises:
@@ -76,7 +76,7 @@ def _flow_of(changes: AutoCdcFlow, found: Registry, session: FunctionSession) ->
     if str(changes.stored_as_scd_type or 1) != "1":
         message = "SCD type 2 is not supported: the table would keep the former rows of a key"
         help = "write stored_as_scd_type=1; the changes of the table have the former rows"
-        raise found.refused(changes, _NOT_KEPT, message, help)
+        raise registry.refused(changes, _NOT_KEPT, message, help)
     flow = ChangeFlow(
         changes.keys,
         changes.sequence_by,
@@ -204,8 +204,8 @@ class FunctionView:
             also = "".join(f"; also: {refusal.message}" for refusal in others)
             code = "SQL_NOT_DETERMINISTIC" if first.what == "changing" else _NOT_KEPT
             raise self.refused(code, f"{first.message}{also}", first.help) from error
-        known = {name.lower() for name in tables}
-        for name in sorted(set(_tables_in(planned.message)) - known):
+        names = {name.lower() for name in tables}
+        for name in sorted(set(_tables_in(planned.message)) - names):
             raise TableNotPlanned(name, self._unknown(name))
         return Plan(self.place, json.dumps(planned.message))
 
@@ -297,8 +297,8 @@ class FunctionTarget:
     def check_columns(self, schema: pa.Schema) -> None:
         """Check that a flow has the columns that the table declares; note ignored arguments."""
         _note_ignored(self.output, self.definitions.place(self.output.source_code_location))
-        found = from_arrow_schema(schema, prefer_timestamp_ntz=True)
-        _check_schema(self.output, found, self.definitions, self.session.spark)
+        rows = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        _check_schema(self.output, rows, self.definitions, self.session.spark)
 
 
 def _policy(output: Output | AutoCdcFlow, definitions: Registry) -> str | None:
@@ -328,10 +328,10 @@ def _check_schema(
     if declared is None:
         return
     with current_session(spark):
-        wanted: Any = StructType.fromDDL(declared) if isinstance(declared, str) else declared
-    columns = [[(f.name.lower(), f.dataType) for f in s.fields] for s in (wanted, schema)]
+        of_table: Any = StructType.fromDDL(declared) if isinstance(declared, str) else declared
+    columns = [[(f.name.lower(), f.dataType) for f in s.fields] for s in (of_table, schema)]
     if columns[0] != columns[1]:
-        message = f"the schema of {output.name} is declared as {wanted.simpleString()}, and the DataFrame has {schema.simpleString()}"
+        message = f"the schema of {output.name} is declared as {of_table.simpleString()}, and the DataFrame has {schema.simpleString()}"
         help = "select and cast the columns in the function, or correct the schema"
         raise definitions.refused(output, _NOT_KEPT, message, help)
 

@@ -110,8 +110,8 @@ def run_files(files: Sequence[Path], folder: Path, spark: SparkSession) -> Regis
     Raises:
         SqlRefused: PIPELINE_PYTHON_FAILED: a file raises an exception; SQL_NOT_MAINTAINED.
     """
-    found = Registry({str(file.resolve()): str(file) for file in files})
-    for path in found.files:
+    registry = Registry({str(file.resolve()): str(file) for file in files})
+    for path in registry.files:
         spec = spec_from_file_location(Path(path).stem, path)
         if spec is None or spec.loader is None:
             raise AssertionError(path)
@@ -121,15 +121,15 @@ def run_files(files: Sequence[Path], folder: Path, spark: SparkSession) -> Regis
             with (
                 chdir(folder),
                 current_session(spark),
-                graph_element_registration_context(found),
+                graph_element_registration_context(registry),
                 patch.dict(sys.modules, _CLASSIC_COLUMNS),
             ):
                 spec.loader.exec_module(module)
         except SqlRefused:
             raise
         except Exception as error:
-            raise found.failure(error, "the file") from error
-    return found
+            raise registry.failure(error, "the file") from error
+    return registry
 
 
 @contextmanager
