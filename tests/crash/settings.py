@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -249,15 +250,12 @@ def ranked() -> Setting:
 @cache
 def windowed() -> Setting:
     """Running and moving values of groups by their totals."""
-    query = """
-        SELECT k, g, s, sum(s) OVER w AS running, lag(m) OVER w AS before, dense_rank() OVER w AS place,
-            avg(m) OVER (PARTITION BY k ORDER BY s DESC ROWS 2 PRECEDING) AS moving,
-            count(*) OVER (PARTITION BY k ORDER BY s DESC RANGE 3 PRECEDING) AS near
-        FROM (SELECT k, g, sum(x) AS s, max(y) AS m FROM t GROUP BY k, g) q
-        WINDOW w AS (PARTITION BY k ORDER BY s DESC)
-    """
-    columns = {"k": pa.int64(), "g": pa.int64(), "x": pa.int64(), "y": pa.float64()}
-    flow = lower(sa.sql(query, {"t": pa.schema(columns)}).bound(), {("t",): "changelog"})
+    # The plan of: SELECT k, g, s, sum(s) OVER w AS running, lag(m) OVER w AS before, dense_rank() OVER w
+    # AS place, avg(m) OVER (PARTITION BY k ORDER BY s DESC ROWS 2 PRECEDING) AS moving, count(*) OVER
+    # (PARTITION BY k ORDER BY s DESC RANGE 3 PRECEDING) AS near FROM (SELECT k, g, sum(x) AS s,
+    # max(y) AS m FROM t GROUP BY k, g) WINDOW w AS (PARTITION BY k ORDER BY s DESC)
+    text = Path(__file__).with_name("windowed.json").read_bytes()
+    flow = lower(sa.load(text).bound(), {("t",): "changelog"})
     return Setting(flow, EVERY_BATCH, EventOptions(), _chained_rows())
 
 

@@ -528,6 +528,7 @@ def test_what_cannot_be_honoured_is_refused_before_anything(name: str, tmp_path:
     assert not (tmp_path / "checkpoint").exists()
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_table_of_a_union_without_a_watermark_is_named(tmp_path: Path) -> None:
     """The key of the groups follows the watermark of one table only."""
     text = (

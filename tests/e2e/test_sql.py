@@ -13,9 +13,9 @@ import substrait_agg as sa
 pytestmark = pytest.mark.spark
 
 WINDOWS = """
-SELECT city, tumble_start(at, INTERVAL '5 minutes') AS start, count(*) AS n, sum(amount) AS total, max(day) AS day
+SELECT city, window.start AS start, count(*) AS n, sum(amount) AS total, max(day) AS day
 FROM sales JOIN customers ON sales.customer = customers.id
-GROUP BY city, tumble_start(at, INTERVAL '5 minutes')
+GROUP BY city, window(at, '5 minutes')
 ORDER BY city, start
 """
 HEADER = "customer,amount,at,day\n"
@@ -70,6 +70,8 @@ def test_a_function_reads_the_column_of_the_input(spark: Any, tmp_path: Path) ->
     """The column of the first place is c0 in the input of a projection and in its output."""
     (tmp_path / "t.json").write_text('{"s": "Hello", "n": 1}\n')
     sources = {"t": f"json:{tmp_path}/t.json"}
-    query = "SELECT lpad(s, 8, '*') AS a, strpos(s, 'l') AS b, initcap(s) AS c, regexp_replace(s, 'l', 'L') AS d FROM t"
-    sa.run(sa.sql(query, sources), sources, checkpoint=tmp_path / "ckpt", spark=spark).wait()
-    assert rows(tmp_path / "ckpt") == [("***Hello", 3, "Hello", "HeLlo")]
+    query = "SELECT lpad(s, 8, '*') AS a, instr(s, 'l') AS b, initcap(s) AS c, regexp_replace(s, 'l', 'L') AS d FROM t"
+    sa.run(
+        sa.sql(query, sources, spark=spark), sources, checkpoint=tmp_path / "ckpt", spark=spark
+    ).wait()
+    assert rows(tmp_path / "ckpt") == [("***Hello", 3, "Hello", "HeLLo")]

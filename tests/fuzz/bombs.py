@@ -56,7 +56,7 @@ def call(anchor: int, *arguments: bytes, type_: bytes = I64) -> bytes:
 
 def read(types: Sequence[bytes], names: Sequence[str] | None = None) -> bytes:
     named = message("NamedStruct", names=list(names or [f"c{i}" for i in range(len(types))]),
-                    struct=message("Type.Struct", types=list(types)))  # fmt: skip
+                    struct=message("Type.Struct", types=list(types), nullability=2))  # fmt: skip
     table = message("ReadRel.NamedTable", names="t")
     return message("Rel", read=message("ReadRel", base_schema=named, named_table=table))
 

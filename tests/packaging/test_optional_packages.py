@@ -137,8 +137,7 @@ print(sorted(map(tuple, rows.collect())))
     assert found.origin is not None
     # With the class path of the other tests, Java starts from their archive of classes.
     home = {"SPARK_HOME": str(Path(found.origin).parent)}
-    packages = (*RUN_PACKAGES, "datafusion")
-    result = fresh.call("-c", program, packages=packages, program="python", environment=home)
+    result = fresh.call("-c", program, packages=RUN_PACKAGES, program="python", environment=home)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert sorted(lines[:-1]) == ["a,5", "b,1", "team,goals"], result.stdout

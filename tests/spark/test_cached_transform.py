@@ -103,7 +103,7 @@ def test_rows_too_long_to_be_handed_over_at_once_are_weighed(
         return []
 
     nothing: Any = None
-    node: Any = type("OperatorJob", (), {"node": None})
+    node: Any = type("OperatorJob", (), {"node": None, "join_rows": None})
     with (
         patch.object(operator_job, "_on_spark", on_spark),
         patch.object(operator_job, "_delta", lambda *_: None),
