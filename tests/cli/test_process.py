@@ -54,7 +54,7 @@ def test_stdin_to_json(good_plan: Path) -> None:
 
 
 def test_output_is_utf_8_in_every_locale(tmp_path: Path) -> None:
-    (tmp_path / "a.sql").write_text("CREATE TABLE t (größe int); SELECT größe FROM t", "utf-8")
+    (tmp_path / "a.sql").write_text("CREATE TABLE t (`größe` int); SELECT `größe` FROM t", "utf-8")
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     result = subprocess.run(
         [*COMMAND, "explain", str(tmp_path / "a.sql")],

@@ -59,8 +59,8 @@ def null_aware_join(
     if kind == "mark":
         return BoundProject(marked, (*shown, matches), (*left.types, BOOL), path)
     condition = matches if kind == "semi" else Call(BOOL, "not", (Column(BOOL, width),))
-    kept = BoundFilter(marked, condition, marked.types, path)
-    return BoundProject(kept, shown, left.types, path)
+    unmatched = BoundFilter(marked, condition, marked.types, path)
+    return BoundProject(unmatched, shown, left.types, path)
 
 
 def is_null_aware(condition: Expr | None) -> bool:

@@ -174,8 +174,8 @@ def _trimmed(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
 
 
 def _replaced(scope: Scope, tree: SparkTree) -> Typed:
-    wanted = tree.children[1]
-    if wanted.kind != "Literal" or not wanted.fields["value"]:
+    replaced = tree.children[1]
+    if replaced.kind != "Literal" or not replaced.fields["value"]:
         raise not_supported(tree, "of a text that is not constant")
     return _text(scope, tree, name="replace", result="string")
 
