@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import substrait_agg as sa
-from substrait_agg.bind.bound import Column
+from substrait_agg.bind.bound import Column, Conversion
 from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.outputs.sinks import Sink
@@ -27,6 +27,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed, SubstraitAggError
+from substrait_agg.evaluation.constants import arrow_type
 from substrait_agg.files.filesystem import FileSystem
 from substrait_agg.files.locations import Location, Remote, location_of
 from substrait_agg.flow.graph.graph import Branch, ProjectStep
@@ -72,7 +73,7 @@ class _BranchRows:
 
 
 class PlainSteps:
-    """Linear steps of at most one projection to columns, without Spark."""
+    """Linear steps of at most one projection to columns and conversions of them, without Spark."""
 
     def changes(
         self,
@@ -123,6 +124,8 @@ def _read(path: Location) -> pa.Table:
 
 
 def _at(columns: Sequence[pa.ChunkedArray], expression: Any) -> pa.ChunkedArray:
+    if isinstance(expression, Conversion):
+        return _at(columns, expression.input).cast(arrow_type(expression.type))
     assert isinstance(expression, Column)
     return columns[expression.ordinal]
 
