@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from substrait_agg.errors import SqlRefused
 from substrait_agg.scripts.pipeline import PlanSet, is_pipeline
 from tests.sampling import seeds
 
+BEGUN = 1_700_000_000
 EVENTS = pa.schema(
     [
         ("id", pa.int64()), ("region", pa.string()), ("op", pa.string()), ("seq", pa.int64()), ("name", pa.string()),
@@ -80,9 +82,10 @@ def test_flows_keep_the_newest_events_at_every_version(
         # A key has one event for each value of seq.
         batch = [*{(e["id"], e["region"], e["seq"]): e for e in batch}.values()]
         events += batch
-        pq.write_table(
-            pa.Table.from_pylist(batch, EVENTS), tmp_path / "events" / f"{number}.parquet"
-        )
+        file = tmp_path / "events" / f"{number}.parquet"
+        pq.write_table(pa.Table.from_pylist(batch, EVENTS), file)
+        # Files are read in the order of their times.
+        os.utime(file, (BEGUN + number, BEGUN + number))
         south = [e for e in events if e["region"] == "s"]
         wanted.append({
             "t": expected(events, ALL, "id", "region"),
