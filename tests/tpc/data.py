@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 import zlib
@@ -92,7 +93,9 @@ def _write_versions(tables: Tables, name: str, table: pa.Table) -> None:
         deleted, inserted = table.filter(goes == version), table.filter(comes == version)
         ops = pa.array(["delete"] * deleted.num_rows + ["insert"] * inserted.num_rows, pa.string())
         changes = pa.concat_tables([deleted, inserted]).append_column("op", ops)
-        _write(tables.changes / name / f"{version}.parquet", changes)
+        file = tables.changes / name / f"{version}.parquet"
+        _write(file, changes)
+        os.utime(file, (version, version))  # batches take the oldest files first
         alive = table.filter((comes <= version) & (goes > version))
         _write(tables.rows / str(version) / f"{name}.parquet", alive)
 
