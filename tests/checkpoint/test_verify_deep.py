@@ -538,7 +538,7 @@ def test_groups_over_closed_groups_are_noted(tmp_path: Path) -> None:
     assert any("operator 0 (aggregate): late rows have been left out" in n for n in notes)
 
 
-PLAYS = "SELECT team, session(t, INTERVAL '20 seconds') AS w, count(*) AS c, max(n) AS m FROM plays GROUP BY 1, 2"
+PLAYS = "SELECT team, session_window AS w, count(*) AS c, max(n) AS m FROM plays GROUP BY team, session_window(t, '20 seconds')"
 PER_SESSION = f"SELECT w, count(*) AS teams, sum(c) AS c FROM ({PLAYS}) AS x GROUP BY w"
 
 
