@@ -19,12 +19,12 @@ from substrait_agg.scripts.tokens import Token, tokens
 
 
 @dataclass(frozen=True, slots=True)
-class SqlTarget:
-    """A statement that creates a streaming table without a query.
+class SqlDefinition:
+    """A statement that creates a table or a view.
 
     Attributes:
-        statement: the statement; it may contain the flow into the table.
-        planner: reads its columns.
+        statement: the statement.
+        planner: plans it.
     """
 
     statement: Statement
@@ -32,13 +32,23 @@ class SqlTarget:
 
     @property
     def name(self) -> str:
-        """Return the name of the table."""
+        """Return the name of the table or view."""
         return ".".join(self.statement.name)
 
     @property
     def policy(self) -> str | None:
         """Return the refresh policy that the statement declares."""
         return declared_policy(self.statement)
+
+    def refused(self, code: str, message: str, help: str) -> SqlRefused:
+        """Return an error at the beginning of the statement."""
+        return self.statement.refused(code, message, help)
+
+
+class SqlTarget(SqlDefinition):
+    """A statement that creates a streaming table without a query; it may contain the flow into the table."""
+
+    __slots__ = ()
 
     def check_columns(self, schema: pa.Schema) -> None:
         """Check that a flow has the columns that the statement declares, if it does."""
@@ -53,10 +63,6 @@ class SqlTarget:
                 f"the columns of {self.name} are declared as {of_table}, and its flow has {of_flow}"
             )
             raise self.refused("SQL_NOT_MAINTAINED", message, "correct or remove the columns")
-
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
-        """Return an error at the beginning of the statement."""
-        return self.statement.refused(code, message, help)
 
 
 def flow_alone(statement: Statement) -> Statement:

@@ -9,17 +9,17 @@ clauses may have Spark's STREAM in front of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from substrait_agg.errors import SqlRefused, UsageError
+from substrait_agg.errors import UsageError
 from substrait_agg.notices import notice
 from substrait_agg.report.checked_plan import Plan
-from substrait_agg.scripts.clauses import IGNORED, check_clauses, declared_policy
+from substrait_agg.scripts.clauses import IGNORED, check_clauses
 from substrait_agg.scripts.definitions import ColumnsOf, Definitions, Planning
-from substrait_agg.scripts.flows import SqlTarget, flow_alone
+from substrait_agg.scripts.flows import SqlDefinition, SqlTarget, flow_alone
 from substrait_agg.scripts.planner import SqlPlanner, declared_tables
 from substrait_agg.scripts.script import Statement, script_text, statements
 from substrait_agg.scripts.tokens import Token, place_at, tokens
@@ -135,22 +135,10 @@ class PlanSet(dict[str, Plan]):
         self.places = dict(places or {})
 
 
-@dataclass(frozen=True, slots=True)
-class SqlView:
-    """A statement that creates a view.
+class SqlView(SqlDefinition):
+    """A statement that creates a view, with a query that Spark's STREAM is removed from."""
 
-    Attributes:
-        statement: the statement, with a query that Spark's STREAM is removed from.
-        planner: plans it.
-    """
-
-    statement: Statement
-    planner: SqlPlanner
-
-    @property
-    def name(self) -> str:
-        """Return the name of the view."""
-        return ".".join(self.statement.name)
+    __slots__ = ()
 
     @property
     def place(self) -> str:
@@ -164,11 +152,6 @@ class SqlView:
         return bool({"temporary", "temp"} & set(self.statement.modifiers))
 
     @property
-    def policy(self) -> str | None:
-        """Return the refresh policy that the statement declares."""
-        return declared_policy(self.statement)
-
-    @property
     def reads(self) -> frozenset[str]:
         """Return the names of the relations that the query reads, in lower case."""
         return relations_read(self.statement)
@@ -176,10 +159,6 @@ class SqlView:
     def plan(self, tables: Mapping[str, pa.Schema]) -> Plan:
         """Return the plan of the query."""
         return self.planner.plan(self.statement, tables)
-
-    def refused(self, code: str, message: str, help: str) -> SqlRefused:
-        """Return an error at the beginning of the statement."""
-        return self.statement.refused(code, message, help)
 
 
 def files_in(path: Path) -> list[Path]:

@@ -193,41 +193,6 @@ def refused_at(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryText:
-    """A query, and the script that contains it.
-
-    Attributes:
-        text: the query, with spaces and line breaks in front, so that its places are those of the
-            script.
-        file: name of the file of the script; empty if it has none.
-    """
-
-    text: str
-    script: str
-    file: str
-    tokens: tuple[Token, ...]
-
-    @classmethod
-    def of(cls, text: str, script: str, file: str) -> QueryText:
-        """Return a padded query of a script.
-
-        Raises:
-            SqlRefused: as `tokens`.
-        """
-        return cls(text, script, file, tokens(text, file))
-
-    def refused(
-        self, code: str, start: int, end: int | None, message: str, help: str
-    ) -> SqlRefused:
-        """Return an error at a place in the query."""
-        return refused_at(code, self.script, start, end, message, help, self.file)
-
-    def refused_token(self, code: str, token: Token, message: str, help: str) -> SqlRefused:
-        """Return an error at a token of the query."""
-        return self.refused(code, token.start, token.end, message, help)
-
-
 def syntax_error(text: str, start: int, message: str, help: str, file: str = "") -> SqlRefused:
     """Return the error SQL_SYNTAX at a place in SQL text."""
     return refused_at("SQL_SYNTAX", text, start, None, message, help, file)

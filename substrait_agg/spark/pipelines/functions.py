@@ -124,7 +124,7 @@ class FunctionSession:
         return bool(active)
 
     def changed_settings(self) -> list[str]:
-        """Return the settings that a function has changed, of those that change values."""
+        """Return the settings that a function changed and that affect values."""
         return [n for n, v in PLANNING_CONF.items() if self.spark.conf.get(n, v) != v]
 
 

@@ -224,7 +224,7 @@ def _by(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     return _Call("arithmetic", name, (value, order), type_, type_.name)
 
 
-def _bits(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
+def _of_same_type(scope: Scope, tree: SparkTree, *, name: str) -> _Call:
     value = scope.typed(tree.children[0])
     type_ = SparkType(value.type.name)
     return _Call("arithmetic", name, (value,), type_, type_.name)
@@ -278,12 +278,7 @@ def _approximate(scope: Scope, tree: SparkTree) -> _Call:
     )
 
 
-def _mode(scope: Scope, tree: SparkTree) -> _Call:
-    value = scope.typed(tree.children[0])
-    return _Call("arithmetic", "mode", (value,), SparkType(value.type.name), value.type.name)
-
-
-def _joined_text(scope: Scope, tree: SparkTree) -> _Call:
+def _list_text(scope: Scope, tree: SparkTree) -> _Call:
     value, separator = scope.typed(tree.fields["child"]), tree.fields["delimiter"]
     if separator.kind != "Literal" or value.type.name != "string":
         raise not_supported(tree, "only of texts, with a constant delimiter")
@@ -299,9 +294,9 @@ _SAMPLE, _POPULATION = "SAMPLE", "POPULATION"
 _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "ApproximatePercentile": partial(_percentile, name="percentile_disc"),
     "Average": _average,
-    "BitAndAgg": partial(_bits, name="bit_and"),
-    "BitOrAgg": partial(_bits, name="bit_or"),
-    "BitXorAgg": partial(_bits, name="bit_xor"),
+    "BitAndAgg": partial(_of_same_type, name="bit_and"),
+    "BitOrAgg": partial(_of_same_type, name="bit_or"),
+    "BitXorAgg": partial(_of_same_type, name="bit_xor"),
     "CollectList": partial(_collect, name="collect_list"),
     "CollectSet": partial(_collect, name="collect_set"),
     "Corr": partial(_moment, name="corr"),
@@ -311,12 +306,12 @@ _FUNCTIONS: dict[str, Callable[[Scope, SparkTree], _Call]] = {
     "First": partial(_place, name="first"),
     "HyperLogLogPlusPlus": _approximate,
     "Last": partial(_place, name="last"),
-    "ListAgg": _joined_text,
+    "ListAgg": _list_text,
     "Max": partial(_extreme, name="max"),
     "MaxBy": partial(_by, name="max_by"),
     "Min": partial(_extreme, name="min"),
     "MinBy": partial(_by, name="min_by"),
-    "Mode": _mode,
+    "Mode": partial(_of_same_type, name="mode"),
     "Percentile": partial(_percentile, name="percentile_cont"),
     "PercentileDisc": partial(_percentile, name="percentile_disc"),
     "StddevPop": partial(_moment, name="std_dev", enum=_POPULATION),

@@ -167,13 +167,13 @@ def _like(scope: Scope, tree: SparkTree) -> Typed:
     return _text(scope, replace(tree, children=tree.children[:2]), name="like", result="boolean")
 
 
-def _trimmed(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
+def _trim(scope: Scope, tree: SparkTree, *, name: str) -> Typed:
     if len(tree.children) > 1:
         raise not_supported(tree, "of other characters than spaces")
     return _text(scope, tree, name=name, result="string")
 
 
-def _replaced(scope: Scope, tree: SparkTree) -> Typed:
+def _replace_text(scope: Scope, tree: SparkTree) -> Typed:
     replaced = tree.children[1]
     if replaced.kind != "Literal" or not replaced.fields["value"]:
         raise not_supported(tree, "of a text that is not constant")
@@ -358,10 +358,10 @@ EXPRESSIONS: dict[str, Maker] = {
     "Minute": partial(_part_of_time, component="MINUTE", clock=True),
     "OctetLength": partial(_text, name="octet_length", result="integer", count=True),
     "Quarter": partial(_part_of_time, component="QUARTER"),
-    "StringReplace": _replaced,
-    "StringTrim": partial(_trimmed, name="trim"),
-    "StringTrimLeft": partial(_trimmed, name="ltrim"),
-    "StringTrimRight": partial(_trimmed, name="rtrim"),
+    "StringReplace": _replace_text,
+    "StringTrim": partial(_trim, name="trim"),
+    "StringTrimLeft": partial(_trim, name="ltrim"),
+    "StringTrimRight": partial(_trim, name="rtrim"),
     "WeekOfYear": partial(_part_of_time, component="ISO_WEEK"),
     "Divide": divide,
     "EndsWith": partial(_text, name="ends_with", result="boolean"),

@@ -11,7 +11,7 @@ from typing import Any
 from substrait_agg.functions.spark_sql import SPARK_URN, UNNEST
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import OutputColumn, SparkTree
-from substrait_agg.spark.catalyst.translation.scope import Scope, field_reference
+from substrait_agg.spark.catalyst.translation.scope import Scope, emit_only, field_reference
 from substrait_agg.spark.catalyst.translation.types import (
     ColumnOf,
     Relation,
@@ -68,40 +68,28 @@ def _rows(
 ) -> Relation:
     others = [c for c in below.columns if any(c.id == o.id for o in tree.output)]
     references = [scope.columns[c.id] for c in others]
-    call = scope.call(SPARK_URN, UNNEST, (_computed(scope, elements, element),), element)
-    width = len(below.columns)
-    output = list(range(width, width + len(others) + 1))
-    project = {
-        "common": {"emit": {"outputMapping": output}},
-        "input": below.message,
-        "expressions": [*(r.message for r in references), call.message],
-    }
+    call = scope.call(SPARK_URN, UNNEST, (_compute_list(scope, elements, element),), element)
+    project = emit_only(below, [*references, call])
     generated = tree.fields["generatorOutput"]
     if elements.plain:
         new = ColumnOf(generated[0].id, generated[0].fields["name"], element)
-        return Relation({"project": project}, (*others, new))
-    return _fields(Relation({"project": project}, (*others, ColumnOf(-1, "", element))), generated)
+        return Relation(project, (*others, new))
+    return _fields(Relation(project, (*others, ColumnOf(-1, "", element))), generated)
 
 
 def _fields(below: Relation, generated: Sequence[SparkTree]) -> Relation:
     """Return a relation with the fields of its last column in place of it."""
     *others, _ = below.columns
-    width, last = len(below.columns), len(below.columns) - 1
-    expressions = [field_reference(i, c.type).message for i, c in enumerate(others)]
-    for place in range(len(generated)):
-        step = {"structField": {"field": last, "child": {"structField": {"field": place}}}}
-        expressions.append({"selection": {"directReference": step, "rootReference": {}}})
-    output = list(range(width, width + len(expressions)))
-    body = {
-        "common": {"emit": {"outputMapping": output}},
-        "input": below.message,
-        "expressions": expressions,
-    }
     new = [ColumnOf(c.id, c.fields["name"], type_of(c.type)) for c in generated]
-    return Relation({"project": body}, (*others, *new))
+    values = [field_reference(i, c.type) for i, c in enumerate(others)]
+    for place, column in enumerate(new):
+        step = {"structField": {"field": len(others), "child": {"structField": {"field": place}}}}
+        message = {"selection": {"directReference": step, "rootReference": {}}}
+        values.append(Typed(message, column.type))
+    return Relation(emit_only(below, values), (*others, *new))
 
 
-def _computed(scope: Scope, elements: _List, element: SparkType) -> Typed:
+def _compute_list(scope: Scope, elements: _List, element: SparkType) -> Typed:
     text = Typed({"literal": {"string": elements.text}}, SparkType("string", nullable=False))
     array = {"type": "array", "elementType": element.nested or element.name, "containsNull": True}
     return scope.by_text((text, *elements.values), SparkType(json.dumps(array)))

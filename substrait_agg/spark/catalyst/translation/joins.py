@@ -80,10 +80,10 @@ def join(tree: SparkTree, left: Relation, right: Relation, context: PlanContext)
     word, fills_left, fills_right = _JOINS[kind]
     sides = _sides(left, right, on, context)
     columns = (
-        *_filled(sides.left.columns, fills_left),
-        *_filled(sides.right.columns, fills_right),
+        *_with_nulls(sides.left.columns, fills_left),
+        *_with_nulls(sides.right.columns, fills_right),
     )
-    return _shown(Relation(_message(sides, word), columns), sides)
+    return _without_extra_columns(Relation(_message(sides, word), columns), sides)
 
 
 def _message(sides: _Sides, word: str) -> dict[str, object]:
@@ -97,7 +97,7 @@ def _message(sides: _Sides, word: str) -> dict[str, object]:
     }
 
 
-def _shown(joined: Relation, sides: _Sides) -> Relation:
+def _without_extra_columns(joined: Relation, sides: _Sides) -> Relation:
     """Return a join without the columns that only its condition reads."""
     (left, right), start = sides.widths, len(sides.left.columns)
     places = [*range(left), *range(start, start + right)]
@@ -207,10 +207,7 @@ def _existence(
         return _filter_by(left, _is_in(left, right, pairs, context), context, negated=True)
     sides = _sides(left, right, on, context)
     joined = Relation(_message(sides, _EXISTENCE[kind]), sides.left.columns)
-    if len(joined.columns) == len(left.columns):
-        return joined
-    values = [field_reference(i, c.type) for i, c in enumerate(left.columns)]
-    return Relation(emit_only(joined, values), left.columns)
+    return _without_extra_columns(joined, replace(sides, widths=(sides.widths[0], 0)))
 
 
 def _filter_by(below: Relation, holds: Typed, context: PlanContext, *, negated: bool) -> Relation:
@@ -296,5 +293,5 @@ def _mark_of_query(
     return Scope(context, {}).call("comparison", "coalesce", (is_in, true), boolean)
 
 
-def _filled(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:
+def _with_nulls(columns: Sequence[ColumnOf], nulls: bool) -> list[ColumnOf]:
     return [replace(c, type=SparkType(c.type.name, c.type.nullable or nulls)) for c in columns]

@@ -9,6 +9,7 @@ from typing import Any
 from substrait_agg.spark.catalyst.analyzed.refusals import Refusal
 from substrait_agg.spark.catalyst.analyzed.tree import SparkTree
 from substrait_agg.spark.catalyst.translation.aggregates import (
+    TranslatedMeasure,
     is_measure,
     is_pivot,
     measure,
@@ -44,8 +45,6 @@ from substrait_agg.spark.catalyst.translation.types import (
     type_of,
 )
 from substrait_agg.spark.catalyst.translation.windows import window_function
-
-_TRUE = Typed({"literal": {"boolean": True}}, SparkType("boolean", nullable=False))
 
 
 def relation(tree: SparkTree, context: PlanContext) -> Relation:
@@ -94,7 +93,7 @@ def refused_relation(tree: SparkTree, reason: str = "") -> Refusal:
     )
 
 
-def _named(tree: SparkTree, type_: SparkType) -> ColumnOf:
+def _column_of(tree: SparkTree, type_: SparkType) -> ColumnOf:
     return ColumnOf(tree.id, tree.fields["name"], type_)
 
 
@@ -124,7 +123,7 @@ def _compute(below: Relation, expressions: Sequence[SparkTree], scope: Scope) ->
     """Compute expressions; the columns of the input are left out."""
     values = [_value(scope, tree) for tree in expressions]
     columns = tuple(
-        _named(tree, value.type) for tree, value in zip(expressions, values, strict=True)
+        _column_of(tree, value.type) for tree, value in zip(expressions, values, strict=True)
     )
     return Relation(emit_only(below, values), columns)
 
@@ -165,23 +164,37 @@ def _aggregate(tree: SparkTree, context: PlanContext) -> Relation:
         except Refusal as refusal:
             context.refusals.append(refusal.at(one))
     if len(bound) < len(measures):
-        columns = tuple(_named(r, type_of(r.type)) for r in results)
+        columns = tuple(_column_of(r, type_of(r.type)) for r in results)
         return Relation({}, columns)
-    message: dict[str, Any] = {"input": below.message, "measures": [m.message for _, m in bound]}
+    aggregated, computed = _group(below, keys, typed_keys, [m for _, m in bound])
+    for (name, one), column in zip(bound, _measures_of(aggregated, len(keys)), strict=True):
+        computed[name] = one.result(column)
+    return _compute(aggregated, results, Scope(context, {}, computed))
+
+
+def _group(
+    below: Relation,
+    keys: Sequence[SparkTree],
+    typed_keys: Sequence[Typed],
+    measures: Sequence[TranslatedMeasure],
+) -> tuple[Relation, dict[int, Typed]]:
+    """Return an aggregate with its keys and measures as columns, and the keys by their expressions."""
+    message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in measures]}
     if keys:
         message["groupingExpressions"] = [key.message for key in typed_keys]
         message["groupings"] = [{"expressionReferences": list(range(len(keys)))}]
-    computed = {
+    types = [*(value.type for value in typed_keys), *(one.type for one in measures)]
+    columns = tuple(ColumnOf(-1, "", type_) for type_ in types)
+    of_keys = {
         key.same: field_reference(i, value.type)
         for i, (key, value) in enumerate(zip(keys, typed_keys, strict=True))
     }
-    for i, (name, one) in enumerate(bound):
-        computed[name] = one.result(field_reference(len(keys) + i, one.type))
-    columns = tuple(
-        ColumnOf(-1, "", t) for t in (*(v.type for v in typed_keys), *(m.type for _, m in bound))
-    )
-    aggregated = Relation({"aggregate": message}, columns)
-    return _compute(aggregated, results, Scope(context, {}, computed))
+    return Relation({"aggregate": message}, columns), of_keys
+
+
+def _measures_of(aggregated: Relation, keys: int) -> list[Typed]:
+    """Return the columns behind the keys."""
+    return [field_reference(i, c.type) for i, c in enumerate(aggregated.columns)][keys:]
 
 
 def _pivot(
@@ -195,25 +208,12 @@ def _pivot(
         if result.kind == "Alias" and is_pivot(result.children[0])
     ]
     measures = [one for _, values in lists for one in values]
-    message: dict[str, Any] = {"input": below.message, "measures": [m.message for m in measures]}
-    if keys:
-        message["groupingExpressions"] = [key.message for key in typed_keys]
-        message["groupings"] = [{"expressionReferences": list(range(len(keys)))}]
-    computed = {
-        key.same: field_reference(i, value.type)
-        for i, (key, value) in enumerate(zip(keys, typed_keys, strict=True))
-    }
-    place = len(keys)
+    aggregated, computed = _group(below, keys, typed_keys, measures)
+    columns = iter(_measures_of(aggregated, len(keys)))
     for result, values in lists:
-        items = [field_reference(place + i, m.type).message for i, m in enumerate(values)]
-        place += len(values)
-        nested = {"nested": {"list": {"values": items}}}
+        nested = {"nested": {"list": {"values": [next(columns).message for _ in values]}}}
         computed[result.children[0].same] = Typed(nested, type_of(result.type, nullable=False))
         scope.context.pivots.add(result.id)
-    columns = tuple(
-        ColumnOf(-1, "", t) for t in (*(v.type for v in typed_keys), *(m.type for m in measures))
-    )
-    aggregated = Relation({"aggregate": message}, columns)
     return _compute(aggregated, results, Scope(scope.context, {}, computed))
 
 
@@ -248,7 +248,7 @@ def _windows(tree: SparkTree, below: Relation, scope: Scope) -> Relation:
         window(scope, replace(value, metadata=column.metadata), len(rows)) if i == place else scope.value(value)
         for i, (value, column) in enumerate(zip(rows[0], outputs, strict=True))
     ]  # fmt: skip
-    columns = tuple(_named(c, v.type) for c, v in zip(outputs, values, strict=True))
+    columns = tuple(_column_of(c, v.type) for c, v in zip(outputs, values, strict=True))
     return Relation(emit_only(below, values), columns)
 
 
@@ -404,7 +404,7 @@ def _window(tree: SparkTree, context: PlanContext) -> Relation:
             context.refusals.append(refusal.at(alias))
             values.append(placeholder(alias))
     columns = tuple(
-        _named(alias, value.type)
+        _column_of(alias, value.type)
         for alias, value in zip(tree.fields["windowExpressions"], values, strict=True)
     )
     body = {"input": below.message, "expressions": [value.message for value in values]}

@@ -40,11 +40,6 @@ def window(scope: Scope, alias: SparkTree, projections: int = 1) -> Typed:
     return _of_constants(scope, value, projections)
 
 
-def is_range_of(tree: SparkTree, windows: Sequence[int]) -> bool:
-    """Return whether a condition only says that a time is within its window."""
-    return any(n.kind == "AttributeReference" and n.id in windows for n in tree.walk())
-
-
 def _of_constants(scope: Scope, value: SparkTree, projections: int) -> Typed:
     nodes = list(value.walk())
     time = next((n.children[0] for n in nodes if n.kind == "PreciseTimestampConversion" and n.children[0].kind != "Subtract" and n.type == "long"), None)  # fmt: skip
