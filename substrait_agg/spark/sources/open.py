@@ -160,19 +160,13 @@ def open_source(
             spec = replace(spec, change="weight", change_column=WEIGHT)
     shaped, check = _shaped(frame, spec, origin, table), _check_of(frame, source, table)
     reader = parquet_reader(spec, frame.schema, origin)
-
-    def shaped_of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
-        if of_files is None:
-            raise TypeError(table)
-        return _shaped(of_files(session, uris), spec, origin, table)
-
     return SourceFrame(
         shaped,
         weight_kind(source),
         frame.isStreaming,
         reader,
         frame,
-        None if of_files is None else shaped_of_files,
+        _then(of_files, lambda rows: _shaped(rows, spec, origin, table)),
         check,
         has_files(source, origin),
     )
@@ -209,13 +203,17 @@ def _read(
     # Spark reads the lines as text, so that an event that is not JSON gets an error of ours.
     lines = replace(spec, format="text") if spec.is_files else spec
     events, of_files = _opened(spark, lines, {VALUE: Type("string")}, table)
+    rows_of_files = _then(of_files, lambda rows: change_rows(rows, origin, spec))
+    return change_rows(events, origin, spec), rows_of_files
 
-    def rows_of_files(session: SparkSession, uris: Sequence[str]) -> DataFrame:
-        if of_files is None:
-            raise TypeError(table)
-        return change_rows(of_files(session, uris), origin, spec)
 
-    return change_rows(events, origin, spec), None if of_files is None else rows_of_files
+def _then(
+    of_files: FilesReader | None, change: Callable[[DataFrame], DataFrame]
+) -> FilesReader | None:
+    """Return what reads the rows of some files and changes them; None if nothing reads them."""
+    if of_files is None:
+        return None
+    return lambda session, uris: change(of_files(session, uris))
 
 
 def columns_to_read(spec: SourceSpec, origin: TableOrigin) -> dict[str, Type]:
