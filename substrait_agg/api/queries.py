@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -42,7 +43,8 @@ def sql(
     Spark parses and analyzes the text: its dialect, types and functions are those of Spark in ANSI
     mode and in UTC. A Spark is started where none runs. The columns of a table are those of CREATE
     TABLE, or those of its source: of Parquet footers, of the first rows of the oldest CSV or JSON
-    file, or of a table of Spark.
+    file, or of a table of Spark. A process that uses Spark Connect plans in a child process; there,
+    sources that Spark has to open are refused.
 
     Args:
         text: SQL text, or the `Path` of a file with it.
@@ -64,7 +66,8 @@ def sql(
             SQL_NOT_MAINTAINED or SQL_NOT_PLANNED; `line`, `column` and `excerpt` say where.
         InputRefused: the columns of a source are not known, such as SOURCE_TYPES_UNKNOWN.
         UsageError: PYSPARK_MISSING; FILE_NOT_FOUND or FILE_NOT_READABLE for a path;
-            OPTION_INVALID or VIEW_UNKNOWN for `refresh`.
+            OPTION_INVALID or VIEW_UNKNOWN for `refresh`; CONNECT_NOT_SUPPORTED.
+        RunFailed: SPARK_NOT_STARTED or SPARK_LOST.
 
     Example:
         ``sql("CREATE TABLE sales (region STRING, amount INT); SELECT sum(amount) AS n FROM sales")``
@@ -79,9 +82,11 @@ def sql(
     file = str(text) if isinstance(text, Path) else ""
     script = script_text(text) if isinstance(text, Path) else text
     check_script(script, file)
-    session = _session(spark, conf, master, spark_log)
+    options = (spark, conf, master, spark_log)
+    session = _session(*options)
     columns_of = _columns_of(sources or {}, session)
-    planned = plan_script(script, columns_of, _planner(session), file)
+    with _planner(session, *options) as planner:
+        planned = plan_script(script, columns_of, planner, file)
     return replace(planned, refresh=policies.default)
 
 
@@ -150,10 +155,12 @@ def sql_views(
         note_ignored(spec)
     configuration = {} if spec is None else spec.configuration
     check_sources(sources or {})
-    session = _session(spark, {**configuration, **(conf or {})}, master, spark_log)
+    options = (spark, {**configuration, **(conf or {})}, master, spark_log)
+    session = _session(*options)
     functions = _functions(python, Path() if spec is None else spec.file.parent, session)
     columns_of = _columns_of(sources or {}, session)
-    plans = plan_pipeline(scripts, columns_of, _planner(session), functions)
+    with _planner(session, *options) as planner:
+        plans = plan_pipeline(scripts, columns_of, planner, functions)
     stored = [name for name in plans if name not in plans.temporary]
     policies.check_views(stored)
     of_view = policies.declared_by(plans)
@@ -214,8 +221,9 @@ def _session(
     @cache
     def session() -> SparkSession:
         require("pyspark", "pandas")
-        from substrait_agg.spark.session.session import get_session
+        from substrait_agg.spark.session.session import get_session, require_classic
 
+        require_classic((spark,))
         return get_session(master, conf, spark, spark_log)
 
     return session
@@ -242,9 +250,19 @@ def _functions(
     return functions_in(files, folder, spark)
 
 
-def _planner(session: Callable[[], SparkSession]) -> SqlPlanner:
-    """Return what plans the statements of a script."""
-    spark = session()
+def _planner(
+    session: Callable[[], SparkSession],
+    spark: Any,
+    conf: Any,
+    master: str | None,
+    spark_log: IO[bytes] | None,
+) -> AbstractContextManager[SqlPlanner]:
+    """Return what plans the statements of a script: in a child process if this one uses Spark Connect."""
+    require("pyspark", "pandas")
+    from substrait_agg.spark.catalyst.child_process import planner_in_child
     from substrait_agg.spark.catalyst.sql import SparkSqlPlanner
+    from substrait_agg.spark.session.session import connect_use
 
-    return SparkSqlPlanner(spark)
+    if connect_use((spark,)):
+        return planner_in_child(master, conf, spark_log)
+    return nullcontext(SparkSqlPlanner(session()))

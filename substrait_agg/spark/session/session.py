@@ -230,28 +230,39 @@ def _write_no_checksums(spark: SparkSession) -> None:
 _CONNECT = "pyspark.sql.connect."
 
 
+def connect_use(objects: Iterable[object] = ()) -> str:
+    """Return how the caller uses Spark Connect; empty if it does not.
+
+    Args:
+        objects: sessions and DataFrames of the caller; other objects are ignored.
+    """
+    clients = [type(one) for one in objects if type(one).__module__.startswith(_CONNECT)]
+    if clients:
+        return f"a {clients[0].__name__} of Spark Connect was given"
+    # With the variable, a JVM does not start; one that runs stays usable.
+    is_client = "SPARK_REMOTE" in os.environ and SparkContext._active_spark_context is None
+    return "this process uses Spark Connect" if is_client or is_remote() else ""
+
+
 def require_classic(objects: Iterable[object] = ()) -> None:
     """Check that neither this process nor a given session or DataFrame uses Spark Connect.
 
     A run calls the JVM of the driver, which a client of Spark Connect does not have.
 
     Args:
-        objects: sessions and DataFrames of the caller; other objects are ignored.
+        objects: as in `connect_use`.
 
     Raises:
         UsageError: ``CONNECT_NOT_SUPPORTED``.
     """
-    clients = [type(one) for one in objects if type(one).__module__.startswith(_CONNECT)]
-    if clients:
-        reason = f"a {clients[0].__name__} of Spark Connect was given"
-    elif is_remote():
-        reason = "this process uses Spark Connect"
-    else:
+    reason = connect_use(objects)
+    if not reason:
         return
     raise UsageError(
         "CONNECT_NOT_SUPPORTED",
-        f"a run needs Spark in its own process, and {reason}",
-        help="run in a process without SPARK_REMOTE, with a classic session or none; a session of Spark Connect "
+        f"runs, DataFrames and sources that Spark opens need Spark in their own process, and {reason}",
+        help="use a process without SPARK_REMOTE, with a classic session or none; SQL text with CREATE TABLE is "
+        "planned here too, and a session of Spark Connect "
         'can read the view: spark.read.format("substrait_agg").load(checkpoint)',
     )
 

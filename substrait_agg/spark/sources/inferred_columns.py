@@ -56,10 +56,14 @@ def inferred_columns(source: Any, table: str, session: Callable[[], SparkSession
     Raises:
         InputRefused: ``SOURCE_NOT_FOUND``, ``SOURCE_EMPTY``, ``SOURCE_UNREADABLE``,
             ``SOURCE_TYPES_UNKNOWN``, ``COLUMN_AMBIGUOUS``.
+        UsageError: ``CONNECT_NOT_SUPPORTED``.
     """
     if isinstance(source, pa.Schema):
         return plannable(source)
     if not isinstance(source, str | SourceSpec):
+        from substrait_agg.spark.session.session import require_classic
+
+        require_classic((source,))
         return _of_spark(source.schema)
     spec = as_spec(source)
     if spec.change == "debezium":
