@@ -129,10 +129,17 @@ def test_the_command_line_validates_a_query_and_leaves_no_file(tmp_path: Path) -
     assert not list(tmp_path.glob("substrait-agg-*/work/*"))
 
 
-def test_an_error_of_the_start_is_that_of_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+@pytest.mark.parametrize("by", ["variable", "session"])
+def test_an_error_of_the_start_is_that_of_the_child(
+    monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    if by == "variable":
+        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    client = object.__new__(ConnectSession) if by == "session" else None
     monkeypatch.setenv("JAVA_HOME", "/absent")
-    error = error_of(lambda: sa.sql(WRONG))
+    error = error_of(lambda: sa.sql(WRONG, spark=client))
     assert (error["class"], error["code"]) == ("UsageError", "JAVA_MISSING")
 
 
