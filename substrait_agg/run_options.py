@@ -167,21 +167,23 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         """Check all options that need a check."""
-        _ = self.trigger, self.retention, self.emit_policy, self.state_ttl, self.early
+        _ = self.interval_seconds, self.retention, self.emit_policy, self.state_ttl, self.early
         _ = self.target_seconds, self.refresh_policies, self.most_join_rows
         _ = self.allowed_folder
 
     @cached_property
-    def trigger(self) -> str:
-        """Return ``done``, or the interval between batches as Spark reads it."""
+    def interval_seconds(self) -> float | None:
+        """Return the interval between batches in seconds, 0 for none; None for a run that ends by itself."""
         if self.until == "done":
-            return self.until
-        interval = microseconds(self.until)
-        if not interval:
+            return None
+        interval = 0 if self.until == "0" else microseconds(self.until)
+        if interval is None:
             message = f"{self.until!r} is neither done nor an interval"
-            help = "write an interval as 500ms, 5s, 1m or 1h"
+            help = (
+                "write an interval as 500ms, 5s, 1m or 1h; 0 for a batch as soon as there are rows"
+            )
             raise UsageError("OPTION_INVALID", message, help=help, path="until")
-        return f"{interval // 1000} milliseconds"
+        return interval / 1e6
 
     @cached_property
     def target_seconds(self) -> float | None:

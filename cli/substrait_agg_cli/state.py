@@ -277,8 +277,9 @@ def rollback(
         _json({**done.to_json(), "dry_run": dry_run})
         return
     would = "would roll" if dry_run else "rolled"
-    after = f"after batch {done.batch}" if done.batch >= 0 else "from the beginning of the input"
-    click.echo(f"{would} back from version {done.newest} to {done.to}; Spark continues {after}")
+    click.echo(
+        f"{would} back from version {done.newest} to {done.to}; the next run reads the input after it"
+    )
     for output in done.outputs:
         click.echo(f"output {printable(output.output)}: {OUTPUT_WAYS[output.way]}")
 

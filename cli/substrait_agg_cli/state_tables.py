@@ -76,7 +76,7 @@ def _versions(listing: Listing) -> Iterator[str]:
         "committed",
         "watermark",
         "state",
-        "batch",
+        "files read",
         "rows in",
         "changes",
         "late",
@@ -87,7 +87,7 @@ def _versions(listing: Listing) -> Iterator[str]:
     rows = [
         (
             v.version, v.created or "-", instant(v.watermark), "kept" if v.kept else "-",
-            "-" if v.batch < 0 else v.batch, v.rows_in, v.changes, v.late, v.bad, size(v.written), size(v.bytes),
+            v.files, v.rows_in, v.changes, v.late, v.bad, size(v.written), size(v.bytes),
         )
         for v in listing.versions
     ]  # fmt: skip

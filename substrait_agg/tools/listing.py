@@ -23,7 +23,7 @@ class VersionLine:
 
     Attributes:
         created: time of the commit, ISO 8601 UTC.
-        batch: Spark's micro-batch, -1 for none.
+        files: number of files that have been read up to it.
         rows_in: input rows of its batch, over all operators that read tables.
         groups: number of groups that it touched.
         changes: rows of its change files.
@@ -38,7 +38,7 @@ class VersionLine:
 
     version: int
     created: str
-    batch: int
+    files: int
     rows_in: int
     groups: int
     changes: int
@@ -198,11 +198,10 @@ def _sizes(files: FolderFiles) -> dict[str, int]:
 
 def _version(snapshot: Snapshot, written: int, *, has_state: bool) -> VersionLine:
     counters = snapshot.counters
-    named = {run.name: run.bytes for operator in snapshot.operators for run in operator.runs}
     return VersionLine(
         version=snapshot.version,
         created=snapshot.created,
-        batch=snapshot.batch,
+        files=sum(position.count for position in snapshot.positions.files.values()),
         rows_in=counters.get("input_rows", 0),
         groups=counters.get("touched", 0),
         changes=sum(change.rows for change in snapshot.view_changes),
@@ -212,7 +211,7 @@ def _version(snapshot: Snapshot, written: int, *, has_state: bool) -> VersionLin
         kept=has_state,
         written=written,
         bytes=sum(c.bytes for c in snapshot.change_files)
-        + (sum(named.values()) if has_state else 0),
+        + (sum(f.bytes for f in snapshot.state_files) if has_state else 0),
     )
 
 

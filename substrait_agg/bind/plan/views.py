@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from substrait_agg.bind.bound import BoundAggregate, BoundPlan, BoundRead, BoundRelation
 from substrait_agg.bind.deep_stack import deep_call
-from substrait_agg.bind.plan.fingerprint import digest, fingerprint
+from substrait_agg.bind.plan.fingerprint import digest
 from substrait_agg.bind.rewrite import inputs_of, table_reads, with_inputs
 from substrait_agg.errors import InputRefused, UsageError
 
@@ -58,18 +58,6 @@ class BoundViews:
             return self.views[0].plan.fingerprint
         contents = sorted([view.name, view.plan.fingerprint, view.stored] for view in self.views)
         return digest([FORMAT, contents])
-
-    def by_position(self) -> BoundViews:
-        """Return the views with struct fields that are named by their positions."""
-        return replace(self, views=tuple(map(_by_position, self.views)))
-
-
-def _by_position(view: BoundView) -> BoundView:
-    plan = view.plan
-    if not plan.fields:
-        return view
-    identity = fingerprint(plan.root, (plan.names, ()), plan.sorts)
-    return replace(view, plan=replace(plan, fields=(), fingerprint=identity))
 
 
 def one_view(plan: BoundPlan) -> BoundViews:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,6 @@ def unseal(
     format: int,
     checkpoint: str | None = None,
     without: str = "",
-    also: Sequence[int] = (),
 ) -> Opened:
     """Open a document that `seal` wrote.
 
@@ -70,7 +69,6 @@ def unseal(
         checkpoint: the id that the document must have; None for any.
         without: for a document that may be removed, the consequence of that. The message about
             damage ends with it.
-        also: older formats that are also supported.
 
     Raises:
         StateRefused: STATE_DAMAGED, also if the document belongs to another checkpoint.
@@ -83,7 +81,7 @@ def unseal(
         whole = crc == zlib.crc32(_dump(body))
         number = body.pop("format")
         # The checksum of a newer format may be computed in another way.
-        other = number > format or (whole and number not in (format, *also))
+        other = number > format or (whole and number != format)
         owner = str(body.pop("checkpoint", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(name, f"it cannot be read ({error}){hint}") from error

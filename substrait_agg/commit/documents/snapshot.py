@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 from substrait_agg.commit.documents.envelope import Opened, Sealed, damaged, sealed, unseal
 from substrait_agg.commit.documents.json_codec import built, encoded
+from substrait_agg.commit.documents.positions import FileList, Positions
 from substrait_agg.commit.hash_ranges import clip, outside
 from substrait_agg.document_fields import DOCUMENT_KEY, DOCUMENT_OMITTED
-from substrait_agg.operator.common.names import CLOSED, GROUP, PENDING, entries_tree
 from substrait_agg.operator.common.watermarks import SourceTime
 from substrait_agg.refresh.cost_model import BatchCost
 from substrait_agg.state.run import RunFile
 
-FORMAT = 8
+FORMAT = 1
 PARSED_SNAPSHOTS = 4
 """Snapshots that stay parsed, by content: one version is read several times in a row."""
-ALL_DIGITS_FORMAT = 7
-"""The previous format, which is still supported: its runs have all digits of totals."""
-WHOLE_RUNS_FORMAT = 6
-"""The format before that, which is still supported: its compressed runs have all columns, too."""
-SLOTS_FORMAT = 5
-"""The format before that, which is still supported.
-
-It has the trees of an operator in slots instead of by name, and no bad rows.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +36,6 @@ class SideFile:
 
     table: str
     file: ChangeFile
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A file of Spark's own logs that the next batch depends on.
-
-    Attributes:
-        name: its path below ``spark/``.
-        crc: its CRC-32.
-    """
-
-    name: str
-    crc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +164,6 @@ class Snapshot:
     Attributes:
         version: 0, 1, 2, ...; publishing version N is the commit of N.
         plan: fingerprint of the plan.
-        query: id of the streaming query that made it, None for the first version.
-        batch: id of its micro-batch, -1 for the first version.
         operators: state by operator id.
         changes: change files of this version.
         counters: rows in, groups touched, changes out, and ``quarantined``, the number of rows that
@@ -200,8 +175,8 @@ class Snapshot:
         idle: groups whose newest event time is not after this have been evicted; None: none have.
         late: files of the late rows of this version, if runs keep them.
         bad: files of the records of the bad rows of this version.
-        logs: Spark's own logs that record what has been read, as they were in this version.
         inputs: the source of each table.
+        positions: how far the sources have been read.
         begun: the version that began with its plan; 0 for the first plan.
         plan_before: if another plan began with this version, the fingerprint of the preceding plan.
         retractions: of the same version, files that retract all that the view showed before, in the
@@ -218,8 +193,6 @@ class Snapshot:
 
     version: int
     plan: str
-    query: str | None
-    batch: int
     operators: tuple[OperatorState, ...]
     changes: tuple[ChangeFile, ...]
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -229,8 +202,8 @@ class Snapshot:
     idle: int | None = None
     late: tuple[SideFile, ...] = ()
     bad: tuple[SideFile, ...] = ()
-    logs: tuple[LogFile, ...] = ()
     inputs: tuple[InputPlace, ...] = ()
+    positions: Positions = field(default_factory=Positions)
     begun: int = 0
     plan_before: str = ""
     retractions: tuple[ChangeFile, ...] = field(default=(), metadata={DOCUMENT_KEY: "taken_back"})
@@ -263,6 +236,13 @@ class Snapshot:
         return tuple(dict.fromkeys((*self.retractions, *named)))
 
     @property
+    def state_files(self) -> tuple[RunFile | FileList, ...]:
+        """All files in the folder of state that this version names, each once."""
+        files: list[RunFile | FileList] = [*self.positions.lists]
+        files += (run for operator in self.operators for run in operator.runs)
+        return tuple({file.name: file for file in files}.values())
+
+    @property
     def change_files(self) -> tuple[ChangeFile, ...]:
         """All files in the folder of changes that this version names."""
         side_files = (side.file for side in (*self.late, *self.bad))
@@ -291,8 +271,7 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
     """
     opened = unseal_snapshot(content, name, checkpoint)
     try:
-        body = _by_name(opened.body) if opened.format == SLOTS_FORMAT else opened.body
-        snapshot = built(Snapshot, body)
+        snapshot = built(Snapshot, opened.body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise damaged(name, f"it cannot be read ({error})") from error
     if not snapshot.operators:
@@ -301,18 +280,5 @@ def parse_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> 
 
 
 def unseal_snapshot(content: bytes, name: str, checkpoint: str | None = None) -> Opened:
-    """Open the document of a version in any supported format; otherwise as `parse_snapshot`."""
-    also = (ALL_DIGITS_FORMAT, WHOLE_RUNS_FORMAT, SLOTS_FORMAT)
-    return unseal(content, name, format=FORMAT, checkpoint=checkpoint, also=also)
-
-
-def _by_name(body: dict[str, Any]) -> dict[str, Any]:
-    """Convert the body of a snapshot of `SLOTS_FORMAT` to `FORMAT`."""
-    operators = [{"trees": _named(state)} for state in body["operators"]]
-    return {**body, "operators": operators, "bad": []}
-
-
-def _named(state: Mapping[str, Any]) -> dict[str, Any]:
-    trees = {name: state[name] for name in (GROUP, PENDING, CLOSED)}
-    trees |= {entries_tree(i): runs for i, runs in enumerate(state["trees"])}
-    return {name: runs for name, runs in trees.items() if runs}
+    """Open the document of a version; otherwise as `parse_snapshot`."""
+    return unseal(content, name, format=FORMAT, checkpoint=checkpoint)

@@ -7,8 +7,7 @@ the same rows store the same content under the same fingerprint.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from dataclasses import dataclass, field
 
 from substrait_agg.bind.joins.conjunctions import is_true
 from substrait_agg.bind.plan.fingerprint import digest
@@ -18,7 +17,6 @@ from substrait_agg.document_fields import (
     DOCUMENT_VALUES,
     OPTIONAL_ORDINAL,
 )
-from substrait_agg.flow.graph.aggregate import Aggregate
 from substrait_agg.flow.graph.graph import (
     ARRIVAL_BATCH,
     COMPUTED,
@@ -239,24 +237,6 @@ def state_schemas(flow: Flow) -> tuple[OperatorSchema, ...]:
     shown = shown_operators(flow)
     pairs = zip(flow.operators, identities(flow), strict=True)
     return tuple(_operator(node, identity, node.id in shown) for node, identity in pairs)
-
-
-def with_stored_runs(flow: Flow, schemas: Sequence[OperatorSchema]) -> Flow:
-    """Return a flow whose trees share runs as in its checkpoint.
-
-    Earlier builds gave every tree runs of its own.
-    """
-    pairs = zip_longest(flow.operators, schemas[: len(flow.operators)])
-    return replace(flow, operators=tuple(_with_stored_runs(*pair) for pair in pairs))
-
-
-def _with_stored_runs(node: Node, schema: OperatorSchema | None) -> Node:
-    if schema is None or not isinstance(node, Aggregate) or len(schema.trees) != len(node.trees):
-        return node
-    pairs = list(zip(node.trees, schema.trees, strict=True))
-    if all(tree.within == stored.within for tree, stored in pairs):
-        return node
-    return replace(node, trees=tuple(replace(t, within=stored.within) for t, stored in pairs))
 
 
 def _operator(node: Node, identity: Identity, shown: bool) -> OperatorSchema:

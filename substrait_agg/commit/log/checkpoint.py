@@ -6,7 +6,6 @@ Layout:
 - ``snapshots/<version>.json``: the commits
 - ``state/``: runs
 - ``changes/``: change files
-- ``spark/``: Spark's own offsets and commits
 - ``outputs/``: how far each output has been delivered
 - ``owners/``: the claims of runs
 """
@@ -79,7 +78,6 @@ class Checkpoint(CheckpointReader):
                 self.changes,
                 self._owners,
                 self._outputs,
-                self.spark,
             ):
                 files.make()
         self._check_same(document, evolve=evolve, unreadable=unreadable)
@@ -164,9 +162,8 @@ class Checkpoint(CheckpointReader):
         document = attempted.sealed(self.identity)
         with writing(self.folder, f"version {snapshot.version}"):
             self.fence.check()
-            runs = (run for operator in snapshot.operators for run in operator.runs)
             flushed = [
-                *files_to_flush(self.state, runs, snapshot.version),
+                *files_to_flush(self.state, snapshot.state_files, snapshot.version),
                 *files_to_flush(self.changes, snapshot.change_files, snapshot.version),
             ]
             name = snapshot_name(snapshot.version)

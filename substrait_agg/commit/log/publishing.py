@@ -12,6 +12,7 @@ from pathlib import Path
 
 from substrait_agg.commit.documents.file_names import version_of
 from substrait_agg.commit.documents.files import DRAFT, FolderFiles, OutcomeUnknown
+from substrait_agg.commit.documents.positions import FileList
 from substrait_agg.commit.documents.snapshot import ChangeFile
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
@@ -21,7 +22,7 @@ from substrait_agg.state.run import RunFile
 
 
 def files_to_flush(
-    files: FolderFiles, named: Iterable[RunFile | ChangeFile], version: int
+    files: FolderFiles, named: Iterable[RunFile | FileList | ChangeFile], version: int
 ) -> list[Path]:
     """Return what has to be flushed to disk in a folder before a snapshot names the files of a version.
 

@@ -27,7 +27,7 @@ from substrait_agg.files.locations import Location, Remote
 
 ROLLBACK = "rollback.json"
 """Name of the document that a rollback writes before it starts and removes at the end."""
-FOLDERS = ("snapshots", "state", "changes", "owners", "outputs", "spark")
+FOLDERS = ("snapshots", "state", "changes", "owners", "outputs")
 MOST_VERSIONS = 10**20
 """Greatest number of versions: file names have 20 digits."""
 REMEMBERED_VERSIONS = 16
@@ -48,7 +48,6 @@ class CheckpointReader:
         root: the folder of the plan document, the settings and the like.
         state: the folder of the runs.
         changes: the folder of the change files.
-        spark: the folder of the offsets and commits of Spark's streaming query.
         fence: the claim of the run that uses the checkpoint; `NO_FENCE` before a claim.
 
     Raises:
@@ -63,17 +62,8 @@ class CheckpointReader:
         self.changes = FolderFiles(self.folder / "changes")
         self._owners = FolderFiles(self.folder / "owners")
         self._outputs = FolderFiles(self.folder / "outputs")
-        self.spark = FolderFiles(self.folder / "spark")
         self.fence: Fence = NO_FENCE
         self._published: dict[int, tuple[Snapshot, Sealed]] = {}
-
-    @property
-    def spark_folder(self) -> str:
-        """Path of the folder of the offsets and commits of Spark's streaming query.
-
-        In an object store, it has the saved copies of them.
-        """
-        return str(self.folder / "spark")
 
     def exists(self) -> bool:
         """Return whether the folder is a checkpoint."""
@@ -191,12 +181,8 @@ class CheckpointReader:
         """Return all kept versions, ascending, after a check for gaps.
 
         Raises:
-            StateRefused: STATE_DAMAGED if a version is missing: one in between, the oldest, or one
-                whose batch Spark has recorded as done.
+            StateRefused: STATE_DAMAGED if a version is missing: one in between, or the oldest.
         """
-        # This order is safe beside a run. A version is committed before Spark records its batch as
-        # done, and the retention record is written before old versions are deleted.
-        noted = self._last_logged_batch()
         versions = self.versions()
         first = self.retention_state().changes_from
         versions = [version for version in versions if version >= first]
@@ -205,20 +191,7 @@ class CheckpointReader:
                 raise damaged(_shown(expected), "it is missing")
         if first and not versions:
             raise damaged(_shown(first), "it is missing")
-        if noted is not None:
-            newest = self.snapshot(versions[-1]) if versions else None
-            if noted > (-1 if newest is None else newest.batch):
-                missing = 0 if newest is None else newest.version + 1
-                reason = f"it is missing, but the log of Spark has its batch {noted} as done"
-                raise damaged(_shown(missing), reason)
         return versions
-
-    def _last_logged_batch(self) -> int | None:
-        """Return the newest batch that Spark has recorded as done. Stores have no such record."""
-        if self.root.is_remote:
-            return None
-        names = FolderFiles(self.folder / "spark" / "commits").names()
-        return max((int(n) for n in names if n.isascii() and n.isdigit()), default=None)
 
     def newest_snapshot(self) -> Snapshot | None:
         """Return the newest version, or None before the first commit.

@@ -21,7 +21,6 @@ from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.publishing import tidying
 from substrait_agg.commit.log.retention import DEFAULT, Retention, RetentionState
-from substrait_agg.commit.log.saved_logs import unneeded
 
 
 def tidy(
@@ -136,7 +135,6 @@ def _sweep_versions(
         checkpoint.state.delete(name)
     for name in unneeded_changes(checkpoint, after, newest.version):
         checkpoint.changes.delete(name)
-    _sweep_logs(checkpoint, after.state_from)
 
 
 def unneeded_state(
@@ -192,20 +190,10 @@ def _by_version(names: list[str]) -> list[tuple[int, str]]:
 
 
 def state_files(snapshot: Snapshot) -> set[str]:
-    """Return the names of the runs that a version needs."""
-    return {file.name for operator in snapshot.operators for file in operator.runs}
+    """Return the names of the files of state that a version needs."""
+    return {file.name for file in snapshot.state_files}
 
 
 def change_files(snapshot: Snapshot) -> set[str]:
     """Return the names of the change files and the side files of a version."""
     return {change.name for change in snapshot.change_files}
-
-
-def _sweep_logs(checkpoint: Checkpoint, first: int) -> None:
-    """Delete saved log files that neither version `first` nor a later one needs.
-
-    These are the files before the oldest entry of the same log that `first` records.
-    """
-    if checkpoint.spark.is_remote and first in checkpoint.versions():
-        for name in unneeded(checkpoint.spark.names(), checkpoint.snapshot(first)):
-            checkpoint.spark.delete(name)

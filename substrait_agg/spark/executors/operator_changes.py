@@ -16,7 +16,7 @@ from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows, read_changes
 from substrait_agg.spark.inputs.inputs import operator_changes
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
-from substrait_agg.spark.inputs.stream_batch import Collect
+from substrait_agg.spark.inputs.table_batch import Collect
 from substrait_agg.spark.session.errors import batch_failed
 
 

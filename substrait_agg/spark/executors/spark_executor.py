@@ -37,7 +37,7 @@ from substrait_agg.spark.inputs.arrow_inputs import with_hashes
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.linear_steps import union_all
 from substrait_agg.spark.inputs.side_files import LeftOut, SideKind, write_side_files
-from substrait_agg.spark.inputs.stream_batch import Collect, TableRows
+from substrait_agg.spark.inputs.table_batch import Collect, TableRows
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.types.cached_transform import TransformCache
 

@@ -45,21 +45,14 @@ def can_prepare(types: Sequence[Type], node: Node, branch: Branch, spec: InputSp
         branch: the branch to `node`.
         spec: the input of `node`.
     """
-    return (
-        can_exchange(node, branch, spec)
-        and not any(pa.types.is_nested(to_arrow(t)) for t in types)
-        and supports_steps(branch.steps)
-        and all(map(supports, _expressions(node, branch)))
-    )
-
-
-def can_exchange(node: Node, branch: Branch, spec: InputSpec) -> bool:
-    """Return whether `with_hashes` gives prepared rows as Spark would give them to a task."""
     # Spark numbers the rows of a batch by partition.
     return (
         not spec.by_arrival
         and not any(pa.types.is_nested(to_arrow(e.type)) for e in _expressions(node, branch))
         and all(can_hash(to_arrow(key.type)) for key in node.inputs[branch.port].keys)
+        and not any(pa.types.is_nested(to_arrow(t)) for t in types)
+        and supports_steps(branch.steps)
+        and all(map(supports, _expressions(node, branch)))
     )
 
 

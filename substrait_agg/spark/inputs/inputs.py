@@ -1,16 +1,14 @@
-"""Open the inputs of a flow: one stream of all streaming rows, and rows for the first version.
+"""Open the inputs of a flow: the rows for the first version, and the tables whose rows come in batches.
 
-Each micro-batch of the stream is split into the rows of every operator.
+A batch is divided into the rows of every operator.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,20 +31,10 @@ from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
 from substrait_agg.spark.inputs.event_time_observer import EventTimeObserver
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOrigin, micros
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
-from substrait_agg.spark.inputs.stream_batch import TAG, StreamBatch, TableRows, TableUse, tagged
-from substrait_agg.spark.offsets.planned_files import (
-    PlannedSource,
-    spark_repeats_files,
-    wildcard_refused,
-)
-from substrait_agg.spark.sources.files import escaped
-from substrait_agg.spark.sources.open import (
-    SourceFrame,
-    has_files,
-    is_static,
-    open_source,
-    sets_aside,
-)
+from substrait_agg.spark.inputs.table_batch import TableBatch, TableRows, TableUse, tagged, untagged
+from substrait_agg.spark.session.errors import SPARK_ERRORS
+from substrait_agg.spark.sources.files import FoundFile, escaped
+from substrait_agg.spark.sources.open import SourceFrame, open_source, sets_aside
 from substrait_agg.spark.sources.specs import SourceSpec, Table
 from substrait_agg.spark.types.bad_rows import BAD, BadRows
 from substrait_agg.spark.types.literals import literal
@@ -89,19 +77,15 @@ class BatchInputs:
 class Inputs:
     """The opened inputs of a flow.
 
-    The linear steps of the plan run inside the stream, with two exceptions. The rows of a table that
-    several branches read stream once and unchanged. And rows may have to be looked at first: with
-    watermarks or a quarantine for bad rows, the rows of every table stream unchanged. The steps then
-    run on each micro-batch. A watermark sees every row, also those that filters drop. Lateness is
-    tested after the steps, so only a row that would change a result counts as late. A bad row is
-    removed from all branches.
+    A batch has the rows of each table once and unchanged. The linear steps of the plan run on each
+    batch. A watermark sees every row, also those that filters drop. Lateness is tested after the steps,
+    so only a row that would change a result counts as late. A bad row is removed from all branches.
 
     Attributes:
         first: the rows of the first version by operator id: those written in the plan and those of
             static tables.
-        stream: the streaming rows, tagged if they have several sets of columns; None if nothing
-            streams.
-        of_files: whether batches are read from the files that Spark plans.
+        tables: the streaming tables with what is read from them, in the order in which the plan reads
+            them.
 
     Raises:
         InputRefused: a source does not exist or does not fit the plan.
@@ -118,75 +102,34 @@ class Inputs:
         self._events = {event.table: event for event in events}
         self._looked_at = bool(events) or any(map(sets_aside, sources.values()))
         self._opened: dict[TableOrigin, SourceFrame] = {}
-        self.of_files = not self._looked_at and self._has_files()
-        self._whole = whole_origins(flow, self._events, every=self._looked_at or self.of_files)
-        self._uses: list[tuple[Node, Branch, TableOrigin]] = []
+        self._whole = whole_origins(flow, self._events)
+        self._uses: list[TableUse] = []
         self._first: list[tuple[Node, Branch, DataFrame]] = []
-        prepared: dict[int, list[DataFrame]] = {}
         for node in flow.operators:
             for branch in node.branches:
-                self._open(node, branch, prepared)
+                self._open(node, branch)
         nodes = dict.fromkeys(node.id for node, _, _ in self._first)
         self.first = {
             id: union_all([rows for node, _, rows in self._first if node.id == id]) for id in nodes
         }
-        self._operators = tuple(prepared)
-        self._tables = tuple(dict.fromkeys(origin.table for _, _, origin in self._uses))
-        whole = [self._source(self._whole[table]) for table in self._tables]
-        self.stream = self._stream(list(map(union_all, prepared.values())), whole)
-        self._table_uses = self._ordered_uses()
+        self.tables = {use.opened.table: self._opened[use.opened] for use in self._uses}
 
-    def _open(
-        self,
-        node: Node,
-        branch: Branch,
-        prepared: dict[int, list[DataFrame]],
-    ) -> None:
+    def _open(self, node: Node, branch: Branch) -> None:
         """Open the origin of a branch, and add its rows where they are read."""
-        origin, streams = branch.origin, False
+        origin = branch.origin
         if isinstance(origin, OperatorOrigin):
             return
         if isinstance(origin, RowsOrigin):
             frame = written_rows(self._spark, origin)
         else:
-            source = self._source(self._whole.get(origin.table, origin))
-            if source.streaming and origin.table in self._whole:
-                self._uses.append((node, branch, origin))
+            opened = self._whole[origin.table]
+            source = self._source(opened)
+            if source.streaming:
+                self._uses.append(TableUse(node, branch, origin, opened))
                 return
             frame = self._of_branch(source.frame, origin)
-            streams = source.streaming
         rows = prepare(apply_steps(frame, branch.steps), node, port=branch.port)
-        if streams:
-            prepared.setdefault(node.id, []).append(rows)
-        else:
-            self._first.append((node, branch, rows))
-
-    @property
-    def has_readers(self) -> bool:
-        """Return whether the driver may read batches without Spark, from files that it names."""
-        opened = (self._source(use.opened) for use in self._table_uses)
-        return not self._looked_at and all(source.reader is not None for source in opened)
-
-    def batch_of_file(self, path: str) -> DataFrame | None:
-        """Return a batch of one file as Spark plans it.
-
-        Returns:
-            None if the stream is not one branch of a table that is read from the names of files.
-        """
-        if self.of_files or self._looked_at or len(self._table_uses) != 1:
-            return None
-        use = self._table_uses[0]
-        source = self._source(use.opened)
-        if not source.by_name or source.of_files is None:
-            return None
-        rows = source.of_files(self._spark, (Path(path).absolute().as_uri(),))
-        return self._prepared_branch(rows, use)
-
-    @property
-    def streams(self) -> tuple[Source, ...]:
-        """Return the sources of the tables, in the order of the sources of the stream."""
-        opened = dict.fromkeys(use.opened for use in self._table_uses)
-        return tuple(self._sources[origin.table] for origin in opened)
+        self._first.append((node, branch, rows))
 
     def check_static_files(self) -> None:
         """Check the files of static tables.
@@ -201,114 +144,73 @@ class Inputs:
         """Return the rows of the first version that come in through a port."""
         return union_all([r for n, b, r in self._first if n.id == node.id and b.port == port])
 
-    def _has_files(self) -> bool:
-        """Return whether batches are read from the files that Spark plans, for several tables.
-
-        The stream has no columns then, so that Spark plans a batch quickly.
-        """
-        origins = whole_origins(self._flow, self._events).values()
-        streams = [o for o in origins if not is_static(self._sources[o.table])]
-        return len(streams) > 1 and all(has_files(self._sources[o.table], o) for o in streams)
-
-    def _stream(self, prepared: list[DataFrame], whole: list[SourceFrame]) -> DataFrame | None:
-        """Return prepared rows and the rows of tables as one stream; None if nothing streams."""
-        if self.of_files:
-            read = [source.stream for source in whole if source.stream is not None]
-            return reduce(DataFrame.unionAll, (rows.select(F.lit(True)) for rows in read))
-        frames = [*prepared, *(source.frame for source in whole)]
-        return tagged(frames, range(len(frames))) if frames else None
-
-    def _ordered_uses(self) -> tuple[TableUse, ...]:
-        """Return the branches from streaming tables in the order of the sources of the stream."""
-        uses = [
-            TableUse(
-                node, branch, branch.origin, branch.origin, self._operators.index(node.id), False
-            )
-            for node in self._flow.operators
-            for branch in node.branches
-            if isinstance(branch.origin, TableOrigin)
-            and branch.origin.table not in self._whole
-            and self._source(branch.origin).streaming
-        ]
-        uses.sort(key=lambda use: use.tag)
-        for node, branch, origin in self._uses:
-            tag = len(self._operators) + self._tables.index(origin.table)
-            uses.append(TableUse(node, branch, origin, self._whole[origin.table], tag, True))
-        return tuple(uses)
-
     def _source(self, origin: TableOrigin) -> SourceFrame:
-        """Return the source of a table, opened once, so that all its readers see the same offsets.
-
-        If no rows have to be looked at, reads of different columns are sources of their own.
-        """
+        """Return the source of a table, opened once."""
         if origin not in self._opened:
             self._opened[origin] = open_source(self._spark, self._sources[origin.table], origin)
         return self._opened[origin]
 
+    def _table_batch(
+        self, files: Mapping[Table, Sequence[FoundFile]], streamed: Mapping[Table, DataFrame]
+    ) -> TableBatch:
+        opened = {self._whole[table]: source for table, source in self.tables.items()}
+        return TableBatch(
+            self._spark,
+            opened,
+            {self._whole[table]: found for table, found in files.items()},
+            {self._whole[table]: rows for table, rows in streamed.items()},
+        )
+
     @contextmanager
     def batch(
         self,
-        frame: DataFrame,
+        files: Mapping[Table, Sequence[FoundFile]],
+        streamed: Mapping[Table, DataFrame],
         state: EventState,
         instant: int,
-        planned: Sequence[PlannedSource] = (),
-        count: Callable[[Sequence[int]], None] = lambda _: None,
     ) -> Iterator[BatchInputs]:
-        """Yield the rows of a micro-batch by operator, with their time and statistics.
+        """Yield the rows of a batch by operator, with their time and statistics.
 
-        Rows that are late at the previous version are left out. A batch that Spark reads more than
-        once is persisted until the end.
+        Rows that are late at the previous version are left out. Rows of a query of Spark that are read
+        more than once are persisted until the end.
 
         Args:
-            frame: the batch of `stream`.
+            files: the files of each table that has some.
+            streamed: the rows of each table that a query of Spark reads.
             state: the event time at the previous version.
-            instant: when the batch was planned, in microseconds since 1970.
-            planned: what Spark has planned to read from each source; empty if that is not known.
-            count: called with the numbers of rows, by source, that were read without Spark.
+            instant: when the batch began, in microseconds since 1970.
 
         Raises:
             InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
-        opened = {use.opened: self._source(use.opened) for use in self._table_uses}
-        again = not self.of_files and spark_repeats_files(planned)
-        if self._looked_at:
-            frame = self._frame_of_files(frame.sparkSession, planned) if again else frame
-            of_sources = planned if len(planned) == len(opened) else ()
-            for source, files in zip(opened.values(), of_sources, strict=False):
-                source.check_files(files.files or ())
-            with self._observed_batch(frame, state, instant) as (rows, times):
-                yield BatchInputs(rows, {}, times)
-            return
-        sets = len(self._operators) + len(self._tables)
-        exact = partial(self._frame_of_files, frame.sparkSession, planned) if again else None
-        batch = StreamBatch(frame, sets, opened, planned, of_files=self.of_files, exact=exact)
+        several = len(self._uses) > 1 or len(streamed) > 1
+        kept = [rows.persist() for rows in streamed.values() if several]
         try:
-            yield BatchInputs({}, self._table_rows(batch, self._table_uses), BatchTimes(instant))
-            count(batch.rows_without_spark)
+            batch = self._table_batch(files, streamed)
+            if self._looked_at:
+                with self._observed_batch(batch, state, instant) as (rows, times):
+                    yield BatchInputs(rows, {}, times)
+            else:
+                rows_by_node = self._table_rows(batch, self._uses)
+                yield BatchInputs({}, rows_by_node, BatchTimes(instant))
         finally:
-            batch.close()
+            for frame in kept:
+                with suppress(*SPARK_ERRORS):
+                    frame.unpersist()
 
     def rows_of_files(
-        self, planned: Sequence[PlannedSource], operators: Collection[int]
+        self, files: Mapping[Table, Sequence[FoundFile]], operators: Collection[int]
     ) -> tuple[dict[int, DataFrame], dict[int, TableRows]]:
         """Return the rows that operators have from files, and those written in the plan.
 
         Returns:
             Rows of the first version by operator, and rows of tables that the executor prepares.
         """
-        origins = tuple(dict.fromkeys(use.opened for use in self._table_uses))
-        sources = {origin: self._source(origin) for origin in origins}
-        none = self._spark.range(0)
-        batch = StreamBatch(none, len(origins), sources, planned, of_files=True)
-        uses = [
-            replace(use, tag=origins.index(use.opened), whole=True)
-            for use in self._table_uses
-            if use.node.id in operators
-        ]
+        uses = [use for use in self._uses if use.node.id in operators]
         first = {operator: rows for operator, rows in self.first.items() if operator in operators}
-        return first, self._table_rows(batch, uses)
+        return first, self._table_rows(self._table_batch(files, {}), uses)
 
-    def _table_rows(self, batch: StreamBatch, uses: Iterable[TableUse]) -> dict[int, TableRows]:
+    def _table_rows(self, batch: TableBatch, uses: Iterable[TableUse]) -> dict[int, TableRows]:
         by_node: dict[int, list[TableUse]] = {}
         for use in uses:
             if batch.has_rows(use.opened):
@@ -318,63 +220,36 @@ class Inputs:
             for node, found in by_node.items()
         }
 
-    def _prepared(self, batch: StreamBatch, uses: Sequence[TableUse]) -> DataFrame:
+    def _prepared(self, batch: TableBatch, uses: Sequence[TableUse]) -> DataFrame:
         """Return the rows of an operator in a batch as a DataFrame."""
-        tags = dict.fromkeys(use.tag for use in uses if not use.whole)
-        frames = [batch.frame(tag) for tag in tags]
-        whole = (use for use in uses if use.whole)
-        frames += [self._prepared_branch(batch.frame(use.tag), use) for use in whole]
-        return union_all(frames)
+        return union_all([self._prepared_branch(batch.rows_of(use.opened), use) for use in uses])
 
     def _prepared_branch(self, rows: DataFrame, use: TableUse) -> DataFrame:
         """Return the rows of a table as input rows of an operator."""
         stepped = apply_steps(self._of_branch(rows, use.origin), use.branch.steps)
         return prepare(stepped, use.node, port=use.branch.port)
 
-    def _frame_of_files(self, spark: SparkSession, planned: Sequence[PlannedSource]) -> DataFrame:
-        """Return a batch of the stream, read from its files in one batch read per source.
-
-        Raises:
-            InputRefused: SOURCE_FILE_NAME: a source has no known files.
-        """
-        opened = tuple(dict.fromkeys(use.opened for use in self._table_uses))
-        readers = [self._source(origin).of_files for origin in opened]
-        if len(planned) != len(opened) or None in readers:
-            raise wildcard_refused(planned)
-        rows = {
-            origin: read(spark, source.files or ())
-            for origin, read, source in zip(opened, readers, planned, strict=True)
-            if read is not None
-        }
-        prepared: dict[int, list[DataFrame]] = {operator: [] for operator in self._operators}
-        for use in self._table_uses:
-            if not use.whole:
-                prepared[use.node.id].append(self._prepared_branch(rows[use.opened], use))
-        whole = (rows[self._whole[table]] for table in self._tables)
-        frames = [*map(union_all, prepared.values()), *whole]
-        return tagged(frames, range(len(frames)))
-
     @contextmanager
     def _observed_batch(
-        self, frame: DataFrame, state: EventState, instant: int
+        self, batch: TableBatch, state: EventState, instant: int
     ) -> Iterator[tuple[Frames, BatchTimes[DataFrame]]]:
-        """Yield the rows of a micro-batch whose rows have to be looked at."""
-        events = tuple(self._events.values())
-        sets = len(self._operators) + len(self._tables)
-        again = len(self._uses) > len(self._tables) or any(e.reads_twice for e in events)
-        shared = again or sets > 1
-        rows = frame.persist() if shared else frame
+        """Yield the rows of a batch whose rows have to be looked at."""
+        events, tables = tuple(self._events.values()), tuple(self.tables)
+        again = len(self._uses) > len(tables) or any(e.reads_twice for e in events)
+        shared = again or len(tables) > 1
+        every = tagged(batch.every_frame)
+        rows = every.persist() if shared else every
         try:
-            times = EventTimeObserver(events, self._tables, self._whole, rows)
-            split = _untagged(times.rows, sets)
-            tables = dict(zip(self._tables, split[len(self._operators) :], strict=True))
-            bad = {t: BadRows(".".join(t), f) for t, f in tables.items() if BAD in f.columns}
-            tables |= {table: rows_of.good for table, rows_of in bad.items()}
-            parts = tuple(self._branches(tables, state.lateness(self._flow)))
-            frames = dict(zip(self._operators, split, strict=False))
-            for node in dict.fromkeys(part.node.id for part in parts):
-                frames[node] = union_all([p.prepared for p in parts if p.node.id == node])
-            yield frames, BatchTimes(instant, times.observed, parts, tuple(bad.values()))
+            times = EventTimeObserver(events, tables, self._whole, rows)
+            frames = dict(zip(tables, untagged(times.rows, len(tables)), strict=True))
+            bad = {t: BadRows(".".join(t), f) for t, f in frames.items() if BAD in f.columns}
+            frames |= {table: rows_of.good for table, rows_of in bad.items()}
+            parts = tuple(self._branches(frames, state.lateness(self._flow)))
+            nodes = dict.fromkeys(part.node.id for part in parts)
+            by_node = {
+                node: union_all([p.prepared for p in parts if p.node.id == node]) for node in nodes
+            }
+            yield by_node, BatchTimes(instant, times.observed, parts, tuple(bad.values()))
         finally:
             if shared:
                 rows.unpersist()
@@ -382,10 +257,10 @@ class Inputs:
     def _branches(
         self, tables: Mapping[Table, DataFrame], lateness: Sequence[Lateness]
     ) -> Iterator[BranchRows]:
-        for node, branch, origin in self._uses:
-            frame = self._of_branch(tables[origin.table], origin)
-            named = LateRowOrigin(".".join(origin.table), origin.names)
-            yield BranchRows(node, branch, frame, lateness[node.id], named)
+        for use in self._uses:
+            frame = self._of_branch(tables[use.origin.table], use.origin)
+            named = LateRowOrigin(".".join(use.origin.table), use.origin.names)
+            yield BranchRows(use.node, use.branch, frame, lateness[use.node.id], named)
 
     def _of_branch(self, frame: DataFrame, origin: TableOrigin) -> DataFrame:
         """Return the columns of a table that a branch reads, in its order, then the added columns.
@@ -393,7 +268,7 @@ class Inputs:
         The added columns are those of an `UpsertSource`, ``__weight`` and ``__time``, where the
         table has them.
         """
-        opened = self._whole.get(origin.table, origin)
+        opened = self._whole[origin.table]
         names = opened.names
         places = range(len(names)) if opened is origin else map(names.index, origin.names)
         columns = [F.col(column_name(p)).alias(column_name(i)) for i, p in enumerate(places)]
@@ -411,21 +286,15 @@ class Inputs:
         return frame.select(*columns)
 
 
-def whole_origins(
-    flow: Flow, events: Mapping[Table, EventSource], *, every: bool = True
-) -> dict[Table, TableOrigin]:
+def whole_origins(flow: Flow, events: Mapping[Table, EventSource]) -> dict[Table, TableOrigin]:
     """Return all columns that the flow and the watermarks read, per table.
 
     Args:
         flow: the flow.
         events: the tables with a watermark.
-        every: whether tables with only one reader are included.
     """
-    readers = Counter(origin.table for origin in table_origins(flow))
     whole: dict[Table, TableOrigin] = {}
     for origin in table_origins(flow):
-        if readers[origin.table] == 1 and not every:
-            continue
         other = whole.get(origin.table, replace(origin, names=(), types=()))
         typed = dict(zip(other.names, other.types, strict=True))
         typed |= dict(zip(origin.names, origin.types, strict=True))
@@ -438,13 +307,6 @@ def whole_origins(
         )
         whole[origin.table] = TableOrigin(origin.table, names, tuple(typed.values()), keyed)
     return whole
-
-
-def _untagged(batch: DataFrame, streams: int) -> list[DataFrame]:
-    """Return the rows of each stream in a batch of `Inputs.stream`."""
-    if streams == 1:
-        return [batch]
-    return [batch.where(F.col(TAG) == i).select(f"o{i}.*") for i in range(streams)]
 
 
 def written_rows(spark: SparkSession, origin: RowsOrigin) -> DataFrame:

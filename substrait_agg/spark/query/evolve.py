@@ -41,7 +41,6 @@ from substrait_agg.spark.execution.job import OperatorJob, changes_of
 from substrait_agg.spark.executors.executor import BranchInput, Executor, Rows
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.side_files import Rows_co
-from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import conflict_behind
 from substrait_agg.spark.refresh.whole_input import RowsByOperator
 from substrait_agg.state.tree import tree_of
@@ -228,7 +227,6 @@ class _Evolution(Generic[Rows]):
             counters={**counted((), last), "late": 0, "waiting": self._waiting()},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             late=(),
-            logs=carried(last),
             begun=self._version,
             plan_before=last.plan,
             retractions=tuple(self._retractions.get("", ())),

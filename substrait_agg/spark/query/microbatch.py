@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Generic
 
+from substrait_agg.commit.documents.positions import Positions
 from substrait_agg.commit.documents.snapshot import (
     AdmissionRecord,
     ChangeFile,
@@ -24,7 +25,7 @@ from substrait_agg.commit.log.publishing import committed_by_another
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import tidy
 from substrait_agg.commit.runtime.consolidate import Consolidation
-from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
+from substrait_agg.errors import CommitConflict, RunFailed
 from substrait_agg.flow.graph.graph import OperatorOrigin
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node, keyless_views, shown_operators
 from substrait_agg.metrics import Progress
@@ -48,14 +49,10 @@ from substrait_agg.spark.inputs.event_state import (
 )
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.inputs.side_files import LeftOut
-from substrait_agg.spark.offsets.logs import carried
 from substrait_agg.spark.query.conflicts import alone, conflict_behind
 from substrait_agg.spark.refresh.rebuild import Rebuild
 from substrait_agg.spark.refresh.whole_input import RowsByOperator, WholeInput
 from substrait_agg.state.tree import tree_of
-
-FIRST_BATCH = -1
-"""Number of the batch of version 0, which a run makes before the batches that Spark numbers."""
 
 
 class MicroBatches(Generic[Rows]):
@@ -75,10 +72,9 @@ class MicroBatches(Generic[Rows]):
         joins: watches the joins; None: nobody does.
 
     Attributes:
-        logs: Spark's own logs that the next version records (`spark.offsets.logs`); set before
-            every micro-batch.
         inputs: locations of the tables.
-        admission: the limit of the batch; set before every micro-batch that has one.
+        positions: how far the next version has read the sources; set before every batch that reads.
+        admission: the limit of the batch; set before every batch that has one.
     """
 
     def __init__(
@@ -109,10 +105,9 @@ class MicroBatches(Generic[Rows]):
         self._last = _newest_of_plan(checkpoint, flow)
         self._lateness: list[Lateness] = []
         self._parts: list[LeftOut[Rows]] = []
-        self._attempt: list[JobResult] = []
         self._whole, self._ended, self._warm = True, False, False
         self._tally = BatchStats()
-        self.logs = carried(self._last)
+        self.positions = Positions() if self._last is None else self._last.positions
         self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
         self.admission = AdmissionRecord() if self._last is None else self._last.admission
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
@@ -125,7 +120,8 @@ class MicroBatches(Generic[Rows]):
         return self._last
 
     @property
-    def _next(self) -> int:
+    def next_version(self) -> int:
+        """Return the number of the next version."""
         return self._last.version + 1 if self._last is not None else 0
 
     def conflict(self, error: BaseException) -> CommitConflict | None:
@@ -133,32 +129,12 @@ class MicroBatches(Generic[Rows]):
 
         None if no other run has committed, or if the error already says so.
         """
-        return conflict_behind(self._checkpoint, self._next, error)
+        return conflict_behind(self._checkpoint, self.next_version, error)
 
     @property
     def waits(self) -> bool:
         """Return whether any group is pending."""
         return self._last is not None and any(o[PENDING] for o in self._last.operators)
-
-    def seen(self, query: str, batch: int) -> bool:
-        """Return whether this micro-batch is already committed.
-
-        Spark replays a batch that its own log does not record as finished.
-
-        Raises:
-            StateRefused: OFFSETS_DIFFER if batches between the last commit and this one are
-                missing.
-        """
-        last = self._last
-        expected = last.batch + 1 if last is not None and last.query == query else 0
-        if batch > expected:
-            raise StateRefused(
-                "OFFSETS_DIFFER",
-                f"Spark continues with batch {batch}, but the checkpoint continues with batch {expected}",
-                help="restore the whole checkpoint folder from one copy",
-                path=str(self._checkpoint.folder),
-            )
-        return batch < expected
 
     @property
     def event_state(self) -> EventState:
@@ -169,8 +145,6 @@ class MicroBatches(Generic[Rows]):
     def run(
         self,
         rows: Mapping[int, Rows],
-        query: str | None,
-        batch: int,
         times: BatchTimes[Rows] | None = None,
         tables: Mapping[int, BranchInput[Rows]] = MappingProxyType({}),
         whole: WholeInput[Rows] | None = None,
@@ -179,8 +153,6 @@ class MicroBatches(Generic[Rows]):
 
         Args:
             rows: prepared rows by operator id.
-            query: id of the streaming query, None for the first version.
-            batch: id of the micro-batch.
             times: the event times observed, available once the batch has been read; None for the
                 first version.
             tables: rows of tables by operator id that the executor prepares.
@@ -204,24 +176,11 @@ class MicroBatches(Generic[Rows]):
         parts = [p for p in (*(times.late_rows if times else ()), *self._parts) if p.count()]
         bad = [b for b in times.bad if b.count()] if times else []
         results = self._settled(results, before, after, now)
-        self._commit(results, query, batch, self._with_side_files(after, parts, bad))
+        self._commit(results, self._with_side_files(after, parts, bad))
 
     def _begin_version(self) -> None:
         self._tally = BatchStats()
-        self._attempt = []
         self._choice, self._rebuild = Choice(), None
-
-    def discard(self) -> None:
-        """Delete the files of a batch that was not committed and is computed again."""
-        before = self._last.operators if self._last is not None else ()
-        needed = {run.name for operator in before for run in operator.runs}
-        for result in self._attempt:
-            for run in result.state.runs:
-                if run.name not in needed:
-                    self._checkpoint.state.delete(run.name)
-            for change in changes_of([result]):
-                self._checkpoint.changes.delete(change.name)
-        self._attempt = []
 
     def _chosen_inputs(
         self,
@@ -261,10 +220,12 @@ class MicroBatches(Generic[Rows]):
         files: tuple[SideFile, ...] = ()
         if self._events.keep_late and parts:
             files = self._executor.write_left_out(
-                "late", parts, self._checkpoint.changes, self._next
+                "late", parts, self._checkpoint.changes, self.next_version
             )
         late = sum(part.count() for part in parts)
-        bad_files = self._executor.write_left_out("bad", bad, self._checkpoint.changes, self._next)
+        bad_files = self._executor.write_left_out(
+            "bad", bad, self._checkpoint.changes, self.next_version
+        )
         # Count the rows in the files: a task that is computed twice counts its rows twice.
         return AdvancedEventState(
             state, late, files, sum(f.file.rows for f in bad_files), bad_files
@@ -295,7 +256,7 @@ class MicroBatches(Generic[Rows]):
         # A bound that passes no group can be computed again at any time, so an idle run makes no
         # versions.
         if changed or noted or after.watermark != before.watermark:
-            self._commit(results, last.query, last.batch, AdvancedEventState(after))
+            self._commit(results, AdvancedEventState(after))
 
     def _settled(
         self,
@@ -349,7 +310,7 @@ class MicroBatches(Generic[Rows]):
         self._begin_version()
         results = self._run_operators({}, self._rules(emission))
         if any(task.counters.get("touched") for result in results for task in result.tasks):
-            self._commit(results, last.query, last.batch, AdvancedEventState(self.event_state))
+            self._commit(results, AdvancedEventState(self.event_state))
 
     def end(self) -> None:
         """Emit all pending groups at the end of the input, when no more rows are expected.
@@ -413,18 +374,15 @@ class MicroBatches(Generic[Rows]):
                 self._joins.check(watched, result)
             self._tally.ran(node.id, (task.counters for task in result.tasks))
             results.append(result)
-            self._attempt.append(result)
         return results
 
     def _commit(
         self,
         results: list[JobResult],
-        query: str | None,
-        batch: int,
         moved: AdvancedEventState,
     ) -> None:
         results, served = self._consolidated(results)
-        snapshot = self._snapshot(results, self._next, query, batch, moved)
+        snapshot = self._snapshot(results, self.next_version, moved)
         with self._tally.phase("commit"):
             self._checkpoint.publish(snapshot)
         self._last = snapshot
@@ -453,7 +411,9 @@ class MicroBatches(Generic[Rows]):
         self, operator: int, result: JobResult, changes: Sequence[ChangeFile]
     ) -> JobResult:
         """Return the result of an operator with consolidated changes; the same if no rows are equal."""
-        work = Consolidation(self._checkpoint.changes.root, operator, self._next, tuple(changes))
+        work = Consolidation(
+            self._checkpoint.changes.root, operator, self.next_version, tuple(changes)
+        )
         with self._tally.job(operator):
             done = self._executor.consolidate(work, self._partitions)
         if done is None:
@@ -509,7 +469,7 @@ class MicroBatches(Generic[Rows]):
             checkpoint=str(self._checkpoint.folder),
             partitions=self._partitions,
             state=before if passed is None else passed[node.id].state,
-            version=self._next,
+            version=self.next_version,
             emission=emission,
             columns=columns,
             final=final,
@@ -521,16 +481,12 @@ class MicroBatches(Generic[Rows]):
         self,
         results: list[JobResult],
         version: int,
-        query: str | None,
-        batch: int,
         moved: AdvancedEventState,
     ) -> Snapshot:
         changes = {view.name: self._of_view(view, results) for view in self._flow.views}
         return Snapshot(
             version=version,
             plan=self._flow.fingerprint,
-            query=query,
-            batch=batch,
             operators=tuple(result.state for result in results),
             changes=changes.pop("", ViewVersion()).changes,
             views=changes,
@@ -545,8 +501,8 @@ class MicroBatches(Generic[Rows]):
             idle=moved.state.idle,
             late=moved.files,
             bad=moved.bad_files,
-            logs=self.logs,
             inputs=self.inputs,
+            positions=self.positions,
             begun=0 if self._last is None else self._last.begun,
             refresh=self._refresh_record(),
             admission=self.admission,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,6 @@ from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers, check_free
 from substrait_agg.changes.outputs.view_outputs import ViewOutputs, outputs_by_view
 from substrait_agg.commit.documents.plan_document import PlanDocument
-from substrait_agg.commit.documents.state_schema import with_stored_runs
 from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -34,7 +33,7 @@ from substrait_agg.metrics.startup import StartTimer
 from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
-from substrait_agg.spark.admission.read_limits import with_first_limits
+from substrait_agg.spark.admission.read_limits import check_limited
 from substrait_agg.spark.execution.task_runner import keep_memory
 from substrait_agg.spark.execution.worker_python import check_worker_python
 from substrait_agg.spark.executors.executor import Executor
@@ -49,20 +48,11 @@ from substrait_agg.spark.inputs.event_time_setup import (
 )
 from substrait_agg.spark.inputs.inputs import Inputs, Source
 from substrait_agg.spark.inputs.plan_files import with_plan_files
-from substrait_agg.spark.offsets.logs import check_logs
-from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.handle import CheckedRun, Run
 from substrait_agg.spark.query.sinks import SparkWriter, check_writers, frame_of, open_writer
 from substrait_agg.spark.query.static_tables import changed_tables, with_contents
-from substrait_agg.spark.query.warm_up import (
-    driver_limit,
-    first_bytes,
-    warm_driver,
-    warm_scan,
-    warm_workers,
-)
 from substrait_agg.spark.refresh.conditions import refresh_chooser
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar, SparkTables
 from substrait_agg.spark.session.errors import (
@@ -108,7 +98,6 @@ def run(
     frame = next((s for s in checked.sources.values() if isinstance(s, DataFrame)), None)
     session = frame.sparkSession if frame else _session(options)
     timer.end("spark")
-    warm_driver(session)
     settings = SqlSettings(session, options.conf)
     with ExitStack() as undone:
         undone.callback(settings.restore)
@@ -141,7 +130,6 @@ def _start(
     check_writers(outer, [o for of_view in checked.outputs for o in of_view.outputs])
     check_worker_python(session)
     inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
-    warm_scan(session, inputs)
     checked = _with_static_tables(checked, session)
     if checked.changed or checked.evolves or _version(store) is None:
         inputs.check_static_files()
@@ -155,9 +143,6 @@ def _start(
     files.warn_of_modified()
     partitions = options.partitions or store.settings().partitions or _cores(session)
     settings.put(PARTITIONS, str(partitions))
-    has_readers = inputs.has_readers and not any(map(is_static, checked.sources.values()))
-    limit = driver_limit(checked.flow, has_readers=has_readers)
-    warm_workers(session, partitions, first_bytes(checked.sources.values()), limit)
     since = _version(store)
     if checked.evolves:
         executor: Executor[DataFrame] = SparkExecutor(session)
@@ -166,11 +151,10 @@ def _start(
             inputs=checked.source_locations, retention=options.retention,
             tables=SparkTables(files, inputs, partial(prepare, session, options.conf)),
         )  # fmt: skip
-    work = closing.enter_context(open_query_checkpoint(store))
     output_workers = _output_workers(checked, outer, since)
     undone.callback(output_workers.end, with_view=False, patience=STOP_SECONDS)
     return Run(
-        SparkExecutor(session), checked, partitions, inputs, work, output_workers, observers, settings, closing,
+        SparkExecutor(session), checked, partitions, inputs, output_workers, observers, settings, closing,
         timer,
     )  # fmt: skip
 
@@ -230,34 +214,6 @@ def _session(options: RunOptions) -> SparkSession:
     return get_session(options.master, options.conf, options.spark, options.spark_log)
 
 
-def _named_as_stored(
-    plan: BoundViews, options: RunOptions, stored: PlanDocument | None
-) -> BoundViews:
-    """Return the plan with the names of struct fields that its checkpoint has.
-
-    Earlier builds named them by their positions. An evolution gives them the names of the plan.
-    """
-    if stored is None or options.evolve:
-        return plan
-    older = plan.by_position()
-    return older if stored.plan == older.fingerprint else plan
-
-
-def _numbered_as_stored(lowered: Callable[..., Flow], stored: PlanDocument | None) -> Flow:
-    """Return the flow of a plan with the operators and trees that its checkpoint has.
-
-    Earlier builds made an operator of each of several equal relations of one plan, and gave every
-    tree runs of its own.
-    """
-    flow = lowered()
-    if stored is None or stored.plan != flow.fingerprint:
-        return flow
-    if stored.operators != len(flow.operators):
-        unshared = lowered(share=False)
-        flow = unshared if stored.operators == len(unshared.operators) else flow
-    return with_stored_runs(flow, stored.state_schemas)
-
-
 def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOptions) -> CheckedRun:
     """Make all checks that do not need Spark.
 
@@ -275,24 +231,22 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     store = Checkpoint(options.checkpoint)
     store.check_usable()
     check_unlocked(store.folder)
-    current = store.document() if store.exists() else None
-    plan = _named_as_stored(plan, options, current)
+    if options.target_seconds is not None:
+        check_limited(by_table)
     columns = event_columns(by_table, events)
-    flow = _flow_of(plan, by_table, options, events, columns, current)
+    flow = _flow_of(plan, by_table, options, events, columns)
     check_times(flow, events, options.emit_policy, columns)
     refresh = refresh_chooser(flow, by_table, events, options)
     document = plan_document(flow, events)
     files = FilesSoFar(store, flow, by_table)
     evolution = store.check(document, evolve=options.evolve, unreadable=files.unreadable)
-    check_logs(store)
     places = input_locations(by_table)
     check_locations(store, places, accept=options.accept_source_change)
     _check_outputs(outputs, options, store, document, evolution, source_folders(by_table))
-    last = store.newest_snapshot() if store.exists() else None
     return CheckedRun(
         options,
         flow,
-        with_first_limits(by_table, options, None if last is None else last.admission),
+        by_table,
         events,
         store,
         document,
@@ -309,17 +263,14 @@ def _flow_of(
     options: RunOptions,
     events: EventOptions,
     columns: EventColumns,
-    stored: PlanDocument | None,
 ) -> Flow:
     """Return the lowered plan over the sources of a run."""
     weights = {table: weight_kind(source) for table, source in sources.items()}
     upserts = with_times(upserts_in(sources), events)
     static = frozenset(table for table, source in sources.items() if is_static(source))
-    lowered = partial(
-        lower, plan, weights, options.early, upserts, columns,
-        forget=forgetting(events), static=static,
-    )  # fmt: skip
-    return _numbered_as_stored(lowered, stored)
+    return lower(
+        plan, weights, options.early, upserts, columns, forget=forgetting(events), static=static
+    )
 
 
 def _check_outputs(

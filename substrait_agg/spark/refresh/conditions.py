@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
+from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.operator.registry import operator_of
 from substrait_agg.refresh.checks import RunConditions, Table, check_policies
@@ -15,8 +17,10 @@ from substrait_agg.run_options import RunOptions
 from substrait_agg.spark.execution.driver import DRIVER_BYTES, limit_without_job
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source, table_origins
-from substrait_agg.spark.sources.open import has_files, is_static, sets_aside
+from substrait_agg.spark.sources.files import is_glob
+from substrait_agg.spark.sources.open import is_static, sets_aside
 from substrait_agg.spark.sources.readers import check_exists
+from substrait_agg.spark.sources.specs import SourceSpec, as_spec
 
 
 def refresh_chooser(
@@ -66,8 +70,15 @@ def unreadable_streams(flow: Flow, sources: Mapping[Table, Source]) -> Iterator[
             yield origin.table, "it is a DataFrame"
         elif sets_aside(source):
             yield origin.table, "its bad rows are in the quarantine"
-        elif not has_files(source, origin):
+        elif not _has_plain_files(source, origin):
             yield origin.table, "it is not a local folder of Parquet files with rows or weights"
     if any(map(sets_aside, sources.values())):
         for origin in table_origins(flow):
             yield origin.table, "another table has bad rows in the quarantine"
+
+
+def _has_plain_files(source: str | SourceSpec, origin: TableOrigin) -> bool:
+    """Return whether a source is a local folder of Parquet files whose rows replace no others."""
+    spec = as_spec(source)
+    plain = spec.format == "parquet" and spec.change != "debezium" and origin.upsert is None
+    return plain and not is_glob(spec.location) and Path(spec.location).is_dir()

@@ -1,7 +1,7 @@
 """Find the files that a checkpoint has read so far, to read them again for another plan.
 
-Spark's log of a source lists its files, each with the modification time that it had. The rows are
-those that the checkpoint has read only if every file is still there with that time.
+A position lists the files of a table, each with the time of modification that it had. The rows are those
+that the checkpoint has read only if every file is still there with that time.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
+from substrait_agg.commit.documents.positions import FilesPosition, ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.notices import notice
 from substrait_agg.spark.inputs.inputs import Inputs, Source, table_origins
-from substrait_agg.spark.offsets.planned_files import (
-    LoggedFile,
-    PlannedSource,
-    logged_files,
-    sources_of,
-)
 from substrait_agg.spark.refresh.conditions import unreadable_streams
-from substrait_agg.spark.refresh.whole_input import RowsByOperator, local_path
+from substrait_agg.spark.refresh.whole_input import RowsByOperator, local_path, with_sizes
 from substrait_agg.spark.sources.files import is_local
 from substrait_agg.spark.sources.open import is_static
 from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
@@ -45,7 +41,7 @@ class FilesSoFar:
 
     @property
     def _tables(self) -> tuple[Table, ...]:
-        """Return the streaming tables in the order of the sources of Spark's query."""
+        """Return the streaming tables."""
         tables = dict.fromkeys(origin.table for origin in table_origins(self.flow))
         return tuple(table for table in tables if not is_static(self.sources[table]))
 
@@ -54,28 +50,32 @@ class FilesSoFar:
         reasons = {
             ".".join(table): why for table, why in unreadable_streams(self.flow, self.sources)
         }
-        tables = self._tables
-        files = None if reasons else self._logged()
-        if files is None or len(files) != len(tables):
-            why = "the log of Spark in the checkpoint does not list all its files"
-            return reasons or {".".join(table): why for table in tables}
-        for table, of_table in zip(tables, files, strict=True):
+        for table, files in self.read().items() if not reasons else ():
             source = self.sources[table]
-            why = "" if isinstance(source, DataFrame) else changed_file(of_table, as_spec(source))
+            why = "" if isinstance(source, DataFrame) else changed_file(files, as_spec(source))
             if why:
                 reasons[".".join(table)] = why
         return reasons
 
-    def planned(self) -> tuple[PlannedSource, ...]:
-        """Return the files of each table, in the order of the sources of Spark's query."""
-        return sources_of(self._logged() or ())
+    def read(self) -> dict[Table, tuple[ReadFile, ...]]:
+        """Return the files of each streaming table that have been read.
+
+        Raises:
+            StateRefused: STATE_DAMAGED.
+        """
+        last = self.store.newest_snapshot() if self.store.exists() else None
+        read = {} if last is None else last.positions.files
+        return {
+            table: tuple(read_files(self.store.state, read.get(".".join(table), FilesPosition())))
+            for table in self._tables
+        }
 
     def warn_of_modified(self) -> None:
         """Warn of local files that have been modified since they were read.
 
         Spark reads a file once. It does not read rows that are added to the file later.
         """
-        for table, files in zip(self._tables, self._logged() or (), strict=False):
+        for table, files in self.read().items():
             modified = [path for file in files if (path := _modified(file))]
             if modified:
                 more = f" and {len(modified) - 1} more" if len(modified) > 1 else ""
@@ -85,14 +85,6 @@ class FilesSoFar:
                     "read only once",
                     help="write new rows to new files, and give a file its name when it is complete",
                 )
-
-    def _logged(self) -> Sequence[tuple[LoggedFile, ...]] | None:
-        last = self.store.newest_snapshot()
-        if last is None:
-            return None
-        if last.query is None:  # no batch of the query has been committed
-            return [() for _ in self._tables]
-        return logged_files(Path(self.store.spark_folder), last.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +107,11 @@ class SparkTables:
     def read(self, operators: Collection[int]) -> RowsByOperator[DataFrame]:
         """Return the rows that operators have from tables, and those written in the plan."""
         self.prepare()
-        planned = self.files.planned()
-        if any(not source.empty for source in planned):
-            return self.inputs.rows_of_files(planned, operators)
-        return {o: rows for o, rows in self.inputs.first.items() if o in operators}, {}
+        files = {table: with_sizes(read) for table, read in self.files.read().items()}
+        return self.inputs.rows_of_files(files, operators)
 
 
-def _modified(file: LoggedFile) -> str:
+def _modified(file: ReadFile) -> str:
     """Return the path of a local file that has been modified since it was read; else empty."""
     path = Path(local_path(file.uri))
     try:
@@ -131,7 +121,7 @@ def _modified(file: LoggedFile) -> str:
     return "" if now == file.modified else str(path)
 
 
-def changed_file(files: Sequence[LoggedFile], spec: SourceSpec) -> str:
+def changed_file(files: Sequence[ReadFile], spec: SourceSpec) -> str:
     """Return why files cannot be read again as they were; empty if they can."""
     folder = Path(spec.location).resolve()
     for file in files:

@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import types as st
 
+from substrait_agg.commit.documents.positions import FilesPosition
 from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.errors import InputRefused
 from substrait_agg.flow.graph.graph import TableOrigin
 from substrait_agg.plan.types import SIGNED, Type
 from substrait_agg.spark.inputs.static_content import files_content
-from substrait_agg.spark.offsets.planned_files import LoggedFile, logged_files
 from substrait_agg.spark.refresh.files_so_far import changed_file
 from substrait_agg.spark.refresh.whole_input import local_path
 from substrait_agg.spark.sources.files import local_files
@@ -91,17 +91,14 @@ class TableFiles:
             return _static_files(name, spec, places[name])
         if spec.static or _is_static(places[name]):
             raise NotComputable(f"the table {name} was read with another static= than is given")
-        streams = [t for t in self._tables if t in places and not _is_static(places[t])]
-        files: Sequence[Sequence[LoggedFile]] | None = [() for _ in streams]
-        if last is not None and last.query is not None:
-            files = logged_files(Path(self._store.spark_folder), last.batch)
-        if files is None or len(files) != len(streams) or name not in streams:
-            raise NotComputable(f"the log of Spark does not list all files of the table {name}")
-        read_files = files[streams.index(name)]
-        obstacle = changed_file(read_files, spec)
+        position = (
+            FilesPosition() if last is None else last.positions.files.get(name, FilesPosition())
+        )
+        files = tuple(read_files(self._store.state, position))
+        obstacle = changed_file(files, spec)
         if obstacle:
             raise NotComputable(f"the table {name} cannot be read again: {obstacle}")
-        return [local_path(file.uri) for file in read_files]
+        return [local_path(file.uri) for file in files]
 
 
 def _is_static(place: InputPlace) -> bool:

@@ -17,8 +17,20 @@ from substrait_agg.errors import InputRefused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_File = tuple[str, int, int]
-"""A file: its URI, its modification time in milliseconds since 1970, its size in bytes."""
+
+class FoundFile(NamedTuple):
+    """A file that was found.
+
+    Attributes:
+        uri: its location.
+        modified: its time of modification, in milliseconds since 1970.
+        size: its size in bytes.
+    """
+
+    uri: str
+    modified: int
+    size: int
+
 
 _GLOB = frozenset("*?[]{}\\")
 _TAR = slice(257, 262)
@@ -105,11 +117,6 @@ def _exists_here(location: str) -> bool:
         return False
 
 
-def names_wildcard(uri: str) -> bool:
-    """Return whether a URI in the form of Spark's logs is of a file with a wildcard in its path."""
-    return bool(_GLOB & set(unquote(urlsplit(uri).path)))
-
-
 _REGEX_OF_GLOB = {"*": ".*", "?": ".", "[": "[", "[!": "[^", "{": "(?:"}
 _REGEX_IN_BRACES = {**_REGEX_OF_GLOB, ",": "|", "}": ")"}
 
@@ -143,15 +150,50 @@ def name_test(pattern: str) -> Callable[[str], bool]:
     return lambda name: compiled.fullmatch(name) is not None
 
 
-def is_plain_folder(location: str) -> bool:
-    """Return whether a location is the path of a local folder, without wildcards."""
-    try:
-        return not is_glob(location) and Path(location).is_dir()
-    except (OSError, ValueError):
-        return False
+def expanded_globs(location: str, folders: dict[str, int]) -> list[str]:
+    """Return the paths on the local file system that a glob matches; any other path as it is.
+
+    Args:
+        location: an absolute path or glob.
+        folders: gets the folders that were looked at, with their times of modification.
+
+    Source: Hadoop's ``Globber``.
+    """
+    if not is_glob(location):
+        return [location] if _exists_here(location) else []
+    return [path for each in _without_slashes(location) for path in _matching(each, folders)]
 
 
-def _is_shown(name: str) -> bool:
+def _without_slashes(pattern: str) -> list[str]:
+    """Return globs that match what one glob matches and have no slash in braces."""
+    for group in re.finditer(r"(?<!\\)\{([^{}]*)\}", pattern):
+        if "/" in group[1]:
+            head, tail = pattern[: group.start()], pattern[group.end() :]
+            each = (f"{head}{part}{tail}" for part in group[1].split(","))
+            return [glob for part in each for glob in _without_slashes(part)]
+    return [pattern]
+
+
+def _matching(pattern: str, folders: dict[str, int]) -> list[str]:
+    paths = [""]
+    for part in pattern.strip("/").split("/"):
+        if not _GLOB & set(part):
+            paths = [f"{path}/{part}" for path in paths]
+            continue
+        accepts, below = name_test(part), []
+        for path in paths:
+            try:
+                folders[path or "/"] = os.stat(path or "/").st_mtime_ns  # noqa: PTH116
+                names = os.listdir(path or "/")  # noqa: PTH208
+            except OSError as error:
+                unless_gone(error)
+                continue
+            below += [f"{path}/{name}" for name in names if accepts(name)]
+        paths = below
+    return sorted(path for path in paths if os.path.exists(path))  # noqa: PTH110
+
+
+def is_shown(name: str) -> bool:
     """Return whether Spark reads files and folders of this name.
 
     Spark skips names that begin with ``.``, and names that begin with ``_`` and contain no ``=``.
@@ -159,7 +201,7 @@ def _is_shown(name: str) -> bool:
     return not (name.startswith(".") or (name.startswith("_") and "=" not in name))
 
 
-def _files_below(system: Any, status: Any) -> list[_File]:
+def _files_below(system: Any, status: Any) -> list[FoundFile]:
     if not status.isDirectory():
         return [_file(status)]
     uri = status.getPath().toUri()
@@ -168,7 +210,7 @@ def _files_below(system: Any, status: Any) -> list[_File]:
         return list(_listed_here(root))
     depth = len(root.rstrip("/").split("/"))
     listed = _listed(system, status)
-    return [file for path, file in listed if all(map(_is_shown, path.split("/")[depth:]))]
+    return [file for path, file in listed if all(map(is_shown, path.split("/")[depth:]))]
 
 
 def _is_here(scheme: str) -> bool:
@@ -176,7 +218,7 @@ def _is_here(scheme: str) -> bool:
     return scheme == "file"
 
 
-def _listed(system: Any, status: Any) -> Iterator[tuple[str, _File]]:
+def _listed(system: Any, status: Any) -> Iterator[tuple[str, FoundFile]]:
     """Yield the files below a folder, with their paths."""
     listing = system.listFiles(status.getPath(), True)
     while listing.hasNext():
@@ -184,50 +226,28 @@ def _listed(system: Any, status: Any) -> Iterator[tuple[str, _File]]:
         yield str(entry.getPath().toUri().getPath()), _file(entry)
 
 
-def _listed_here(root: str) -> Iterator[_File]:
+def _listed_here(root: str) -> Iterator[FoundFile]:
     """Yield the files below a local folder, also empty ones.
 
     Python lists local folders, because Hadoop starts a process (``ls``) for every local file.
     """
-    for folder, folders, names in os.walk(root, onerror=_unless_gone, followlinks=True):
-        folders[:] = filter(_is_shown, folders)
-        for name in filter(_is_shown, names):
+    for folder, folders, names in os.walk(root, onerror=unless_gone, followlinks=True):
+        folders[:] = filter(is_shown, folders)
+        for name in filter(is_shown, names):
             path = f"{folder.rstrip('/')}/{name}"
             try:
                 status = Path(path).stat()
             except OSError as error:
-                _unless_gone(error)
+                unless_gone(error)
                 continue
-            yield f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000, status.st_size
+            uri, modified = f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000
+            yield FoundFile(uri, modified, status.st_size)
 
 
-def _data_files(files: Iterable[_File], pattern: str) -> list[_File]:
+def _data_files(files: Iterable[FoundFile], pattern: str) -> list[FoundFile]:
     """Return the files that have content and a name that matches a pattern."""
     accepts = name_test(pattern)
     return [file for file in files if file[2] > 0 and accepts(file[0].rpartition("/")[2])]
-
-
-def any_file(folder: str) -> str | None:
-    """Return the path of a data file directly in a local folder; None if there is none."""
-    try:
-        with os.scandir(folder) as entries:
-            return next((e.path for e in entries if _is_shown(e.name) and e.is_file()), None)
-    except OSError:
-        return None
-
-
-def local_sizes(location: str) -> list[int] | None:
-    """Return the sizes of the data files at a local path, oldest first.
-
-    Returns:
-        None for a glob, a URL, or a path that cannot be read.
-    """
-    place = Path(location)
-    try:
-        statuses = [place.stat()] if place.is_file() else _statuses(place)
-    except (OSError, ValueError, InputRefused):
-        return None
-    return [status.st_size for status in sorted(statuses, key=lambda s: s.st_mtime_ns)]
 
 
 def local_files(location: str, rules: FileRules = FileRules()) -> list[LocalFile] | None:  # noqa: B008 - immutable
@@ -260,16 +280,7 @@ def _local_file(root: Path, path: Path) -> LocalFile:
     return LocalFile(path, name, status.st_size, status.st_mtime_ns)
 
 
-def _statuses(folder: Path) -> list[os.stat_result]:
-    if not folder.is_dir():
-        raise FileNotFoundError(folder)
-    return [
-        Path(uri.removeprefix("file:")).stat()
-        for uri, *_ in _data_files(_listed_here(str(folder)), "")
-    ]
-
-
-def _unless_gone(error: OSError) -> None:
+def unless_gone(error: OSError) -> None:
     """Raise for an unreadable file; ignore files deleted during the listing and broken links."""
     if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         raise _unreadable(str(error)) from error
@@ -279,8 +290,13 @@ def _readable(path: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise _unreadable(f"the name {path!a} is not UTF-8") from error
+        raise unreadable_name(path) from error
     return path
+
+
+def unreadable_name(path: str) -> InputRefused:
+    """Return the error for a path that is not UTF-8."""
+    return _unreadable(f"the name {path!a} is not UTF-8")
 
 
 def _unreadable(why: str) -> InputRefused:
@@ -290,9 +306,9 @@ def _unreadable(why: str) -> InputRefused:
     )  # fmt: skip
 
 
-def _file(status: Any) -> _File:
+def _file(status: Any) -> FoundFile:
     path, modified = str(status.getPath().toString()), int(status.getModificationTime())
-    return path, modified, int(status.getLen())
+    return FoundFile(path, modified, int(status.getLen()))
 
 
 def is_local(uri: str) -> bool:
@@ -364,6 +380,17 @@ def _hadoop_path(spark: SparkSession, location: Any) -> Any:
     classes that are called like the packages.
     """
     return getattr(spark.sparkContext._jvm, "org.apache.hadoop.fs.Path")(location)
+
+
+def local_location(spark: SparkSession, location: str) -> str | None:
+    """Return the path or glob of an absolute location on the local file system; None for another one."""
+    system = _hadoop_path(spark, location).getFileSystem(
+        spark.sparkContext._jsc.hadoopConfiguration()
+    )
+    if not _is_here(str(system.getUri().getScheme())):
+        return None
+    path = location.removeprefix("file:")
+    return path if path == location else path.removeprefix("//")
 
 
 def absolute(spark: SparkSession, location: str) -> str:

@@ -17,10 +17,21 @@ from difflib import get_close_matches
 from substrait_agg.spark.sources.files import name_test
 
 OF_FOLDERS = (
-    "cleanSource", "discardCachedInputRatio", "fileNameOnly", "ignoreCorruptFiles", "ignoreMissingFiles", "latestFirst", "maxBytesPerTrigger", "maxCachedFiles",
-    "maxFileAge", "maxFilesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "sourceArchiveDir",
+    "ignoreCorruptFiles", "ignoreMissingFiles", "latestFirst", "maxBytesPerTrigger", "maxFilesPerTrigger", "pathGlobFilter",
+    "recursiveFileLookup",
 )  # fmt: skip
 """Options of every file source."""
+
+_NAMES_KEPT = "a run keeps the names of all files that it has read"
+OF_SPARK_STREAM: Mapping[str, str] = {
+    "cleansource": "a run does not move or delete its input",
+    "sourcearchivedir": "a run does not move or delete its input",
+    "filenameonly": "files of one name in two folders are two files",
+    "maxfileage": "files of any age are read",
+    "maxcachedfiles": _NAMES_KEPT,
+    "discardcachedinputratio": _NAMES_KEPT,
+}
+"""Option of Spark's stream of files that is refused, in lower case -> the reason."""
 
 _OF_TEXT = (
     "dateFormat", "enableDateTimeParsingFallback", "encoding", "charset", "lineSep", "locale", "multiLine", "timestampFormat",

@@ -20,7 +20,6 @@ from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.session.errors import reason_of
 from substrait_agg.spark.sources import specs
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
-from substrait_agg.spark.sources.files import is_plain_folder
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
 from substrait_agg.spark.sources.parse_faults import TextColumn, parse_faults, row_options
 from substrait_agg.spark.sources.readers import FilesReader, read_source
@@ -68,22 +67,18 @@ class SourceFrame:
         weight: which weights are possible.
         streaming: False for a static source, which is one batch.
         reader: reads files of the source without Spark; None if Spark has to.
-        stream: the rows as they are in the source.
         of_files: returns the rows of some files of the source, as `frame` has them; None if the
             source has no files.
         check: raises for files that Spark would silently read as other rows or values; None if the
             format has no check.
-        by_name: whether the rows are known from the names of the files alone, see `has_files`.
     """
 
     frame: DataFrame
     weight: WeightKind
     streaming: bool
     reader: ParquetReader | None = None
-    stream: DataFrame | None = None
     of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
     check: Callable[[Sequence[str]], None] | None = None
-    by_name: bool = False
 
     def check_files(self, uris: Sequence[str]) -> None:
         """Check files of the source; see `parquet_reader.check_types` and `text_files`.
@@ -165,10 +160,8 @@ def open_source(
         weight_kind(source),
         frame.isStreaming,
         reader,
-        frame,
         _then(of_files, lambda rows: _shaped(rows, spec, origin, table)),
         check,
-        has_files(source, origin),
     )
 
 
@@ -183,15 +176,6 @@ def _check_of(
         return lambda uris: check_types(frame.schema, uris, lambda: frame.sparkSession)
     text = text_check(spec, frame.schema, table)
     return None if text is None else text.files
-
-
-def has_files(source: str | SourceSpec | DataFrame, origin: TableOrigin) -> bool:
-    """Return whether rows of a source are known from the names of its files alone."""
-    if isinstance(source, DataFrame):
-        return False
-    spec = as_spec(source)
-    plain = spec.format == "parquet" and spec.bad_rows == "fail" and spec.change != "debezium"
-    return plain and origin.upsert is None and is_plain_folder(spec.location)
 
 
 def _read(

@@ -92,7 +92,7 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedFiles:
+class OpenedFiles:
     """Files of a batch that a `ParquetReader` has opened.
 
     Attributes:
@@ -100,7 +100,6 @@ class PlannedFiles:
             because a file stores repeated values once.
     """
 
-    rows: int
     bytes: int
     _reader: ParquetReader
     _paths: tuple[str, ...]
@@ -132,26 +131,25 @@ class ParquetReader:
     change: _Column | None
     signs: Mapping[str, int] | None
 
-    def open(self, uris: Sequence[str]) -> PlannedFiles | None:
+    def open(self, uris: Sequence[str]) -> OpenedFiles | None:
         """Look at the files as Spark's log names them; None if Spark has to read them.
 
         Raises:
             InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values.
         """
-        paths, rows, size = [], 0, 0
+        paths, size = [], 0
         try:
             for uri in uris:
                 paths.append(_local_path(uri))
                 if "=" in paths[-1]:
                     return None  # a folder may have the value of a column in its name
                 with _opened(paths[-1]) as file:
-                    rows += file.metadata.num_rows
                     values = VALUE_BYTES * file.metadata.num_rows
                     read = self._found(file, uri)
                     size += sum(max(values, _bytes(file, c.name)) for c in read)
         except UNREADABLE:
             return None
-        return PlannedFiles(rows, size, self, tuple(paths))
+        return OpenedFiles(size, self, tuple(paths))
 
     def rows_of(self, path: str) -> pa.Table:
         """Read a file; one of `UNREADABLE` means that Spark has to read it."""
@@ -285,15 +283,6 @@ def _check_type(name: str, type_: pa.DataType, read_as: st.DataType, file: str) 
             help=f"write the column as {as_.simpleString()} in the file; nothing of the batch was committed",
             path=file,
         )
-
-
-def count_rows(uris: Sequence[str]) -> int:
-    """Return the number of rows of files; a file that cannot be opened has none."""
-    rows = 0
-    for uri in uris:
-        with suppress(*UNREADABLE):
-            rows += pq.read_metadata(_local_path(uri)).num_rows
-    return rows
 
 
 def parquet_reader(

@@ -5,12 +5,11 @@ A static source is read as a batch, others as a stream.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -41,13 +40,6 @@ from substrait_agg.spark.types.struct_fields import in_plan_order, json_type
 ColumnTypes = Mapping[str, Type]
 """Columns to read: name in the plan -> type in the plan."""
 
-NO_FILE_TOO_OLD = "100000d"
-"""A value of ``maxFileAge`` that excludes no file. Spark's default skips files a week older than
-the newest file."""
-
-LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
-"""Spark's options that limit the files of a batch, in lower case."""
-
 DELTA = "delta"
 """A format that takes a path, although its files are not those of a folder."""
 
@@ -56,7 +48,7 @@ LOCATION_OPTION = {"kafka": "subscribe"}
 
 
 FilesReader = Callable[[SparkSession, Sequence[str]], DataFrame]
-"""Returns the rows of files, given as Spark's log names them."""
+"""Returns the rows of files, given by their URIs."""
 
 
 def read_source(
@@ -64,7 +56,8 @@ def read_source(
 ) -> tuple[DataFrame, FilesReader | None]:
     """Return all rows of a source: a batch if it is static, else a stream.
 
-    The second result reads some files of the source in the same way; None if it has no files.
+    The second result reads some files of the source in the same way; None if it has no files. A run
+    reads files by it, and takes only the columns from the stream.
 
     The rows have the `columns` columns and may have others. If bad rows go to the quarantine, the
     columns `FILE` and `POSITION` come last; for CSV and JSON, `CORRUPT` precedes them. Change
@@ -122,11 +115,9 @@ def _read_files(
         raise _not_found(spec, table)
     _check_all_read(spec, place, table)
     schema, extra = SCHEMAS.get(spec.format, _own_schema)(spark, spec, place, columns, table)
-    streamed = {"latestFirst": "false", "maxFileAge": NO_FILE_TOO_OLD}
-    options = {**({} if spec.static else streamed), **dict(spec.options), **extra}
+    options = {**dict(spec.options), **extra}
     if place.only_file:
         options["pathGlobFilter"] = place.only_file
-    options |= _batch_limit(spec)
     if not is_glob(spec.location) and not place.only_file:
         # Spark takes the folder as the base of partition folders only if its name is no glob.
         options = {"basePath": absolute(spark, spec.location), **options}
@@ -182,29 +173,6 @@ def _check_all_read(spec: SourceSpec, place: InputFiles, table: str) -> None:
     if place.below:
         warning = files_unread(source, place.below)
         notice(warning.code, warning.message, help=warning.help)
-
-
-def stream_folders(sources: Iterable[str | SourceSpec | DataFrame]) -> tuple[str, ...]:
-    """Return the paths of the folders that sources stream from, without globs."""
-    specs = [as_spec(source) for source in sources if not isinstance(source, DataFrame)]
-    return tuple(
-        urlsplit(spec.location).path.rstrip("/")
-        if "://" in spec.location
-        else os.path.abspath(spec.location)  # noqa: PTH100 - it is not resolved
-        for spec in specs
-        if spec.is_files
-        and not (spec.static or spec.file_rules.recursive or is_glob(spec.location))
-    )
-
-
-def _batch_limit(spec: SourceSpec) -> dict[str, str]:
-    """Return the option that limits a batch, besides those that the user gave by Spark's names."""
-    if spec.batch_files is not None:
-        return {"maxFilesPerTrigger": str(spec.batch_files)}
-    limited = any(name.lower() in LIMITS for name, _ in spec.options)
-    if spec.first_bytes is None or spec.static or limited:
-        return {}
-    return {"maxBytesPerTrigger": str(spec.first_bytes)}
 
 
 SchemaOf = Callable[

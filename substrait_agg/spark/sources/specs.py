@@ -22,6 +22,7 @@ from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.redaction import redacted_options, redacted_place, remember
 from substrait_agg.spark.sources.files import FileRules
 from substrait_agg.spark.sources.format_options import (
+    OF_SPARK_STREAM,
     OPTIONS,
     nearest,
     spelled,
@@ -103,8 +104,8 @@ class SourceSpec:
         columns: the columns of the table in the plan, for files without a header.
         fields: column in the plan -> the names of the struct fields inside it, depth first.
         static: whether all rows are read once, in the first version.
-        first_bytes: the limit of the first batch of a run that chooses the limits itself, in bytes;
-            it does not apply where another limit is given.
+        batch_bytes: the limit of a batch, in bytes of files; None for no limit. A batch has at least one
+            file.
         decimal: the decimal sign of numbers in CSV, a point or a comma.
     """
 
@@ -120,7 +121,7 @@ class SourceSpec:
     bad_rows: BadRowPolicy = "fail"
     columns: tuple[str, ...] = ()
     static: bool = False
-    first_bytes: int | None = None
+    batch_bytes: int | None = None
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
     decimal: str = "."
 
@@ -155,6 +156,8 @@ class SourceSpec:
             pairs += [(word, ",".join(columns)) for word, columns in named if columns]
         if self.batch_files is not None:
             pairs.append(("batch-files", str(self.batch_files)))
+        if self.batch_bytes is not None:
+            pairs.append(("maxBytesPerTrigger", str(self.batch_bytes)))
         if self.bad_rows != "fail":
             pairs.append(("bad-rows", self.bad_rows))
         if self.decimal != ".":
@@ -287,21 +290,35 @@ def _listed(pairs: dict[str, str], word: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def _batch_files(pairs: dict[str, str], format_: str, text: str) -> int | None:
-    value = pairs.pop("batch-files", None)
-    if value is None:
-        return None
+_LIMITS = ("batch-files", "maxFilesPerTrigger", "maxBytesPerTrigger")
+"""Keys of a SPEC that limit a batch; the second is Spark's name of the first."""
+
+
+def _limits(pairs: dict[str, str], format_: str, text: str) -> tuple[int | None, int | None]:
+    """Take the limits of a batch out of the pairs: files, and bytes of files."""
+    given = {
+        limit: int(_limit(limit, pairs.pop(name), format_, text))
+        for limit in _LIMITS
+        for name in tuple(pairs)
+        if name.lower() == limit.lower() and (limit == "batch-files" or format_ in FILE_FORMATS)
+    }
+    return given.get("batch-files", given.get("maxFilesPerTrigger")), given.get(
+        "maxBytesPerTrigger"
+    )
+
+
+def _limit(name: str, value: str, format_: str, text: str) -> str:
     if not value.isascii() or not value.isdigit() or int(value) < 1:
         raise _bad(
-            "SPEC_OPTION_BAD", text, f"batch-files={value} is not a number of at least 1",
-            "write batch-files=N, such as batch-files=1",
+            "SPEC_OPTION_BAD", text, f"{name}={value} is not a number of at least 1",
+            f"write {name}=N, such as {name}=1",
         )  # fmt: skip
     if format_ not in FILE_FORMATS:
         raise _bad(
-            "SPEC_OPTION_BAD", text, f"batch-files does not apply to the format {format_}",
+            "SPEC_OPTION_BAD", text, f"{name} does not apply to the format {format_}",
             "use the format's own limit, such as maxOffsetsPerTrigger",
         )  # fmt: skip
-    return int(value)
+    return value
 
 
 def _bad_rows(pairs: dict[str, str], text: str) -> BadRowPolicy:
@@ -371,6 +388,16 @@ def _checked_options(pairs: dict[str, str], format_: str, text: str) -> dict[str
         ) from error
 
 
+def _check_not_of_stream(pairs: Mapping[str, str], text: str) -> None:
+    """Refuse options of Spark's stream of files, which would have no effect."""
+    for name in pairs:
+        if name.lower() in OF_SPARK_STREAM:
+            raise _bad(
+                "SPEC_OPTION_BAD", text, f"the option {name} is not supported: {OF_SPARK_STREAM[name.lower()]}",
+                "remove it",
+            )  # fmt: skip
+
+
 def parse_spec(text: str) -> SourceSpec:
     """Parse a source specification.
 
@@ -402,9 +429,11 @@ def parse_spec(text: str) -> SourceSpec:
             "SPEC_CHANGE_CONFLICT", shown, f"change events are JSON, and the format is {format_}",
             "write json:LOCATION, or a stream of messages such as kafka:TOPIC",
         )  # fmt: skip
-    batch_files = _batch_files(pairs, format_, shown)
+    batch_files, batch_bytes = _limits(pairs, format_, shown)
     bad_rows = _bad_rows(pairs, shown)
     decimal = _decimal_sign(pairs, format_, shown)
+    if format_ in FILE_FORMATS:
+        _check_not_of_stream(pairs, shown)
     if format_ in OPTIONS:
         pairs = _checked_options(pairs, "debezium" if change == "debezium" else format_, shown)
     if format_ == "csv" and location.rstrip("/").lower().endswith(".tsv"):
@@ -412,7 +441,7 @@ def parse_spec(text: str) -> SourceSpec:
     options = tuple(pairs.items())
     return SourceSpec(
         format_, location, options, change, column, batch_files, times, decimals, upsert, bad_rows,
-        static=static, decimal=decimal,
+        static=static, batch_bytes=batch_bytes, decimal=decimal,
     )  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import LOCK
 from substrait_agg.commit.log.reader import ROLLBACK
 from substrait_agg.commit.log.retention import KEPT
-from substrait_agg.commit.log.saved_logs import SAVED
 from substrait_agg.commit.log.settings import SETTINGS
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
@@ -23,7 +22,7 @@ _KNOWN: dict[str, re.Pattern[str]] = {
         )
     ),
     "snapshots": re.compile(r"\d{20}\.json"),
-    "state": re.compile(r"(group|pending|closed|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
+    "state": re.compile(r"(group|pending|closed|files|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
     "changes": re.compile(r"\d{12}-(\d+|late|bad)-[0-9a-f]{32}\.parquet"),
     "owners": re.compile(r"\d{12}\.json|lock"),
     "outputs": re.compile(r"[A-Za-z0-9_.-]+\.json"),
@@ -32,11 +31,10 @@ _KNOWN: dict[str, re.Pattern[str]] = {
 
 _KNOWN_IN_STORES: dict[str, re.Pattern[str]] = {
     "": re.compile("|".join((*map(re.escape, (PLAN, SETTINGS, ROLLBACK)), KEPT_REVISION.pattern))),
-    "spark": SAVED,
 }
 """The same for a checkpoint in a store."""
 
-_FOLDERS = ("snapshots", "state", "changes", "outputs", "owners", "spark")
+_FOLDERS = ("snapshots", "state", "changes", "outputs", "owners")
 _DRAFT = re.compile(r"(draft|probe)-[0-9a-f]{32}|\..*\.tmp")
 
 

@@ -1,4 +1,6 @@
-"""Roll back to a version: remove later versions, so that their input is read again.
+"""Roll back to a version: remove later versions.
+
+A version has the positions of the sources, so the next run reads the input after it again.
 
 The rollback writes its plan first (``rollback.json``). From then on no run starts until the
 rollback is finished. Its steps can be repeated, so running a killed rollback again finishes it.
@@ -7,7 +9,6 @@ rollback is finished. Its steps can be repeated, so running a killed rollback ag
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from substrait_agg.commit.documents.envelope import damaged, seal, unseal
@@ -17,13 +18,10 @@ from substrait_agg.commit.documents.plan_document import PLANS, document_name
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_tool
-from substrait_agg.commit.log.query_logs import check_recorded_logs, query_id
 from substrait_agg.commit.log.reader import ROLLBACK
-from substrait_agg.commit.log.saved_logs import load
 from substrait_agg.commit.log.sweep import change_files, state_files
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.rollback.sinks import OutputAhead, cut_output, losses
-from substrait_agg.tools.rollback.spark_logs import cut_behind
 
 ROLLBACK_FORMAT = 1
 
@@ -35,14 +33,11 @@ class Rollback:
     Attributes:
         to: the newest version after the rollback.
         newest: the newest version before it.
-        batch: the last micro-batch of Spark's logs after the rollback; -1: input is read from its
-            beginning.
         outputs: the outputs that have received later versions.
     """
 
     to: int
     newest: int
-    batch: int
     outputs: tuple[OutputAhead, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -82,8 +77,7 @@ def rollback(
 
     Args:
         checkpoint: the checkpoint.
-        to: a version whose state is kept. The newest one only drops batches that Spark has planned
-            but not finished.
+        to: a version whose state is kept.
         force: roll back even if outputs have received later versions. Outputs of text and of files
             of changes are cut back to `to`. Other outputs keep what they have received, and also
             receive the new versions.
@@ -92,7 +86,7 @@ def rollback(
 
     Raises:
         StateRefused: CHECKPOINT_BUSY, CHECKPOINT_NOT_LOCKED, VERSION_UNKNOWN, VERSION_EXPIRED,
-            STATE_DAMAGED, OFFSETS_LOST, OUTPUT_AHEAD, OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED,
+            STATE_DAMAGED, OUTPUT_AHEAD, OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED,
             ROLLBACK_UNFINISHED. Nothing has been changed.
     """
     with lock_for_tool(checkpoint.folder, alone=no_run):
@@ -129,23 +123,17 @@ def _planned(checkpoint: Checkpoint, to: int, *, force: bool) -> Rollback:
     if newest is None:
         raise TypeError("a version without a newest one")
     _check_state(checkpoint, target)
-    batch = target.batch if target.query is not None else -1
-    if checkpoint.spark.is_remote:
-        _check_saved(checkpoint, target)
-    else:
-        _check_spark(checkpoint, newest, target, batch)
     outputs = losses(checkpoint, to) if newest.version > to else []
     refused = outputs if not force else [o for o in outputs if o.way == "stuck"]
     if refused:
         raise _outputs_ahead(refused, to, force=force)
-    return Rollback(to, newest.version, batch, tuple(outputs))
+    return Rollback(to, newest.version, tuple(outputs))
 
 
 def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
     """Check that the state of a version is kept and undamaged."""
     checkpoint.check_kept(target.version)
-    runs = {run.name: run for operator in target.operators for run in operator.runs}
-    for run in runs.values():
+    for run in target.state_files:
         checkpoint.state.forget(run.name)  # check the file in the store, not its local copy
         try:
             whole = checkpoint.state.is_whole(run.name, run.bytes, run.crc)
@@ -153,31 +141,6 @@ def _check_state(checkpoint: Checkpoint, target: Snapshot) -> None:
             raise damaged(run.name, str(error)) from error
         if not whole:
             raise damaged(run.name, "its size or checksum is not the one in the snapshot")
-
-
-def _check_spark(checkpoint: Checkpoint, newest: Snapshot, target: Snapshot, batch: int) -> None:
-    """Check that Spark's logs belong to the versions, and reach back to the batch."""
-    folder = Path(checkpoint.spark_folder)
-    if newest.query is not None and query_id(folder) != newest.query:
-        raise StateRefused(
-            "OFFSETS_LOST",
-            "the offsets of Spark are missing from the checkpoint, or belong to another query",
-            help="restore the whole checkpoint folder from one copy, or start a new checkpoint",
-            path=str(folder),
-        )
-    if newest.query is not None:
-        cut_behind(folder, batch, target.logs)
-        existing = (log for log in target.logs if (folder / log.name).exists())
-        check_recorded_logs(folder, existing)
-
-
-def _check_saved(checkpoint: Checkpoint, target: Snapshot) -> None:
-    """Check the saved logs from which the next run creates Spark's folder.
-
-    Those of later batches have other names, so nothing is cut.
-    """
-    for log in target.logs:
-        load(checkpoint.spark, log)
 
 
 def _outputs_ahead(refused: list[OutputAhead], to: int, *, force: bool) -> StateRefused:
@@ -203,8 +166,6 @@ def _apply(checkpoint: Checkpoint, plan: Rollback) -> None:
     for output in plan.outputs:
         cut_output(checkpoint.folder, output, plan.to, checkpoint.fence)
     target = checkpoint.snapshot(plan.to)
-    if not checkpoint.spark.is_remote:
-        cut_behind(Path(checkpoint.spark_folder), plan.batch, target.logs).apply()
     retention = checkpoint.retention_state()
     checkpoint.keep(replace(retention, swept=min(retention.swept, plan.to)))
     # Newest first: each remaining version has all versions before it.

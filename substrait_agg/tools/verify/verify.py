@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.plan_document import PLAN, PlanDocument
+from substrait_agg.commit.documents.positions import FileList
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import RetentionState
@@ -43,7 +44,6 @@ from substrait_agg.state.storage import Storage
 from substrait_agg.state.tree import key_columns, tree_of
 from substrait_agg.tools.checks.findings import Finding, FindingCollector, Verdict
 from substrait_agg.tools.checks.orphan_files import report_orphan_files
-from substrait_agg.tools.checks.spark_logs import check_logs
 from substrait_agg.tools.checks.trees import TreeForm, all_trees, shape_of
 from substrait_agg.tools.deep.check import check_deep, flow_of
 from substrait_agg.tools.deep.inputs import TableReader
@@ -98,8 +98,6 @@ class _Verification:
             if snapshot.version >= retention.state_from:
                 self._state(snapshot)
         if snapshots:
-            with findings.caught("OFFSETS_LOST", "spark"):
-                check_logs(self._checkpoint, snapshots[-1], findings)
             self._whole(document, snapshots)
         else:
             with findings.caught("STATE_DAMAGED", "snapshots"):
@@ -163,7 +161,7 @@ class _Verification:
     def _check_predecessors(
         self, snapshots: Sequence[Snapshot], document: PlanDocument | None
     ) -> None:
-        """Check that each version follows its predecessor, with the same plan and query."""
+        """Check that each version follows its predecessor, with the same plan."""
         for previous, snapshot in zip([None, *snapshots], snapshots, strict=False):
             path = f"snapshots/{snapshot_name(snapshot.version)}"
             of = None if document is None else self._document_of(snapshot.plan, path)
@@ -191,7 +189,9 @@ class _Verification:
             message = f"it has changes of other versions than {version}"
             self._found.fault("CHANGES_DAMAGED", path, message)
 
-    def _is_whole(self, storage: FolderFiles, file: ChangeFile | RunFile, path: str) -> bool:
+    def _is_whole(
+        self, storage: FolderFiles, file: ChangeFile | RunFile | FileList, path: str
+    ) -> bool:
         self._checked["files"] += 1
         self._checked["bytes"] += file.bytes
         with self._found.caught("FILE_DAMAGED", path):
@@ -213,6 +213,11 @@ class _Verification:
         return False
 
     def _state(self, snapshot: Snapshot) -> None:
+        for names in snapshot.positions.lists:
+            identity = (names.name, names.rows, names.bytes, names.crc)
+            if identity not in self._looked_at:
+                self._looked_at.add(identity)
+                self._is_whole(self._checkpoint.state, names, f"state/{names.name}")
         path = f"snapshots/{snapshot_name(snapshot.version)}"
         for tree in all_trees(snapshot):
             check_ranges(tree.runs, path, self._found)
@@ -231,7 +236,7 @@ class _Verification:
     def _whole(self, document: PlanDocument | None, snapshots: list[Snapshot]) -> None:
         """Run the checks that need several files, if each of these files is undamaged."""
         newest = snapshots[-1]
-        needed = {f"state/{run.name}" for operator in newest.operators for run in operator.runs}
+        needed = {f"state/{name}" for name in state_files(newest)}
         faulty = self._found.faulty
         path = f"snapshots/{snapshot_name(newest.version)}"
         if document is None or needed & faulty or path in faulty:
@@ -240,11 +245,7 @@ class _Verification:
             self._levels(document, newest, path)
         if self._deep:
             self._recomputed(document, newest, path)
-        # If Spark is ahead, versions are missing. The view of the remaining ones is not checked.
-        ahead = "spark/offsets" in faulty
-        if not ahead and not any(
-            p.startswith(("changes/", "snapshots/", "state/")) for p in faulty
-        ):
+        if not any(p.startswith(("changes/", "snapshots/", "state/")) for p in faulty):
             with self._found.caught("STATE_DAMAGED", path):
                 self._checked["changes"] = check_view(self._checkpoint, snapshots, self._found)
 
@@ -300,10 +301,12 @@ def _against_previous(after: Snapshot, previous: Snapshot) -> Iterator[str]:
     same_plan = (previous.plan, previous.begun) == (after.plan, after.begun)
     if after.begun != after.version and not same_plan:
         yield f"it is of plan {after.plan[:12]}, the version before of {previous.plan[:12]}"
-    if previous.query is not None and after.query != previous.query:
-        yield "it belongs to another streaming query"
-    elif not previous.batch <= after.batch <= previous.batch + 1:
-        yield f"it is of batch {after.batch}, the version before of {previous.batch}"
+    if after.positions.streams.batch < previous.positions.streams.batch:
+        yield "its streams are behind those of the previous one"
+    for table, position in previous.positions.files.items():
+        now = after.positions.files.get(table)
+        if now is not None and now.count < position.count:
+            yield f"it has read fewer files of the table {table} than the previous one"
     low, high = previous.watermark, after.watermark
     if low is not None and high is not None and high < low:
         yield "its watermark is lower than the previous one"

@@ -1,0 +1,197 @@
+"""All sources of a run: what the next batch reads, and the positions after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from threading import Event
+
+from pyspark.sql import DataFrame, SparkSession
+
+from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
+from substrait_agg.commit.log.read_files import read_files, with_files
+from substrait_agg.files.download_cache import work_folder
+from substrait_agg.spark.inputs.inputs import Inputs, Source
+from substrait_agg.spark.positions.file_source import FileSource, file_source
+from substrait_agg.spark.positions.spark_streams import SparkStreams, StreamedBatch
+from substrait_agg.spark.sources.files import FoundFile
+from substrait_agg.spark.sources.specs import Table, as_spec
+
+_MILLISECOND = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRead:
+    """What a batch reads.
+
+    Attributes:
+        files: the files of each table that has some.
+        streamed: the batch of the query of Spark; None without one.
+    """
+
+    files: Mapping[Table, tuple[FoundFile, ...]] = field(default_factory=dict)
+    streamed: StreamedBatch | None = None
+
+    @property
+    def frames(self) -> Mapping[Table, DataFrame]:
+        """Return the rows of each table that the query of Spark reads."""
+        return {} if self.streamed is None else self.streamed.rows
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to read."""
+        return not self.files and self.streamed is None
+
+
+class Sources:
+    """The sources of the streaming tables of a run.
+
+    Args:
+        spark: the session.
+        inputs: the opened inputs.
+        sources: the source of each table.
+        positions: how far the newest version has read them.
+        storage: the folder of state.
+        closing: gets what has to be released at the end.
+
+    Raises:
+        StateRefused: STATE_DAMAGED, OFFSETS_DIFFER.
+        InputRefused: STREAM_STATEFUL.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        inputs: Inputs,
+        sources: Mapping[Table, Source],
+        positions: Positions,
+        storage: FolderFiles,
+        closing: ExitStack,
+    ) -> None:
+        self._storage, self._before = storage, positions
+        self._woken = Event()
+        self._files: dict[Table, FileSource] = {}
+        streams: dict[Table, DataFrame] = {}
+        for table, opened in inputs.tables.items():
+            source = sources[table]
+            if opened.of_files is None or isinstance(source, DataFrame):
+                streams[table] = opened.frame
+                continue
+            read = read_files(storage, self._position(table))
+            self._files[table] = file_source(spark, as_spec(source), read)
+        self._streams: SparkStreams | None = None
+        if streams:
+            folder = closing.enter_context(work_folder())
+            self._streams = SparkStreams(
+                streams, positions.streams, self._read_by_stream, folder, self._woken.set
+            )
+            closing.callback(self._streams.end)
+
+    def _position(self, table: Table) -> FilesPosition:
+        return self._before.files.get(".".join(table), FilesPosition())
+
+    def _read_by_stream(self, source: str) -> Sequence[ReadFile]:
+        return tuple(read_files(self._storage, self._before.streams.files[source]))
+
+    def __bool__(self) -> bool:
+        """Return whether anything streams."""
+        return bool(self._files) or self._streams is not None
+
+    @property
+    def bounds(self) -> list[float]:
+        """Return the limit of a batch of each table of files that the user gives, in bytes."""
+        return [source.most_bytes for source in self._files.values()]
+
+    def begin(self, interval: str | None) -> None:
+        """Begin to read.
+
+        Args:
+            interval: the interval between batches of the query of Spark; None: all that is there now.
+        """
+        if self._streams is not None:
+            trigger = {"availableNow": True} if interval is None else {"processingTime": interval}
+            self._streams.begin(trigger)
+
+    def look(self) -> None:
+        """Look for new files.
+
+        Raises:
+            InputRefused: SOURCE_UNREADABLE, SOURCE_FILES_UNREAD.
+        """
+        for source in self._files.values():
+            source.look()
+
+    def next(self, limits: Sequence[float]) -> BatchRead:
+        """Return what the next batch reads.
+
+        Args:
+            limits: the limit of each table of files, in bytes.
+        """
+        taken = {
+            table: source.take(most)
+            for (table, source), most in zip(self._files.items(), limits, strict=True)
+            if source.has_waiting
+        }
+        return BatchRead(taken, None if self._streams is None else self._streams.offer)
+
+    def sizes(self, batch: BatchRead) -> tuple[float, ...]:
+        """Return the bytes that a batch read from each table of files."""
+        return tuple(
+            float(sum(file.size for file in batch.files.get(table, ()))) for table in self._files
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether there is nothing more to read, if no new files are looked for."""
+        waiting = any(source.has_waiting for source in self._files.values())
+        return not waiting and (self._streams is None or self._streams.has_ended)
+
+    def positions(self, batch: BatchRead, version: int) -> Positions:
+        """Return the positions after a batch.
+
+        Raises:
+            StateRefused, OSError: see `with_files`.
+        """
+        before, files = self._before, dict(self._before.files)
+        for ordinal, (table, found) in enumerate(batch.files.items()):
+            read = (ReadFile(file.uri, file.modified) for file in found)
+            position = self._position(table)
+            files[".".join(table)] = with_files(self._storage, position, read, ordinal, version)
+        if batch.streamed is None:
+            return replace(before, files=files)
+        of_streams = dict(before.streams.files)
+        for source, added in batch.streamed.files.items():
+            position = of_streams.get(source, FilesPosition())
+            ordinal = len(self._files) + int(source)
+            of_streams[source] = with_files(self._storage, position, added, ordinal, version)
+        streams = replace(
+            before.streams,
+            batch=batch.streamed.batch,
+            tables=tuple(map(".".join, batch.streamed.rows)),
+            offsets=batch.streamed.offsets,
+            starts=batch.streamed.starts,
+            files=of_streams,
+        )
+        return Positions(files, streams)
+
+    def commit(self, batch: BatchRead, positions: Positions) -> None:
+        """Go on after a batch that a version contains."""
+        self._before = positions
+        if batch.streamed is not None and self._streams is not None:
+            self._streams.commit()
+
+    def wake(self) -> None:
+        """End `wait`."""
+        self._woken.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until a batch of the query of Spark comes or `wake` is called, at most this long.
+
+        Returns:
+            Whether something came.
+        """
+        came = self._woken.wait(max(seconds, _MILLISECOND))
+        self._woken.clear()
+        return came

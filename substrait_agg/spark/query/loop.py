@@ -1,0 +1,155 @@
+"""Run batches one after the other: what is new, read it, compute, publish, go on.
+
+The positions of the sources are in the version that a batch makes, and nowhere else. A batch that was not
+published has not happened: the next run looks for what is new again, and may cut its batches differently.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from pyspark.sql import SparkSession
+
+from substrait_agg.spark.admission.read_limits import AdmissionControl
+from substrait_agg.spark.positions.sources import BatchRead, Sources
+from substrait_agg.spark.session.errors import GONE_ERRORS, spark_gone, spark_lost
+
+SHORTEST_PAUSE = 0.01
+"""Seconds between two looks for new rows, at least."""
+LONGEST_PAUSE = 1.0
+"""Seconds between two looks of a run that has no interval, at most, and between checks of Spark."""
+REST = 150
+"""How much longer a pause takes than the look before it, so that an idle run uses less than 1 % of a core."""
+_PATIENCE = 0.2
+
+
+class Loop:
+    """The thread that runs the batches of a run.
+
+    Args:
+        spark: the session of the batches.
+        sources: the sources of the run.
+        admission: limits what a batch reads.
+        interval: seconds between batches; None: until all that is there now has been read.
+        compute: computes a batch and commits it.
+        emit: emits groups that are due without rows; returns the next instant, in microseconds since 1970.
+        clock: returns the current instant, in microseconds since 1970.
+        check: raises if another run has taken over the checkpoint.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        sources: Sources,
+        admission: AdmissionControl,
+        interval: float | None,
+        compute: Callable[[BatchRead], None],
+        emit: Callable[[], int | None],
+        clock: Callable[[], int],
+        check: Callable[[], None],
+    ) -> None:
+        self._spark, self._sources, self._admission = spark, sources, admission
+        self._interval, self._compute, self._emit = interval, compute, emit
+        self._clock, self._check = clock, check
+        self._due: int | None = None
+        self._stopped, self._checked = False, time.monotonic()
+        self.error: Exception | None = None
+        self._group = f"substrait-agg-{id(self):x}"
+        self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
+
+    def begin(self, due: int | None) -> None:
+        """Begin to run batches.
+
+        Args:
+            due: when groups become due that no rows touch, in microseconds since 1970.
+        """
+        self._due = due
+        self._thread.start()
+
+    def emit_at(self, due: int | None) -> None:
+        """Emit groups at an instant, unless they are emitted earlier."""
+        self._due = min((at for at in (self._due, due) if at is not None), default=None)
+
+    def wait(self) -> None:
+        """Wait until the last batch."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """Stop, and discard the batch in progress."""
+        self._stopped = True
+        self._sources.wake()
+        while self._thread.is_alive() and self._thread is not threading.current_thread():
+            # A Spark that is gone runs no jobs.
+            with suppress(*GONE_ERRORS):
+                self._spark.sparkContext.cancelJobGroup(self._group)
+            self._thread.join(_PATIENCE)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether `stop` was called."""
+        return self._stopped
+
+    def _run(self) -> None:
+        try:
+            self._spark.sparkContext.setJobGroup(
+                self._group, "substrait-agg: batches", interruptOnCancel=True
+            )
+            interval = (
+                None if self._interval is None else f"{round(self._interval * 1000)} milliseconds"
+            )
+            self._sources.begin(interval)
+            self._sources.look()
+            self._run_batches()
+        except Exception as error:  # noqa: BLE001 - `wait` of the run raises it
+            # `stop` discards the batch in progress, and interrupts it.
+            self.error = None if self._stopped else error
+
+    def _run_batches(self) -> None:
+        began, looked = time.monotonic(), 0.0
+        while not self._stopped:
+            read = self._sources.next(self._admission.begin())
+            if not read.is_empty:
+                start = time.monotonic()
+                self._compute(read)
+                self._admission.end(time.monotonic() - start, self._sources.sizes(read))
+            elif self._interval is None and self._sources.has_ended:
+                return
+            elif self._due is not None and self._clock() >= self._due:
+                self._due = None
+                self.emit_at(self._emit())
+            if self._interval is None:
+                if read.is_empty:
+                    self._pause(LONGEST_PAUSE)
+                continue
+            following = began + self._interval
+            pause = min(max(REST * looked, SHORTEST_PAUSE), LONGEST_PAUSE) if read.is_empty else 0.0
+            if self._interval:
+                pause = max(pause, following - time.monotonic())
+            if pause > 0:
+                self._pause(pause)
+            began = max(following, time.monotonic())
+            cpu = time.thread_time()
+            self._sources.look()
+            looked = time.thread_time() - cpu
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for the next batch, until groups are due or `stop` is called."""
+        end = time.monotonic() + seconds
+        while not self._stopped and (left := end - time.monotonic()) > 0:
+            due = LONGEST_PAUSE if self._due is None else (self._due - self._clock()) / 1e6
+            if due <= 0:
+                return
+            if self._sources.wait(min(left, due, LONGEST_PAUSE)):
+                return
+            self._check_alive()
+
+    def _check_alive(self) -> None:
+        """Check that Spark answers, and that no other run has taken over, once in a while."""
+        if time.monotonic() - self._checked >= LONGEST_PAUSE:
+            self._check()
+            if spark_gone():
+                raise spark_lost()
+            self._checked = time.monotonic()
