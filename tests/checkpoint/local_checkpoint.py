@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from substrait_agg.bind.bound import BoundMeasure
+from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.read_files import with_files
 from substrait_agg.commit.log.retention import DEFAULT, Retention
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.flow.graph.nodes import Flow, FlowView, Node
@@ -23,9 +24,6 @@ from tests.operator.measures_build import EVERYTHING, gone, row
 from tests.operator.measures_draw import node_of
 from tests.operator.measures_reference import Row
 from tests.operator.measures_world import World
-
-QUERY = "11111111-2222-3333-4444-555555555555"
-
 
 class Made:
     """A checkpoint that is made batch by batch.
@@ -59,67 +57,41 @@ class Made:
         self.world = World(node, folder)
         self._retention = retention
         self._levels = {"waiting": 0, "quarantined": 0}
-        self.commit(-1)
+        self._position = FilesPosition()
+        self.commit()
 
     def batch(
         self, rows: Sequence[Row], partitions: int = 1, emission: Emission | None = None
     ) -> None:
         """Compute a batch and commit it."""
-        last = self.checkpoint.newest_snapshot()
-        assert last is not None
         self.world.batch(rows, partitions, emission=emission)
         for level in self._levels:
             self._levels[level] += sum(r.counters[level] for r in self.world.results)
-        self.commit(last.batch + 1)
+        self.commit()
 
-    def commit(self, batch: int) -> None:
+    def commit(self) -> None:
         """Publish the state of the operator; its first version is empty."""
         now, results = self.world.now, self.world.results
         snapshot = Snapshot(
             version=now.number,
             plan="f" * 64,
-            query=None if batch < 0 else QUERY,
-            batch=batch,
             operators=(now.state,),
             changes=tuple(change for result in results for change in result.changes),
             counters={"input_rows": sum(r.counters["input_rows"] for r in results), **self._levels},
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            positions=self._positions(now.number),
         )
-        if batch >= 0:
-            note_planned(self.folder / "spark", batch)
         self.checkpoint.publish(snapshot)
-        if batch >= 0:
-            note_done(self.folder / "spark", batch)
         if self._retention.due(snapshot.version):
             sweep(self.checkpoint, snapshot, self._retention)
 
-
-def note_done(folder: Path, batch: int) -> None:
-    """Write Spark's log entries for a finished batch."""
-    (folder / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
-
-
-def note_planned(folder: Path, batch: int, files: int = 1) -> None:
-    """Write Spark's log entries for a planned batch of new files; all earlier batches had as many
-    files.
-    """
-    for name in ("offsets", "commits", "sources/0"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    if not (folder / "metadata").exists():
-        (folder / "metadata").write_text(json.dumps({"id": QUERY}))
-    metadata = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
-    offset = json.dumps({"logOffset": batch})
-    (folder / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n{offset}")
-    compact = batch % 10 == 9
-    entries = [
-        {"path": f"file:/in/{b}-{f}.parquet", "timestamp": b, "batchId": b}
-        for b in range(0 if compact else batch, batch + 1)
-        for f in range(files)
-    ]
-    name = f"{batch}.compact" if compact else str(batch)
-    log = folder / "sources" / "0" / name
-    log.write_text("\n".join(["v1", *map(json.dumps, entries)]))
-    log.with_name(f".{name}.crc").write_bytes(b"crc")
+    def _positions(self, version: int) -> Positions:
+        """Return the positions of a version that has read as many files as its number."""
+        if version:
+            read = [ReadFile(f"file:///in/{version}.parquet", version)]
+            state = self.checkpoint.state
+            self._position = with_files(state, self._position, read, 0, version)
+        return Positions({"t": self._position})
 
 
 def some_rows(random: Random, count: int, groups: int = 12) -> list[Row]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from substrait_agg.commit.log.query_logs import lists_files
 
 import substrait_agg as sa
 from substrait_agg.commit.documents.file_names import version_of
@@ -25,7 +26,6 @@ from substrait_agg.commit.log import locking
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import claim
 from substrait_agg.commit.log.locking import LOCK, is_in_use, lock_for_run, lock_for_tool
-from substrait_agg.commit.log.query_logs import lists_files
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import StateRefused, SubstraitAggError, UsageError
 from substrait_agg.files.filesystem import MOST_READ, FileSystem

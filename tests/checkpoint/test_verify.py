@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from substrait_agg.spark.offsets.logs import recorded_logs
 
 import substrait_agg as sa
 from substrait_agg.changes import row_lines
@@ -30,7 +31,6 @@ from substrait_agg.errors import StateRefused
 from substrait_agg.explanation.tree import NumberColumns, OperatorColumns
 from substrait_agg.functions.aggregates.accumulators import WeightKind
 from substrait_agg.operator.common.emission import ALL, NONE
-from substrait_agg.spark.offsets.logs import recorded_logs
 from substrait_agg.state.run import RunFile, open_pages
 from substrait_agg.tools.checks.findings import FindingCollector
 from substrait_agg.tools.state import State

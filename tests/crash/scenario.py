@@ -16,6 +16,8 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from substrait_agg.spark.offsets.planned_files import forget_unplanned
+from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import Column, Conversion
@@ -37,8 +39,6 @@ from substrait_agg.spark.execution.job import JobResult, OperatorJob
 from substrait_agg.spark.executors.executor import BranchInput, Executor
 from substrait_agg.spark.executors.local_executor import LocalExecutor
 from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.offsets.planned_files import forget_unplanned
-from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches

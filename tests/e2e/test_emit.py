@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from substrait_agg.spark.query.timer import Timer
 
 import substrait_agg as sa
 from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.query import microbatch
-from substrait_agg.spark.query.timer import Timer
 from tests.e2e import plans
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, filtered, literal, read

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
+from substrait_agg.spark.offsets.planned_files import planned_batch
 
 import substrait_agg as sa
 from substrait_agg.spark.admission import read_limits
 from substrait_agg.spark.admission.read_limits import AdmissionControl
-from substrait_agg.spark.offsets.planned_files import planned_batch
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, projected, read
 from tests.e2e.rows import bag

@@ -5,7 +5,6 @@ Sources are SPECs of folders of Parquet files: a batch is the next file of every
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,9 @@ import substrait_agg as sa
 from substrait_agg.api.runs import bound_to_run
 from substrait_agg.bind.plan.views import bound_views, one_view
 from substrait_agg.changes import Delivery
+from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
 from substrait_agg.commit.documents.snapshot import Snapshot
+from substrait_agg.commit.log.read_files import read_files, with_files
 from substrait_agg.flow.graph.graph import RowsOrigin, TableOrigin
 from substrait_agg.metrics import Progress
 from substrait_agg.operator.common.completeness import instants
@@ -36,12 +37,10 @@ from substrait_agg.spark.execution.join_watch import JoinWatch
 from substrait_agg.spark.executors.local_executor import LocalExecutor
 from substrait_agg.spark.inputs.event_sources import EventSource
 from substrait_agg.spark.inputs.event_state import BatchTimes
-from substrait_agg.spark.inputs.inputs import table_origins
 from substrait_agg.spark.inputs.late_rows import Lateness
-from substrait_agg.spark.offsets.planned_files import logged_files
 from substrait_agg.spark.query.evolve import evolve_to
 from substrait_agg.spark.query.handle import CheckedRun
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.microbatch import MicroBatches
 from substrait_agg.spark.query.start import checked_run
 from substrait_agg.spark.query.static_tables import changed_tables, stored_inputs, with_contents
 from substrait_agg.spark.refresh.files_so_far import FilesSoFar
@@ -107,7 +106,6 @@ class LocalRun:
     def _begin(self) -> tuple[MicroBatches[pa.Table], list[Delivery]]:
         checked, options = self._checked, self._checked.options
         store = checked.store
-        self._logs = Path(store.spark_folder)
         tables = _Tables(self, FilesSoFar(store, checked.flow, checked.sources))
         store.create(checked.document, evolve=options.evolve, unreadable=tables.unreadable)
         store.claim()
@@ -131,14 +129,11 @@ class LocalRun:
             joins=JoinWatch(options.most_join_rows),
         )  # fmt: skip
         batches.inputs = checked.source_locations
-        self._query = store.identity
-        self._logs.mkdir(parents=True, exist_ok=True)
-        (self._logs / "metadata").write_text(json.dumps({"id": self._query}))
         if batches.last is None:
             first = [(n, rows) for n, _, rows in _first_rows(checked)]
-            batches.run(_by_operator(first), None, FIRST_BATCH)
+            batches.run(_by_operator(first))
         elif checked.changed:
-            batches.run(_difference(checked, batches.last), batches.last.query, batches.last.batch)
+            batches.run(_difference(checked, batches.last))
         return batches, deliveries
 
     @property
@@ -161,13 +156,11 @@ class LocalRun:
     @quick_disk()
     def batch(self) -> bool:
         """Compute the next batch; False if there are no more files."""
-        last = self._batches.last
-        number = last.batch + 1 if last is not None and last.query is not None else 0
-        tables, counts = _read(self._checked, self._offsets(number - 1))
+        before = _counts(self._batches.positions)
+        tables, counts = _read(self._checked, before)
         if not tables:
             return False
-        self._plan(number, counts)
-        self._number = number
+        self._batches.positions = self._positions(before, counts)
         instant = self._clock()
         lateness = self._batches.event_state.lateness(self._checked.flow)
         parts = list(self._branches(tables, lateness))
@@ -175,18 +168,34 @@ class LocalRun:
         rows = {n: _together(p.prepared for node, p in parts if node == n) for n in nodes}
         stats = tuple(_stats(event, tables) for event in self._checked.events.sources)
         times = BatchTimes(instant, lambda: stats, tuple(part for _, part in parts))
-        self._batches.run(rows, self._query, number, times, whole=self._whole(counts))
+        self._batches.run(rows, times, whole=self._whole(before, counts))
         self._deliver()
         return True
 
-    def _whole(self, counts: Mapping[str, int]) -> WholeInput[pa.Table]:
+    def _positions(self, before: Mapping[str, int], counts: Mapping[str, int]) -> Positions:
+        """Return the positions after the first files of every table."""
+        store, files = self._checked.store, dict(self._batches.positions.files)
+        for ordinal, (table, paths) in enumerate(_files(self._checked, counts).items()):
+            name = ".".join(table)
+            added = map(_read_file, paths[before.get(name, 0) :])
+            position = files.get(name, FilesPosition())
+            version = self._batches.next_version
+            files[name] = with_files(store.state, position, added, ordinal, version)
+        return Positions(files)
+
+    def _whole(self, before: Mapping[str, int], counts: Mapping[str, int]) -> WholeInput[pa.Table]:
         """Return all rows up to and including a batch."""
-        before, files = (
-            list(chain(*logged_files(self._logs, number) or ()))
-            for number in (self._number - 1, self._number)
+        earlier, files = (
+            list(map(_read_file, chain(*_files(self._checked, each).values())))
+            for each in (before, counts)
         )
-        size, lost = input_size({file.uri for file in files} - {f.uri for f in before}, files)
+        size, lost = input_size({f.uri for f in files} - {f.uri for f in earlier}, self._read_again())
         return WholeInput(size, lost, partial(self.rows_of_files, counts))
+
+    def _read_again(self) -> Iterator[ReadFile]:
+        """Yield all files that have been read, with the times that they had."""
+        for position in self._batches.positions.files.values():
+            yield from read_files(self._checked.store.state, position)
 
     def rows_of_files(
         self, counts: Mapping[str, int], operators: Collection[int]
@@ -203,46 +212,10 @@ class LocalRun:
         parts = [part for part in (*streamed, *first) if part[0] in operators]
         return _by_operator(parts), {}
 
-    def offsets_so_far(self) -> dict[str, int]:
+    def counts_so_far(self) -> dict[str, int]:
         """Return how many files of each table the newest version has read."""
         last = self._checked.store.newest_snapshot()
-        return {} if last is None or last.query is None else self._offsets(last.batch)
-
-    @property
-    def _streams(self) -> list[str]:
-        """Return the streaming tables in the order of the sources of a query of Spark."""
-        origins = dict.fromkeys(o.table for o in table_origins(self._checked.flow))
-        return [".".join(t) for t in origins if not is_static(self._checked.sources[t])]
-
-    def _offsets(self, batch: int) -> dict[str, int]:
-        """Return how many files of each table have been read up to a batch."""
-        if not (self._logs / "offsets" / str(batch)).exists():
-            return {}
-        files = logged_files(self._logs, batch)
-        assert files is not None
-        return {name: len(read) for name, read in zip(self._streams, files, strict=True)}
-
-    def _plan(self, batch: int, counts: Mapping[str, int]) -> None:
-        """Note a batch and its files before it is computed, as Spark does."""
-        before = self._offsets(batch - 1)
-        files = {".".join(t): paths for t, paths in _files(self._checked, counts).items()}
-        for source, table in enumerate(self._streams):
-            entries = [
-                {
-                    "path": path.resolve().as_uri(),
-                    "timestamp": path.stat().st_mtime_ns // 1_000_000,
-                    "batchId": batch,
-                }
-                for path in files[table][before.get(table, 0) :]
-            ]
-            self._write(f"sources/{source}/{batch}", ["v1", *map(json.dumps, entries)])
-        offset = json.dumps({"logOffset": batch})
-        self._write(f"offsets/{batch}", ["v1", "{}", *(offset for _ in self._streams)])
-
-    def _write(self, name: str, lines: Sequence[str]) -> None:
-        path = self._logs / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines))
+        return {} if last is None else _counts(last.positions)
 
     def _branches(
         self, tables: Mapping[Any, pa.Table], lateness: Sequence[Lateness]
@@ -299,7 +272,7 @@ class _Tables:
 
     def read(self, operators: Collection[int]) -> RowsByOperator[pa.Table]:
         """Return the rows of operators."""
-        return self._run.rows_of_files(self._run.offsets_so_far(), operators)
+        return self._run.rows_of_files(self._run.counts_so_far(), operators)
 
 
 def run(plan: Any, sources: Mapping[str, Any], **options: Any) -> LocalRun:
@@ -315,6 +288,14 @@ def _loaded(plan: Any) -> sa.Plan:
     if isinstance(plan, sa.Plan):
         return plan
     return sa.load(plan.encode() if isinstance(plan, str) else plan)
+
+
+def _counts(positions: Positions) -> dict[str, int]:
+    return {table: position.count for table, position in positions.files.items()}
+
+
+def _read_file(path: Path) -> ReadFile:
+    return ReadFile(path.resolve().as_uri(), path.stat().st_mtime_ns // 1_000_000)
 
 
 def _together(tables: Iterable[pa.Table]) -> pa.Table:

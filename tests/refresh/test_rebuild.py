@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from substrait_agg.spark.offsets.planned_files import LoggedFile
 
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
@@ -18,7 +19,6 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.refresh.cost_model import CostHistory, Estimate, InputSize
 from substrait_agg.refresh.policies import REFRESH_POLICIES
 from substrait_agg.scripts.pipeline import PlanSet, scripts_in
-from substrait_agg.spark.offsets.planned_files import LoggedFile
 from substrait_agg.spark.refresh.whole_input import input_size
 from tests.local.run import LocalRun, run
 from tests.sampling import seeds

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from fsspec.registry import _registry as fsspec_registry
+from substrait_agg.commit.log.saved_logs import load, save, saved_name, unneeded
 
 import substrait_agg as sa
 from substrait_agg.changes.records import Record
@@ -19,7 +20,6 @@ from substrait_agg.commit.documents.snapshot import LogFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import claim
 from substrait_agg.commit.log.retention import Retention, RetentionState
-from substrait_agg.commit.log.saved_logs import load, save, saved_name, unneeded
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused, UsageError
 from substrait_agg.files import object_store
