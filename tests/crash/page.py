@@ -24,6 +24,7 @@ KILLED: tuple[tuple[str, str], ...] = (
     ("kept.json", "the next run writes it again; until then, old files stay"),
     ("settings.json", "the state command is run again"),
     ("a run of", "the next run computes the batch again; the file is swept"),
+    ("a list of files", "the next run computes the batch again; the file is swept"),
     ("a change file", "the next run computes the batch again; the file is swept"),
     ("the draft of a snapshot", "the next run computes the batch again; the draft is swept"),
     ("a snapshot", "the next run finds the version committed, or computes the batch again"),
@@ -42,9 +43,6 @@ KILLED: tuple[tuple[str, str], ...] = (
     ("a file of changes-parquet", "the next run finds it, or writes it"),
     ("the draft of view-parquet", "the old file stays until the next run replaces it"),
     ("the file of view-parquet", "readers see the old file or the new one"),
-    ("Spark's", "the next run removes log entries of batches that Spark has not planned"),
-    ("a checksum", "the next run removes log entries of batches that Spark has not planned"),
-    ("spark/", "the next run removes log entries of batches that Spark has not planned"),
     ("the folder", "the next run creates it if it is missing"),
     ("the checkpoint", "the next run creates it if it is missing"),
 )

@@ -1,6 +1,6 @@
 """A whole run on the local executor, with real batches, commits, sweeps and outputs.
 
-What is run is a `Setting`. Spark's own logs are written as Spark would.
+What is run is a `Setting`. Every batch reads one file, and quick runs write lists of the names of files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from substrait_agg.spark.offsets.planned_files import forget_unplanned
-from substrait_agg.spark.offsets.query_checkpoint import open_query_checkpoint
 
 import substrait_agg as sa
 from substrait_agg.bind.bound import Column, Conversion
@@ -25,7 +23,9 @@ from substrait_agg.changes import Delivery, check_outputs
 from substrait_agg.changes.delivery.evolved import check_outputs_go_on
 from substrait_agg.changes.outputs.sinks import Sink
 from substrait_agg.changes.outputs.view_outputs import outputs_by_view
+from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.read_files import read_files, with_files
 from substrait_agg.commit.log.retention import Retention
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed, SubstraitAggError
@@ -41,10 +41,10 @@ from substrait_agg.spark.executors.local_executor import LocalExecutor
 from substrait_agg.spark.inputs.late_rows import Lateness
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.crash.settings import BATCHES, Setting, chained
 
-QUERY = "the query"
+TABLE = "t"
 FIRST = 2
 """Batches after which a run ends and another one goes on."""
 PARTITIONS = 2
@@ -130,42 +130,14 @@ def _at(columns: Sequence[pa.ChunkedArray], expression: Any) -> pa.ChunkedArray:
     return columns[expression.ordinal]
 
 
-class Logs:
-    """Spark's own logs: the existing files, and the files of each batch; both are written before
-    the batch is computed.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def plan(self, batch: int) -> None:
-        """Write the entries of a batch as Spark does: none twice."""
-        self.see(batch)
-        offsets = self.folder / "offsets" / str(batch)
-        offsets.parent.mkdir(parents=True, exist_ok=True)
-        if not offsets.exists():
-            offsets.write_text(f'v1\n{{"batchTimestampMs":1}}\n{{"logOffset":{batch}}}\n')
-
-    def see(self, batch: int) -> None:
-        """Write the entry of a file without planning its batch."""
-        files = self.folder / "sources" / "0" / str(batch)
-        files.parent.mkdir(parents=True, exist_ok=True)
-        if not files.exists():
-            files.write_text(f'v1\n{{"path":"file:/in/{batch}","batchId":{batch}}}\n')
-            (files.parent / f".{batch}.crc").write_text("sum")
-
-    def check(self) -> None:
-        """Check that no planned batch has lost its files."""
-        for offsets in (self.folder / "offsets").iterdir():
-            assert (self.folder / "sources" / "0" / offsets.name).exists(), offsets.name
-
-
 @contextmanager
 def quick_batches() -> Iterator[None]:
-    """Merge runs in checkpoints of a few versions, and do not wait for disks."""
+    """Merge runs and lists of files in checkpoints of a few versions, and do not wait for disks."""
     with ExitStack() as stack:
         # The few versions have merges in them.
         stack.enter_context(patch("substrait_agg.state.merging.SMALL_WIDTH", 4))
+        # Every second version writes a list.
+        stack.enter_context(patch("substrait_agg.commit.log.read_files.MOST_RECENT", 1))
         # What a loss of power would lose is not what is looked at, and waiting for disks takes most of the time.
         stack.enter_context(patch("os.fsync", lambda _descriptor: None))
         yield
@@ -286,32 +258,40 @@ def _batches(
     )
     if batches.last is None:
         first = world.setting.first
-        batches.run({} if first is None else {0: first}, None, FIRST_BATCH)
+        batches.run({} if first is None else {0: first})
     deliver(store, delivery)
-    with open_query_checkpoint(store) as work:
-        logs = Logs(work.folder)
-        if store.spark.is_remote:
-            work.prepare(batches.last)
-        else:
-            with store.fence.guarded():
-                forget_unplanned(logs.folder)
-        for batch in range(max(0, batches.last.batch if batches.last else 0), until):
-            logs.plan(batch)
-            if batches.seen(QUERY, batch):
-                continue
-            if store.spark.is_remote:
-                batches.logs = work.record_logs(batch)
-            rows = {0: world.setting.batches[batch]}
-            try:
-                batches.run(rows, QUERY, batch, world.setting.times(batch))
-            finally:
-                logs.see(batch + 1)
-            deliver(store, delivery)
-            if pause is not None:
-                pause(batch)
+    with _conflicts(batches):
+        read = len(list(read_files(store.state, _position(batches))))
+    for batch in range(read, until):
+        with _conflicts(batches):
+            added = [ReadFile(f"file:///in/{batch}.parquet", batch)]
+            position = with_files(
+                store.state, _position(batches), added, 0, batches.next_version
+            )
+        batches.positions = Positions({TABLE: position})
+        batches.run({0: world.setting.batches[batch]}, world.setting.times(batch))
+        deliver(store, delivery)
+        if pause is not None:
+            pause(batch)
     if until == BATCHES:
         batches.end()
         deliver(store, delivery, last=True)
+
+
+def _position(batches: MicroBatches[pa.Table]) -> FilesPosition:
+    return batches.positions.files.get(TABLE, FilesPosition())
+
+
+@contextmanager
+def _conflicts(batches: MicroBatches[pa.Table]) -> Iterator[None]:
+    """Raise a conflict behind an error, as a run does."""
+    try:
+        yield
+    except Exception as error:
+        conflict = batches.conflict(error)
+        if conflict is None:
+            raise
+        raise conflict from error
 
 
 def deliver(store: Checkpoint, delivery: Delivery, *, last: bool = False) -> None:
@@ -410,7 +390,7 @@ def check_left(world: World, *, slept: bool = False) -> None:
     run(world, 0, "the cleaner")
     store = Checkpoint(world.checkpoint)
     kept = [store.snapshot(v) for v in store.versions()]
-    named = {r.name for s in kept[-KEPT:] for o in s.operators for r in o.runs}
+    named = {file.name for s in kept[-KEPT:] for file in s.state_files}
     assert set(store.state.names()) == named, "state that no version names"
     changes = {c.name for s in kept for c in (*s.view_changes, *s.view_retractions)}
     assert slept or set(store.changes.names()) == changes, "change files that no version names"
@@ -423,5 +403,3 @@ def check_left(world: World, *, slept: bool = False) -> None:
         assert not [name for name in left if name.startswith("draft-")], left
         verdict = sa.open_state(str(store.folder)).verify()
         assert not [f for f in verdict.findings if "/" in f.path], verdict.findings
-    else:
-        Logs(store.folder / "spark").check()
