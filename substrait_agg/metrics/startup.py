@@ -10,7 +10,7 @@ PHASES: dict[str, str] = {
     "check": "check plan, options and checkpoint",
     "spark": "start Spark, or use the running one",
     "sources": "open the sources and read their columns",
-    "query": "prepare the checkpoint, and plan the first batch",
+    "query": "prepare the checkpoint, commit the version without input, and find the files of the first batch",
     "batch": "compute and commit the first batch",
 }
 """The phases in order, with a description of each."""
@@ -25,8 +25,8 @@ class StartTimer:
         self._phases: list[tuple[str, float]] = []
 
     def end(self, phase: str) -> None:
-        """Record the end of a phase of `PHASES`; ignore phases that have ended before."""
-        if any(name == phase for name, _ in self._phases):
+        """Record the end of a phase of `PHASES`; ignore those that have ended, and all after the last one."""
+        if self.phases or any(name == phase for name, _ in self._phases):
             return
         now = self._clock()
         self._phases.append((phase, now - self._last))

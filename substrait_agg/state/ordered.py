@@ -24,7 +24,7 @@ from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout, conso
 from substrait_agg.state.keys.keys import Component, EncodedKeys, before
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, beginnings
 from substrait_agg.state.ordered_run import OrderedRun
-from substrait_agg.state.ranks import Positions, find_ranks, weight_before
+from substrait_agg.state.ranks import EntryPositions, find_ranks, weight_before
 from substrait_agg.state.row_ranges import GatheredEntries, RowRange, gather_rows, payload_at
 from substrait_agg.state.run import (
     HASH_MAX,
@@ -252,7 +252,7 @@ class OrderedTree:
         return gathered
 
     def between_positions(
-        self, hashes: Hashes, chains: CollisionIds, low: Positions, high: Positions
+        self, hashes: Hashes, chains: CollisionIds, low: EntryPositions, high: EntryPositions
     ) -> GatheredEntries | None:
         """Return the entries between two positions of each group, in key order.
 
@@ -271,7 +271,7 @@ class OrderedTree:
         self.rows_read += gathered.rows
         return gathered
 
-    def weights_before(self, hashes: Hashes, chains: CollisionIds, positions: Positions) -> Weights:
+    def weights_before(self, hashes: Hashes, chains: CollisionIds, positions: EntryPositions) -> Weights:
         """Return per group the sum of the weights of its entries before a position.
 
         No entry may have a weight below 0 in the tree, and the sum must fit 63 bits.
@@ -282,7 +282,7 @@ class OrderedTree:
         return total
 
     def ranges_before(
-        self, hashes: Hashes, chains: CollisionIds, positions: Positions
+        self, hashes: Hashes, chains: CollisionIds, positions: EntryPositions
     ) -> list[RowRange]:
         """Return per run the rows of each group before a position."""
         return [
@@ -298,7 +298,7 @@ class OrderedTree:
         return total
 
     def extra_weights_before(
-        self, hashes: Hashes, chains: CollisionIds, positions: Positions
+        self, hashes: Hashes, chains: CollisionIds, positions: EntryPositions
     ) -> Weights:
         """Return per group what the batch's additions change in the sum of `weights_before`."""
         total = np.zeros(len(hashes), np.int64)
@@ -403,7 +403,7 @@ class OrderedTree:
         )
 
 
-def _place(window: RowRange, positions: Positions) -> Indices:
+def _place(window: RowRange, positions: EntryPositions) -> Indices:
     """Return the first place of each row range that is not before a position."""
     if positions.end.all():
         return window.high

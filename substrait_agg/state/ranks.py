@@ -21,7 +21,7 @@ from substrait_agg.state.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
+class EntryPositions:
     """One position per group: before an entry, after it, or after all entries of the group.
 
     Attributes:
@@ -35,22 +35,22 @@ class Positions:
     end: Mask
 
     @staticmethod
-    def at(keys: EncodedKeys, exists: Mask) -> Positions:
+    def at(keys: EncodedKeys, exists: Mask) -> EntryPositions:
         """Return the positions before entries, and the end where an entry is not there."""
-        return Positions(keys, np.zeros(len(exists), np.bool_), ~exists)
+        return EntryPositions(keys, np.zeros(len(exists), np.bool_), ~exists)
 
-    def behind(self, where: Mask | None = None) -> Positions:
+    def behind(self, where: Mask | None = None) -> EntryPositions:
         """Return the positions after the entries, for all groups or for those of a mask."""
         after = np.ones(len(self.end), np.bool_) if where is None else self.after | where
-        return Positions(self.keys, after, self.end)
+        return EntryPositions(self.keys, after, self.end)
 
-    def take(self, indices: npt.NDArray[np.int64]) -> Positions:
+    def take(self, indices: npt.NDArray[np.int64]) -> EntryPositions:
         """Return the positions of some groups, in this order."""
-        return Positions(self.keys.take(indices), self.after[indices], self.end[indices])
+        return EntryPositions(self.keys.take(indices), self.after[indices], self.end[indices])
 
-    def or_else(self, other: Positions, where: Mask) -> Positions:
+    def or_else(self, other: EntryPositions, where: Mask) -> EntryPositions:
         """Return the positions where the mask is set, and those of `other` elsewhere."""
-        both = Positions(
+        both = EntryPositions(
             EncodedKeys.concat([self.keys, other.keys]),
             np.concatenate([self.after, other.after]),
             np.concatenate([self.end, other.end]),
@@ -58,7 +58,7 @@ class Positions:
         return both.take(np.arange(len(where)) + np.where(where, 0, len(where)))
 
 
-def compare_entries(left: Positions, right: Positions) -> npt.NDArray[np.int8]:
+def compare_entries(left: EntryPositions, right: EntryPositions) -> npt.NDArray[np.int8]:
     """Compare the entries of positions: -1 if the left one comes first, 0 if equal, else 1.
 
     The end comes after all entries. Whether a position is before or after its entry has no effect.

@@ -65,7 +65,7 @@ def files_to_flush(
 
 
 @contextmanager
-def writing(folder: Location, what: str) -> Iterator[None]:
+def writing(folder: str | Location, what: str) -> Iterator[None]:
     """Translate failures to write `what` into errors that tell whether it was written.
 
     Raises:

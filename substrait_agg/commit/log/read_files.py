@@ -15,6 +15,7 @@ from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.file_names import run_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.positions import FileList, FilesPosition, ReadFile
+from substrait_agg.commit.log.publishing import writing
 from substrait_agg.state.storage import store_failed
 
 MOST_RECENT = 256
@@ -33,7 +34,7 @@ def read_files(storage: FolderFiles, position: FilesPosition) -> Iterator[ReadFi
         StateRefused: STATE_DAMAGED.
     """
     for names in position.lists:
-        table = _content(storage, names)
+        table = read_list(storage, names)
         pairs = zip(table["uri"].to_pylist(), table["modified"].to_pylist(), strict=True)
         yield from (ReadFile(uri, modified) for uri, modified in pairs)
     yield from position.recent
@@ -57,16 +58,18 @@ def with_files(
 
     Raises:
         StateRefused: STATE_DAMAGED: a list cannot be read.
-        OSError: a list cannot be written.
+        RunFailed: CHECKPOINT_NOT_WRITTEN: a list cannot be written.
     """
     recent = (*position.recent, *added)
     if len(recent) <= MOST_RECENT:
         return FilesPosition(position.lists, recent)
-    kept, tables = list(position.lists), [_table(recent)]
-    while kept and kept[-1].rows < 2 * sum(part.num_rows for part in tables):
-        tables.append(_content(storage, kept.pop()))
+    longer, tables = list(position.lists), [_table(recent)]
+    while longer and longer[-1].rows < 2 * sum(part.num_rows for part in tables):
+        tables.append(read_list(storage, longer.pop()))
     merged = pa.concat_tables(tables).combine_chunks().sort_by("uri")
-    return FilesPosition((*kept, _write(storage, merged, run_name(TREE, source, version))))
+    with writing(storage.root, f"the list of files of version {version}"):
+        written = _write(storage, merged, run_name(TREE, source, version))
+    return FilesPosition((*longer, written))
 
 
 def _table(files: Sequence[ReadFile]) -> pa.Table:
@@ -81,12 +84,21 @@ def _write(storage: FolderFiles, table: pa.Table, name: str) -> FileList:
     return FileList(name, table.num_rows, size, crc)
 
 
-def _content(storage: FolderFiles, names: FileList) -> pa.Table:
+def read_list(storage: FolderFiles, names: FileList) -> pa.Table:
+    """Return the rows of a list.
+
+    Raises:
+        StateRefused: STATE_DAMAGED.
+    """
     path = f"state/{names.name}"
     try:
         if not storage.is_whole(names.name, names.bytes, names.crc):
             raise damaged(path, "its size or checksum is not the one in the snapshot")
         with storage.map(names.name) as source:
-            return pa.ipc.open_file(source).read_all()
+            table = pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowException) as error:
         raise store_failed(names.name, error) or damaged(path, str(error)) from error
+    nulls = any(column.null_count for column in table.columns)
+    if nulls or (table.schema, table.num_rows) != (_SCHEMA, names.rows):
+        raise damaged(path, "it is not the list of files that the snapshot describes")
+    return table

@@ -184,7 +184,7 @@ class Inputs:
             InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
         several = len(self._uses) > 1 or len(streamed) > 1
-        kept = [rows.persist() for rows in streamed.values() if several]
+        persisted = [rows.persist() for rows in streamed.values() if several]
         try:
             batch = self._table_batch(files, streamed)
             if self._looked_at:
@@ -194,7 +194,7 @@ class Inputs:
                 rows_by_node = self._table_rows(batch, self._uses)
                 yield BatchInputs({}, rows_by_node, BatchTimes(instant))
         finally:
-            for frame in kept:
+            for frame in persisted:
                 with suppress(*SPARK_ERRORS):
                     frame.unpersist()
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from substrait_agg.commit.documents.positions import ReadFile
 from substrait_agg.errors import InputRefused
-from substrait_agg.spark.positions.listing import Listing, LocalListing, RemoteListing
+from substrait_agg.spark.positions.listing import FileListing, LocalListing, RemoteListing
 from substrait_agg.spark.session.errors import SPARK_ERRORS
 from substrait_agg.spark.sources.files import FoundFile, exists, local_location
 from substrait_agg.spark.sources.specs import SourceSpec, Table
@@ -24,7 +24,7 @@ class FileSource:
         read: the files that have been read.
     """
 
-    def __init__(self, listing: Listing, spec: SourceSpec, read: Iterable[ReadFile]) -> None:
+    def __init__(self, listing: FileListing, spec: SourceSpec, read: Iterable[ReadFile]) -> None:
         self._listing, self._spec = listing, spec
         self._known = {file.uri for file in read}
         self._waiting: list[FoundFile] = []
@@ -62,8 +62,8 @@ class FileSource:
             if count and total > min(most_bytes, self.most_bytes):
                 break
             count += 1
-        taken, self._waiting = files[:count], self._waiting[count:]
-        return tuple(taken)
+        self._waiting = self._waiting[count:]
+        return tuple(files[:count])
 
 
 def _time_and_name(file: FoundFile) -> tuple[int, str]:
@@ -73,7 +73,7 @@ def _time_and_name(file: FoundFile) -> tuple[int, str]:
 def file_source(spark: SparkSession, spec: SourceSpec, read: Iterable[ReadFile]) -> FileSource:
     """Return the files of a table whose location is absolute."""
     path = local_location(spark, spec.location)
-    listing: Listing = (
+    listing: FileListing = (
         RemoteListing(spark, spec.location, spec.file_rules)
         if path is None
         else LocalListing(path, spec.file_rules)

@@ -35,11 +35,11 @@ LONGEST_UNLISTED = 10.0
 show an old time."""
 
 
-class Listing(Protocol):
+class FileListing(Protocol):
     """The files of a source."""
 
-    def new(self, known: Collection[str]) -> list[FoundFile]:
-        """Return the files with content whose URIs are not known, in no order.
+    def new(self, seen: Collection[str]) -> list[FoundFile]:
+        """Return the files with content whose URIs are not in `seen`, in no order.
 
         Raises:
             InputRefused: SOURCE_UNREADABLE, SOURCE_FILES_UNREAD.
@@ -62,14 +62,14 @@ class LocalListing:
         self._empty: dict[str, list[str]] = {}
         self._partitioned = False
 
-    def new(self, known: Collection[str]) -> list[FoundFile]:
-        """See `Listing`."""
+    def new(self, seen: Collection[str]) -> list[FoundFile]:
+        """See `FileListing`."""
         if self._is_unchanged():
             return self._found(self._empty)
         self._folders, self._listed = {}, time.monotonic()
         by_root: dict[str, list[str]] = {}
         for root, path in self._paths():
-            if _uri(path) not in known:
+            if _uri(path) not in seen:
                 by_root.setdefault(root, []).append(path)
         newest = max(self._folders.values(), default=0)
         self._is_settled = time.time() - newest / 1e9 > SETTLED_SECONDS
@@ -121,7 +121,7 @@ class LocalListing:
 
     def _found(self, by_root: Mapping[str, Sequence[str]]) -> list[FoundFile]:
         """Look at files. Those without content are looked at again the next time."""
-        found, self._empty = [], {}
+        files, self._empty = [], {}
         for root, paths in by_root.items():
             for path in paths:
                 try:
@@ -131,10 +131,10 @@ class LocalListing:
                     continue
                 if status.st_size:
                     modified = status.st_mtime_ns // 1_000_000
-                    found.append(FoundFile(_uri(path), modified, status.st_size))
+                    files.append(FoundFile(_uri(path), modified, status.st_size))
                 else:
                     self._empty.setdefault(root, []).append(path)
-        return found
+        return files
 
 
 class RemoteListing:
@@ -143,16 +143,16 @@ class RemoteListing:
     def __init__(self, spark: SparkSession, location: str, rules: FileRules) -> None:
         self._spark, self._location, self._rules = spark, location, rules
 
-    def new(self, known: Collection[str]) -> list[FoundFile]:
-        """See `Listing`."""
+    def new(self, seen: Collection[str]) -> list[FoundFile]:
+        """See `FileListing`."""
         place = look_up(self._spark, self._location, self._rules)
         if place is None:
             return []
         if place.missed:
             raise files_unread("the current batch", place.missed)
         uris = (quote(uri, safe=_SAFE) for uri in place.files)
-        found = map(FoundFile, uris, place.modified, place.sizes)
-        return [file for file in found if file.uri not in known]
+        files = map(FoundFile, uris, place.modified, place.sizes)
+        return [file for file in files if file.uri not in seen]
 
 
 _SAFE = "/:@"

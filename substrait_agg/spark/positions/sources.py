@@ -129,12 +129,12 @@ class Sources:
         Args:
             limits: the limit of each table of files, in bytes.
         """
-        taken = {
+        files = {
             table: source.take(most)
             for (table, source), most in zip(self._files.items(), limits, strict=True)
             if source.has_waiting
         }
-        return BatchRead(taken, None if self._streams is None else self._streams.offer)
+        return BatchRead(files, None if self._streams is None else self._streams.offer)
 
     def sizes(self, batch: BatchRead) -> tuple[float, ...]:
         """Return the bytes that a batch read from each table of files."""
@@ -155,8 +155,8 @@ class Sources:
             StateRefused, OSError: see `with_files`.
         """
         before, files = self._before, dict(self._before.files)
-        for ordinal, (table, found) in enumerate(batch.files.items()):
-            read = (ReadFile(file.uri, file.modified) for file in found)
+        for ordinal, (table, added) in enumerate(batch.files.items()):
+            read = (ReadFile(file.uri, file.modified) for file in added)
             position = self._position(table)
             files[".".join(table)] = with_files(self._storage, position, read, ordinal, version)
         if batch.streamed is None:

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from substrait_agg.commit.documents.envelope import damaged
 from substrait_agg.commit.documents.positions import ReadFile, StreamPosition
 from substrait_agg.errors import InputRefused, RunFailed, StateRefused
 from substrait_agg.spark.inputs.table_batch import tagged, untagged
@@ -30,6 +31,8 @@ _STATEFUL = re.compile(
     r"Aggregate|Deduplicate\w*|Distinct|GlobalLimit|\w*GroupsWithState|\w*GroupsInPandasWithState|TransformWithState\w*"
 )
 """Names of the operators over a stream for which Spark keeps state between batches."""
+_START = re.compile(r"sources/[0-9]+/[^./\0][^/\0]*")
+"""What Spark writes once for a source, below the folder of the query."""
 _WILDCARD = re.compile(r"[*?\[\]{}\\]")
 
 
@@ -64,7 +67,7 @@ class SparkStreams:
 
     Raises:
         InputRefused: STREAM_STATEFUL.
-        StateRefused: OFFSETS_DIFFER: the position is of other tables.
+        StateRefused: OFFSETS_DIFFER: the position is of other tables. STATE_DAMAGED.
     """
 
     def __init__(
@@ -101,6 +104,8 @@ class SparkStreams:
         self._write(f"offsets/{position.batch}", position.offsets)
         self._write(f"commits/{position.batch}", _DONE)
         for name, content in position.starts.items():
+            if not _START.fullmatch(name):
+                raise damaged("snapshots", f"{name!r} is not the name of a file that Spark writes")
             self._write(name, content)
         for source in range(sources):
             end = _log_entry(self._before[source])
@@ -237,11 +242,11 @@ def _check_names(files: Mapping[str, Sequence[ReadFile]]) -> None:
 def _check_stateless(table: Table, frame: DataFrame) -> None:
     """Refuse a DataFrame for which Spark keeps state, which our versions do not have."""
     plan: Any = frame._jdf
-    found = next(_stateful(plan.queryExecution().analyzed()), None)
-    if found is not None:
+    operator = next(_stateful(plan.queryExecution().analyzed()), None)
+    if operator is not None:
         raise InputRefused(
             "STREAM_STATEFUL",
-            f"the DataFrame of {'.'.join(table)} keeps state in Spark ({found}), which a version of the checkpoint does "
+            f"the DataFrame of {'.'.join(table)} keeps state in Spark ({operator}), which a version of the checkpoint does "
             "not have",
             help="compute this part in the plan, over the stream without it",
         )

@@ -187,13 +187,13 @@ class Run:
 
     def _compute(self, read: BatchRead) -> None:
         """Compute a batch and commit it."""
-        self._timer.end("look")
+        self._timer.end("query")
         try:
             with self._working:
                 self._run_batch(read)
         except Exception as error:
-            gone = missing_file(self._spark, read.files)
-            failed = self._explained(error) if gone is None else gone
+            missing = missing_file(self._spark, read.files)
+            failed = self._explained(error) if missing is None else missing
             if failed is error:
                 raise
             raise failed from error
@@ -229,8 +229,8 @@ class Run:
         size, lost = input_size(of_batch, chain(*files.values()))
 
         def rows(operators: Collection[int]) -> RowsByOperator[DataFrame]:
-            found = {table: with_sizes(each) for table, each in files.items()}
-            return self._inputs.rows_of_files(found, operators)
+            sized = {table: with_sizes(each) for table, each in files.items()}
+            return self._inputs.rows_of_files(sized, operators)
 
         return WholeInput(size, lost, rows)
 
@@ -256,7 +256,9 @@ class Run:
             self._options.progress(self.progress)
 
     def _committed(self, progress: Progress) -> None:
-        self._timer.end("batch")
+        if self._working.locked() or not self._sources:
+            # The first version has no rows of sources that stream.
+            self._timer.end("batch")
         reported = self._with_outputs(progress)
         if self._options.progress is not None:
             self._options.progress(reported)

@@ -17,13 +17,14 @@ from substrait_agg.spark.admission.read_limits import AdmissionControl
 from substrait_agg.spark.positions.sources import BatchRead, Sources
 from substrait_agg.spark.session.errors import GONE_ERRORS, spark_gone, spark_lost
 
-SHORTEST_PAUSE = 0.01
+SHORTEST_PAUSE = 0.02
 """Seconds between two looks for new rows, at least."""
 LONGEST_PAUSE = 1.0
 """Seconds between two looks of a run that has no interval, at most, and between checks of Spark."""
 REST = 150
-"""How much longer a pause takes than the look before it, so that an idle run uses less than 1 % of a core."""
-_PATIENCE = 0.2
+"""How much longer a pause takes than the work before it, so that an idle run uses less than 1 % of a core."""
+_PATIENCE = 0.1
+"""Seconds between two looks for the end of a query, and between two interruptions of jobs."""
 
 
 class Loop:
@@ -108,32 +109,36 @@ class Loop:
             self.error = None if self._stopped else error
 
     def _run_batches(self) -> None:
-        began, looked = time.monotonic(), 0.0
+        looked = 0.0
         while not self._stopped:
-            read = self._sources.next(self._admission.begin())
-            if not read.is_empty:
-                start = time.monotonic()
-                self._compute(read)
-                self._admission.end(time.monotonic() - start, self._sources.sizes(read))
-            elif self._interval is None and self._sources.has_ended:
-                return
-            elif self._due is not None and self._clock() >= self._due:
-                self._due = None
-                self.emit_at(self._emit())
+            began, cpu = time.monotonic(), time.thread_time()
+            has_run = self._run_next()
             if self._interval is None:
-                if read.is_empty:
-                    self._pause(LONGEST_PAUSE)
+                if not has_run and self._sources.has_ended:
+                    return
+                self._pause(0 if has_run else _PATIENCE)
                 continue
-            following = began + self._interval
-            pause = min(max(REST * looked, SHORTEST_PAUSE), LONGEST_PAUSE) if read.is_empty else 0.0
-            if self._interval:
-                pause = max(pause, following - time.monotonic())
-            if pause > 0:
-                self._pause(pause)
-            began = max(following, time.monotonic())
+            pause = self._interval - (time.monotonic() - began)
+            if not has_run:
+                rest = REST * (time.thread_time() - cpu + looked)
+                pause = max(pause, min(max(rest, SHORTEST_PAUSE), LONGEST_PAUSE))
+            self._pause(pause)
             cpu = time.thread_time()
             self._sources.look()
             looked = time.thread_time() - cpu
+
+    def _run_next(self) -> bool:
+        """Run a batch if there is anything to read, else emit groups that are due; return whether one ran."""
+        read = self._sources.next(self._admission.begin())
+        if read.is_empty:
+            if self._due is not None and self._clock() >= self._due:
+                self._due = None
+                self.emit_at(self._emit())
+            return False
+        began = time.monotonic()
+        self._compute(read)
+        self._admission.end(time.monotonic() - began, self._sources.sizes(read))
+        return True
 
     def _pause(self, seconds: float) -> None:
         """Wait for the next batch, until groups are due or `stop` is called."""

@@ -296,13 +296,13 @@ _LIMITS = ("batch-files", "maxFilesPerTrigger", "maxBytesPerTrigger")
 
 def _limits(pairs: dict[str, str], format_: str, text: str) -> tuple[int | None, int | None]:
     """Take the limits of a batch out of the pairs: files, and bytes of files."""
-    given = {
+    limits = {
         limit: int(_limit(limit, pairs.pop(name), format_, text))
         for limit in _LIMITS
         for name in tuple(pairs)
         if name.lower() == limit.lower() and (limit == "batch-files" or format_ in FILE_FORMATS)
     }
-    return given.get("batch-files", given.get("maxFilesPerTrigger")), given.get(
+    return limits.get("batch-files", limits.get("maxFilesPerTrigger")), given.get(
         "maxBytesPerTrigger"
     )
 
