@@ -271,7 +271,9 @@ class OrderedTree:
         self.rows_read += gathered.rows
         return gathered
 
-    def weights_before(self, hashes: Hashes, chains: CollisionIds, positions: EntryPositions) -> Weights:
+    def weights_before(
+        self, hashes: Hashes, chains: CollisionIds, positions: EntryPositions
+    ) -> Weights:
         """Return per group the sum of the weights of its entries before a position.
 
         No entry may have a weight below 0 in the tree, and the sum must fit 63 bits.

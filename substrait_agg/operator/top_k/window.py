@@ -22,7 +22,7 @@ from substrait_agg.state.entries import CollisionIds, Entries, TreeLayout
 from substrait_agg.state.keys.keys import encode, prefix_keys
 from substrait_agg.state.keys.rows import Hashes, Indices, Mask, take
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.ranks import Positions, compare_entries
+from substrait_agg.state.ranks import EntryPositions, compare_entries
 from substrait_agg.state.row_ranges import GatheredEntries
 
 Int64s = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ class OrderedGroups:
     changed: Entries
     groups: Indices
 
-    def at_ranks(self, tree: OrderedTree, ranks: Sequence[int]) -> list[Positions]:
+    def at_ranks(self, tree: OrderedTree, ranks: Sequence[int]) -> list[EntryPositions]:
         """Return per rank the positions before the entries with this rank of each group.
 
         A position is the end if the group has no such rank.
@@ -94,16 +94,18 @@ class OrderedGroups:
         each = np.tile(np.arange(count), len(ranks))
         sought = np.repeat([min(rank, GREATEST_TOTAL) for rank in ranks], count)
         weights_before, payload = tree.at_ranks(self.hashes, self.collision_ids, each, sought)
-        positions = Positions.at(encode(payload, self.layout.components), weights_before)
+        positions = EntryPositions.at(encode(payload, self.layout.components), weights_before)
         return [positions.take(each[:count] + i * count) for i in range(len(ranks))]
 
-    def end(self) -> Positions:
+    def end(self) -> EntryPositions:
         """Return the end of each group."""
         count = len(self.hashes)
         nulls = [pa.nulls(count, c.type) for c in self.layout.components]
-        return Positions.at(encode(nulls, self.layout.components), np.zeros(count, np.bool_))
+        return EntryPositions.at(encode(nulls, self.layout.components), np.zeros(count, np.bool_))
 
-    def between(self, low: Positions, high: Positions) -> tuple[GatheredEntries, Int64s] | None:
+    def between(
+        self, low: EntryPositions, high: EntryPositions
+    ) -> tuple[GatheredEntries, Int64s] | None:
         """Return the entries of the new tree between positions, with the change of their weights.
 
         None if the new tree is empty.
@@ -204,7 +206,7 @@ def _changes_at_beginning(groups: OrderedGroups, ranks: RankRange) -> RowChanges
 
 def _range_limits(
     groups: OrderedGroups, tree: OrderedTree, ranks: RankRange
-) -> tuple[Positions, Positions]:
+) -> tuple[EntryPositions, EntryPositions]:
     """Return the first and the last entry of the range; the end where there is none."""
     if ranks.stop is None:
         (first,) = groups.at_ranks(tree, [ranks.start])
@@ -213,14 +215,14 @@ def _range_limits(
     return first, last
 
 
-def _ordered(left: Positions, right: Positions) -> tuple[Positions, Positions]:
+def _ordered(left: EntryPositions, right: EntryPositions) -> tuple[EntryPositions, EntryPositions]:
     """Return the lesser and the greater entry of each pair."""
     swapped = compare_entries(left, right) > 0
     return right.or_else(left, swapped), left.or_else(right, swapped)
 
 
 def _shown_between(
-    groups: OrderedGroups, ranks: RankRange, low: Positions, high: Positions
+    groups: OrderedGroups, ranks: RankRange, low: EntryPositions, high: EntryPositions
 ) -> RowChanges | None:
     """Return the changes of all entries between two positions of each group."""
     entries_and_change = groups.between(low, high)
@@ -235,7 +237,7 @@ def _shown_between(
 
 
 def _ranks_from(
-    groups: OrderedGroups, low: Positions, owners: Indices, now: Int64s, change: Int64s
+    groups: OrderedGroups, low: EntryPositions, owners: Indices, now: Int64s, change: Int64s
 ) -> tuple[Int64s, Int64s]:
     """Return the ranks before and after a batch of entries that follow a position of their group."""
     at = (groups.hashes, groups.collision_ids, low)
@@ -277,7 +279,7 @@ def numbered_changes(groups: OrderedGroups, ranks: RankRange) -> list[RowChanges
     return [part for part in parts if len(part.weights)]
 
 
-def first_changed(groups: OrderedGroups, sorts: int = 0) -> Positions:
+def first_changed(groups: OrderedGroups, sorts: int = 0) -> EntryPositions:
     """Return the position before the first changed entry of each group; the end if there is none.
 
     Args:
@@ -292,23 +294,23 @@ def first_changed(groups: OrderedGroups, sorts: int = 0) -> Positions:
         keys = prefix_keys(values, groups.layout.components)
     else:
         keys = groups.changed.keys.take(first)
-    return Positions.at(keys, groups.groups[first] == ordinals)
+    return EntryPositions.at(keys, groups.groups[first] == ordinals)
 
 
-def last_changed(groups: OrderedGroups) -> Positions:
+def last_changed(groups: OrderedGroups) -> EntryPositions:
     """Return the position after the last changed entry of each group; the end if there is none."""
     ordinals = np.arange(len(groups.hashes))
     last = np.maximum(np.searchsorted(groups.groups, ordinals, "right") - 1, 0)
-    at = Positions.at(groups.changed.keys.take(last), groups.groups[last] == ordinals)
+    at = EntryPositions.at(groups.changed.keys.take(last), groups.groups[last] == ordinals)
     return at.behind()
 
 
-def lesser(left: Positions, right: Positions) -> Positions:
+def lesser(left: EntryPositions, right: EntryPositions) -> EntryPositions:
     """Return the lesser entry of each pair."""
     return _ordered(left, right)[0]
 
 
-def greater(left: Positions, right: Positions) -> Positions:
+def greater(left: EntryPositions, right: EntryPositions) -> EntryPositions:
     """Return the greater entry of each pair."""
     return _ordered(left, right)[1]
 
@@ -349,7 +351,7 @@ def sums_before(owners: Indices, weights: Int64s) -> Int64s:
 
 
 def _changed_inside(
-    groups: OrderedGroups, low: Positions, high: Positions, where: npt.NDArray[np.bool_]
+    groups: OrderedGroups, low: EntryPositions, high: EntryPositions, where: npt.NDArray[np.bool_]
 ) -> RowChanges:
     """Return the changed entries between two entries of their group, without either.
 
@@ -358,7 +360,7 @@ def _changed_inside(
     keys, of = groups.changed.keys, groups.groups
     inside = where[of]
     none = np.zeros(len(of), np.bool_)
-    position = Positions.at(keys, ~none)
+    position = EntryPositions.at(keys, ~none)
     inside &= compare_entries(low.take(of), position) < 0
     inside &= compare_entries(position, high.take(of)) < 0
     some = np.flatnonzero(inside)

@@ -21,7 +21,7 @@ from substrait_agg.operator.window.spec import WindowSpec
 from substrait_agg.state.keys.keys import prefix_keys
 from substrait_agg.state.keys.rows import Mask, as_mask
 from substrait_agg.state.ordered import OrderedTree
-from substrait_agg.state.ranks import Positions
+from substrait_agg.state.ranks import EntryPositions
 
 Int64s = npt.NDArray[np.int64]
 
@@ -37,8 +37,8 @@ class ReadRanges:
         sizes: number of rows between, before or after the batch, at most.
     """
 
-    low: Positions
-    high: Positions
+    low: EntryPositions
+    high: EntryPositions
     before: Int64s
     sizes: Int64s
 
@@ -82,7 +82,7 @@ def ranges_to_read(spec: WindowSpec, groups: OrderedGroups, rows: int | None) ->
 
 def _within_values(
     spec: WindowSpec, groups: OrderedGroups, distance: int
-) -> tuple[Positions, Positions]:
+) -> tuple[EntryPositions, EntryPositions]:
     """Return the ends of the rows whose sort key is within a distance of that of a changed row."""
     key, changed = spec.sort_keys[0], groups.changed.payload[0]
     ordinals = np.arange(len(groups.hashes))
@@ -91,10 +91,10 @@ def _within_values(
     exists = groups.groups[first] == ordinals
     turn, distance = -1 if key.descending else 1, min(distance, _GREATEST)
 
-    def at(numbers: Int64s, is_null: Mask) -> Positions:
+    def at(numbers: Int64s, is_null: Mask) -> EntryPositions:
         values = of_integers(numbers, key.type)
         values = pc.if_else(pa.array(is_null), pa.scalar(None, key.type), values)
-        return Positions.at(prefix_keys([values], groups.layout.components), exists)
+        return EntryPositions.at(prefix_keys([values], groups.layout.components), exists)
 
     start, stop = changed.take(pa.array(first)), changed.take(pa.array(last))
     numbers, _ = moved(as_integers(start), -turn * distance)
@@ -112,17 +112,19 @@ def _within_values(
 _GREATEST = np.iinfo(np.int64).max
 
 
-def _rows_before(groups: OrderedGroups, position: Positions) -> Int64s:
+def _rows_before(groups: OrderedGroups, position: EntryPositions) -> Int64s:
     """Return the number of rows before a position, before or after the batch."""
     at = groups.hashes, groups.collision_ids, position
     return np.maximum(groups.old.weights_before(*at), groups.new.weights_before(*at))
 
 
-def _at(groups: OrderedGroups, tree: OrderedTree, ranks: Int64s, sorts: int = 0) -> Positions:
+def _at(groups: OrderedGroups, tree: OrderedTree, ranks: Int64s, sorts: int = 0) -> EntryPositions:
     """Return the position before the entry with a rank of each group; the end if there is none.
 
     If `sorts` is above zero, it is the position before the entries with the same sort keys.
     """
     each = np.arange(len(groups.hashes))
     exists, payload = tree.at_ranks(groups.hashes, groups.collision_ids, each, ranks)
-    return Positions.at(prefix_keys(payload[: sorts or None], groups.layout.components), exists)
+    return EntryPositions.at(
+        prefix_keys(payload[: sorts or None], groups.layout.components), exists
+    )

@@ -30,7 +30,7 @@ from substrait_agg.operator.window.sums import state_before
 from substrait_agg.operator.window.values import function_values, within_limit
 from substrait_agg.state.keys.keys import Component, encode, sort_order
 from substrait_agg.state.keys.rows import Indices, Mask, take
-from substrait_agg.state.ranks import Positions
+from substrait_agg.state.ranks import EntryPositions
 
 Int64s = npt.NDArray[np.int64]
 
@@ -146,7 +146,7 @@ def _differences(
 
 
 def _rows_before_read(
-    spec: WindowSpec, groups: OrderedGroups, low: Positions, counts: Int64s
+    spec: WindowSpec, groups: OrderedGroups, low: EntryPositions, counts: Int64s
 ) -> RowsBefore:
     """Return the rows before a position, which are the same before and after the batch."""
     if not counts.any():

@@ -302,9 +302,8 @@ def _limits(pairs: dict[str, str], format_: str, text: str) -> tuple[int | None,
         for name in tuple(pairs)
         if name.lower() == limit.lower() and (limit == "batch-files" or format_ in FILE_FORMATS)
     }
-    return limits.get("batch-files", limits.get("maxFilesPerTrigger")), given.get(
-        "maxBytesPerTrigger"
-    )
+    files = limits.get("batch-files", limits.get("maxFilesPerTrigger"))
+    return files, limits.get("maxBytesPerTrigger")
 
 
 def _limit(name: str, value: str, format_: str, text: str) -> str:

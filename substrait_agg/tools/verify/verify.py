@@ -22,6 +22,7 @@ from substrait_agg.commit.documents.plan_document import PLAN, PlanDocument
 from substrait_agg.commit.documents.positions import FileList
 from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.read_files import read_list
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.sweep import (
     change_files,
@@ -217,7 +218,10 @@ class _Verification:
             identity = (names.name, names.rows, names.bytes, names.crc)
             if identity not in self._looked_at:
                 self._looked_at.add(identity)
-                self._is_whole(self._checkpoint.state, names, f"state/{names.name}")
+                where = f"state/{names.name}"
+                if self._is_whole(self._checkpoint.state, names, where):
+                    with self._found.caught("STATE_DAMAGED", where):
+                        self._checked["rows"] += read_list(self._checkpoint.state, names).num_rows
         path = f"snapshots/{snapshot_name(snapshot.version)}"
         for tree in all_trees(snapshot):
             check_ranges(tree.runs, path, self._found)
