@@ -1,6 +1,6 @@
 """Which calls the driver's own time of a batch goes to: everything that is not the Spark job.
 
-``python -m benchmarks.driver --workload W3`` profiles the callback of our batches and prints calls and milliseconds
+``python -m benchmarks.driver --workload W3`` profiles our batches and prints calls and milliseconds
 of processor time per batch by function.
 """
 
@@ -29,7 +29,7 @@ SKIPPED = 10
 
 
 class Profiled:
-    """`Run._compute` with a profiler around it, in whichever thread computes a batch.
+    """`Run._compute` with a profiler around it, in the thread that computes the batches.
 
     Attributes:
         stats: of the batches after the first `SKIPPED`.

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from substrait_agg.metrics import Progress
 
 PHASES: dict[str, str] = {
-    "offsets": "Spark looks for new files",
-    "log": "Spark writes its offset and commit logs",
-    "planning": "Spark plans the micro-batch",
+    "open": "our driver chooses the files of the batch and opens them",
     "driver": "our driver around the job: building the query, its analysis, reading the results",
     "schedule": "Spark starts the job and its stages",
     "read": "Spark reads the files",
@@ -30,11 +28,8 @@ PHASES: dict[str, str] = {
 }
 """Phase -> what happens in it, in order."""
 
-OUTSIDE_JOB = ("offsets", "log", "planning", "driver", "commit", "sweep")
+OUTSIDE_JOB = ("open", "driver", "commit", "sweep")
 """What is not the Spark job."""
-
-DRIVER = ("driver", "commit", "sweep")
-"""The part of `OUTSIDE_JOB` that is this program's own; the rest Spark does for every stream."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +67,11 @@ class Jobs:
 _TASKS = ("fold_seconds", "lookup_seconds", "merge_seconds", "write_seconds")
 
 
-def phases(
-    spark: Mapping[str, float], before: Progress, after: Progress, jobs: Jobs
-) -> dict[str, float]:
+def phases(seconds: float, before: Progress, after: Progress, jobs: Jobs) -> dict[str, float]:
     """Seconds of each phase.
 
     Args:
-        spark: durations of the micro-batch as Spark tells them.
+        seconds: the duration of the batch, from when it was taken until it was committed.
         before: progress before the batch.
         after: progress after it.
         jobs: the batch's jobs.
@@ -86,16 +79,14 @@ def phases(
     commit = after.commit_seconds - before.commit_seconds
     sweep = after.sweep_seconds - before.sweep_seconds
     found = {
-        "offsets": spark.get("latestOffset", 0.0) + spark.get("getBatch", 0.0),
-        "log": spark.get("walCommit", 0.0) + spark.get("commitOffsets", 0.0),
-        "planning": spark.get("queryPlanning", 0.0),
+        "open": max(0.0, seconds - after.batch_seconds),
         "commit": commit,
         "sweep": sweep,
         **_parts(jobs, {n: _total(after, n) - _total(before, n) for n in _TASKS}),
     }
     walls = sum(stage.wall for stage in jobs.stages)
     found["schedule"] = max(0.0, jobs.wall - walls)
-    found["driver"] = max(0.0, spark["triggerExecution"] - sum(found.values()))
+    found["driver"] = max(0.0, seconds - sum(found.values()))
     return {name: found[name] for name in PHASES}
 
 

@@ -26,12 +26,12 @@ from benchmarks.data import data_sets, refreshes, tpch
 from benchmarks.data.rows import with_key
 from benchmarks.driver import Profiled, show
 from benchmarks.engines import on_spark
+from benchmarks.engines.commits import Commits
 from benchmarks.peers import refresh_pairs
 from benchmarks.peers.conversion import LAYOUTS
 from benchmarks.queries import QUERIES, plan_of
 from benchmarks.results import machine
 from substrait_agg.commit.documents.file_names import snapshot_name
-from substrait_agg.metrics import Progress
 
 CHOSEN = (3, 5, 10, 18, 21)
 AGGREGATE = "count_sum_avg"
@@ -47,7 +47,7 @@ class StreamTimes:
     """The batches of a run that count.
 
     Attributes:
-        seconds: of each batch, as Spark measures it.
+        seconds: of each batch, from when it is taken until it is committed.
         written: bytes written by each: state, changes and snapshot.
         state: bytes of the state after the last one.
     """
@@ -209,32 +209,24 @@ def check_view(query: int, data: refreshes.Refreshes, checkpoint: Path) -> None:
 
 def _stream(plan: Path, sources: Mapping[str, str], checkpoint: Path) -> StreamTimes:
     """Run a plan over all files, and return the batches after the first `WARM`."""
-    written: list[int] = []
-    before = 0
-
-    def committed(progress: Progress) -> None:
-        nonlocal before
-        total = sum(operator.written_bytes for operator in progress.operators)
-        snapshot = checkpoint / "snapshots" / snapshot_name(progress.version)
-        written.append(total - before + snapshot.stat().st_size)
-        before = total
-
-    run = sa.run(
+    commits = Commits()
+    sa.run(
         plan,
         sources,
         checkpoint=checkpoint,
         spark=on_spark.session(),
         partitions=on_spark.CORES,
-        progress=committed,
-    )
-    run.wait()
-    if run.query is None:
-        raise RuntimeError("nothing streamed")
-    batches = on_spark.progress_of(run.query)
-    seconds = [batch["durationMs"]["triggerExecution"] / 1000 for batch in batches]
+        progress=commits,
+    ).wait()
+    batches, snapshots = commits.batches[WARM:], checkpoint / "snapshots"
+    sizes = [(snapshots / snapshot_name(b.after.version)).stat().st_size for b in batches]
     newest = sa.open_state(checkpoint).at()
     state = sum(file.bytes for operator in newest.operators for file in operator.runs)
-    return StreamTimes(tuple(seconds[WARM:]), tuple(written[-len(seconds) :][WARM:]), state)
+    return StreamTimes(
+        tuple(batch.seconds for batch in batches),
+        tuple(batch.written + size for batch, size in zip(batches, sizes, strict=True)),
+        state,
+    )
 
 
 def _final(data: refreshes.Refreshes) -> Any:

@@ -38,11 +38,11 @@ from substrait_agg.spark.execution.driver import Driver
 from substrait_agg.spark.execution.task_runner import keep_memory
 from substrait_agg.spark.executors.spark_executor import SparkExecutor
 from substrait_agg.spark.inputs.event_state import BatchTimes
-from substrait_agg.spark.inputs.inputs import table_origins, whole_origins
-from substrait_agg.spark.inputs.stream_batch import StreamBatch, TableRows, TableUse
-from substrait_agg.spark.offsets.planned_files import PlannedSource
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.inputs.inputs import whole_origins
+from substrait_agg.spark.inputs.table_batch import TableBatch, TableRows, TableUse
+from substrait_agg.spark.query.microbatch import MicroBatches
 from substrait_agg.spark.query.start import checked_run
+from substrait_agg.spark.sources.files import FoundFile
 from substrait_agg.spark.sources.open import SourceFrame
 from substrait_agg.spark.sources.parquet_reader import parquet_reader
 from substrait_agg.spark.sources.specs import as_spec
@@ -92,11 +92,10 @@ class DriverRun:
         checked.store.claim()
         executor = SparkExecutor(NO_SPARK, EVERYTHING)
         self._batches = MicroBatches(checked.flow, checked.store, executor, 2, lambda _: None)
-        self._batches.run({}, None, FIRST_BATCH)
+        self._batches.run({})
         whole = whole_origins(checked.flow, {})
-        tables = list(dict.fromkeys(origin.table for origin in table_origins(checked.flow)))
         self._uses = [
-            TableUse(node, branch, origin, whole[origin.table], tables.index(origin.table), True)
+            TableUse(node, branch, origin, whole[origin.table])
             for node in checked.flow.operators
             for branch in node.branches
             if isinstance(origin := branch.origin, TableOrigin)
@@ -115,23 +114,25 @@ class DriverRun:
 
     def batch(self, number: int) -> None:
         """Compute the batch of the load (0) or of a refresh, and commit it."""
-        planned = [self._planned(origin, number) for origin in self._sources]
+        found = {origin: self._found(origin, number) for origin in self._sources}
         none: Any = None
-        batch = StreamBatch(none, len(self._sources), self._sources, planned, of_files=True)
+        batch = TableBatch(
+            none, self._sources, {o: files for o, files in found.items() if files}, {}
+        )
         uses: dict[int, list[TableUse]] = {}
         for use in self._uses:
             if batch.has_rows(use.opened):
                 uses.setdefault(use.node.id, []).append(use)
-        rows = {node: TableRows(batch, found, _on_spark) for node, found in uses.items()}
-        self._batches.run({}, "refreshes", number, BatchTimes(0), rows)
+        rows = {node: TableRows(batch, own, _on_spark) for node, own in uses.items()}
+        self._batches.run({}, BatchTimes(0), rows)
 
-    def _planned(self, origin: TableOrigin, number: int) -> PlannedSource:
+    def _found(self, origin: TableOrigin, number: int) -> list[FoundFile]:
+        """Return the file of a table in a batch; none if the table has no rows in it."""
         file = self._file(origin.table[-1], number)
-        return (
-            PlannedSource(False, (f"file://{file}",))
-            if file.exists()
-            else PlannedSource(True, None)
-        )
+        if not file.exists():
+            return []
+        status = file.stat()
+        return [FoundFile(f"file://{file}", status.st_mtime_ns // 1_000_000, status.st_size)]
 
 
 def _on_spark() -> Any:

@@ -77,7 +77,7 @@ def measure(case: StateCase, master: str, memory: str, folder: Path) -> Measured
     batches = [(MEASURED, case.rows)] * case.batches
     for number, file in enumerate(with_key(case.groups, case.groups, batches)):
         pq.write_table(file.rows, data / f"{number:04}.parquet")
-        time.sleep(0.002)  # Spark orders files by the millisecond of their modification
+        time.sleep(0.002)  # files of one millisecond are read by name
     found: list[dict[str, float]] = []
     before = dict.fromkeys((*COUNTS, "commit_seconds"), 0.0)
 

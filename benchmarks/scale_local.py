@@ -70,7 +70,7 @@ class LocalState:
         self._state = OperatorState.union(result.state for result in results)
         changes = tuple(change for result in results for change in result.changes)
         snapshot = Snapshot(
-            self._version, FINGERPRINT, "q", self._version, (self._state,), changes,
+            self._version, FINGERPRINT, (self._state,), changes,
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )  # fmt: skip
         committing = time.perf_counter()

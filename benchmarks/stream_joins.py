@@ -21,7 +21,9 @@ import substrait_agg as sa
 from benchmarks.check import WrongView
 from benchmarks.data import data_sets, refreshes, tpch
 from benchmarks.engines import on_spark
+from benchmarks.engines.commits import Commits
 from benchmarks.engines.native import CHANGELOG, LOGS, LOGS_OF_SPARK, PROVIDER, ROCKSDB
+from substrait_agg.metrics import Progress
 
 WARM = 4
 """Batches at the start of a run that are not counted: the load, and those in which Spark compiles."""
@@ -130,18 +132,23 @@ def _ours(
 ) -> JoinRun:
     sources = {name: f"parquet:{data.changes(name)}?batch-files=1" for name in tables}
     with tempfile.TemporaryDirectory(dir=data_sets.FOLDER) as folder:
-        checkpoint, clock = Path(folder) / "checkpoint", _Clock()
-        run = sa.run(
+        checkpoint, clock, commits = Path(folder) / "checkpoint", _Clock(), Commits()
+
+        def committed(progress: Progress) -> None:
+            commits(progress)
+            if len(commits.batches) > len(clock.batches):
+                clock.tick()
+
+        sa.run(
             sa.sql(text, sources), sources, checkpoint=checkpoint, spark=on_spark.session(),
-            partitions=on_spark.CORES, outputs=["none"], progress=lambda _: clock.tick(),
-        )  # fmt: skip
-        run.wait()
+            partitions=on_spark.CORES, outputs=["none"], progress=committed,
+        ).wait()  # fmt: skip
         view = sa.open_view(checkpoint).to_arrow()
         state = _folder_bytes(checkpoint / "state")
     rows = list(zip(*(column.to_pylist() for column in view.columns), strict=True))
     if not tpch.same_rows(rows, expected):
         raise WrongView("the view of the join is not what DuckDB computes")
-    seconds = _seconds(run.query)
+    seconds = [batch.seconds for batch in commits.batches][WARM:]
     return JoinRun(statistics.median(seconds), clock.median(len(seconds)), state, len(rows))
 
 
@@ -172,11 +179,6 @@ def _spark(
         state = _folder_bytes(Path(folder) / "state")
     if sum(counts) != len(expected):
         raise WrongView(f"Spark has {sum(counts)} rows of the join, DuckDB {len(expected)}")
-    seconds = _seconds(query)
+    told = on_spark.progress_of(query)
+    seconds = [batch["durationMs"]["triggerExecution"] / 1000 for batch in told][WARM:]
     return JoinRun(statistics.median(seconds), clock.median(len(seconds)), state, sum(counts))
-
-
-def _seconds(query: Any) -> list[float]:
-    """Return the times of the batches that count."""
-    batches = on_spark.progress_of(query)
-    return [batch["durationMs"]["triggerExecution"] / 1000 for batch in batches][WARM:]

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.phases import DRIVER, OUTSIDE_JOB
+from benchmarks.phases import OUTSIDE_JOB
 from benchmarks.results import LaneResult, Results
 
 Value = Callable[[Results], float | None]
@@ -122,7 +122,6 @@ TARGETS: tuple[Target, ...] = (
     at_most("X1", "ours@float-few", "ours@int-few", 1.15, "exact float sums over integers, few keys"),
     at_most("X1", "ours@float-many", "ours@int-many", 1.15, "exact float sums over integers, many keys"),
     Target("B: bytes written for a byte of input, 1,000 batches", 8, True, _written("B")),
-    Target("W3: outside the Spark job, our part", 60, True, _phases("W3", DRIVER), " ms"),
-    Target("W3: outside the Spark job, all of it", 60, True, _phases("W3", OUTSIDE_JOB), " ms"),
+    Target("W3: outside the Spark job", 60, True, _phases("W3", OUTSIDE_JOB), " ms"),
     Target("W10: memory of the workers", 3, True, _workers, " GiB"),
 )  # fmt: skip

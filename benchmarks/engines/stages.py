@@ -1,35 +1,34 @@
-"""Spark's own account of the jobs of a streaming query: how long their stages took, and what of that was reading."""
+"""Spark's own account of the jobs of a run: how long their stages took, and what of that was reading."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from benchmarks.phases import Jobs, JobStage
 
-_BATCH = re.compile(r"batch = (\d+)")
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TIME = re.compile(r"([0-9.,]+) (ms|s|min|m|h)\b")
 _SCANNED = 20
 """Batches whose reading is asked for: it takes many calls, and the others are like them."""
 
 
-def stages_of(spark: SparkSession, run: str) -> list[Jobs]:
-    """The jobs of each batch of a run of a query, in order."""
+def stages_of(spark: SparkSession, batches: Sequence[tuple[float, float]]) -> list[Jobs]:
+    """The jobs of each batch, given its begin and its end in seconds since 1970."""
+    # The account arrives a moment later than the results.
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
     store = spark._jsc.sc().statusStore()
-    listed = store.jobsList(None)
-    by_batch: dict[int, list[Any]] = defaultdict(list)
-    for job in _each(listed):
-        if _text(job.jobGroup()) == run and job.completionTime().isDefined():
-            found = _BATCH.search(_text(job.description()))
-            by_batch[int(found.group(1)) if found else -1].append(job)
-    newest = sorted(by_batch)[-_SCANNED:]
-    scans = _scan_stages(spark, {int(job.jobId()) for b in newest for job in by_batch[b]})
-    return [_jobs(store, by_batch[b], scans) for b in sorted(by_batch)]
+    ended = [job for job in _each(store.jobsList(None)) if job.completionTime().isDefined()]
+    by_batch = [[job for job in ended if _began_within(job, *batch)] for batch in batches]
+    scans = _scan_stages(spark, {int(j.jobId()) for jobs in by_batch[-_SCANNED:] for j in jobs})
+    return [_jobs(store, jobs, scans) for jobs in by_batch]
+
+
+def _began_within(job: Any, begin: float, end: float) -> bool:
+    return begin <= float(job.submissionTime().get().getTime()) / 1e3 < end
 
 
 def _jobs(store: Any, jobs: list[Any], scans: Mapping[int, float]) -> Jobs:

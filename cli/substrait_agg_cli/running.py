@@ -74,7 +74,9 @@ ONLY_HERE: dict[str, tuple[Callable[[Command], Command], ...]] = {
         click.option(
             "--every",
             metavar="INTERVAL",
-            help="Run until stopped, with a batch every 500ms, 5s, 1m or 1h.",
+            help=(
+                "Run until stopped, with a batch every 500ms, 5s, 1m or 1h; 0: a batch as soon as a source has something."
+            ),
         ),
     ),
     "mode": (mode_option,),
@@ -214,9 +216,11 @@ def _until(until: str | None, every: str | None) -> str:
         message = "--until and --every cannot be combined"
         help = "give one of them"
         raise UsageError("OPTION_INVALID", message, help=help, path="--every")
-    if every is not None and not microseconds(every):
+    if every not in (None, "0") and microseconds(every) is None:
         message = f"{every!r} is not an interval"
-        help = "write an interval as 500ms, 5s, 1m or 1h"
+        help = (
+            "write an interval as 500ms, 5s, 1m or 1h, or 0 for a batch as soon as there are rows"
+        )
         raise UsageError("OPTION_INVALID", message, help=help, path="--every")
     return every or "done"
 

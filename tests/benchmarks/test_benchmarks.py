@@ -20,6 +20,7 @@ from benchmarks.data.churn import churn
 from benchmarks.data.data_sets import ID, LOAD, OP, DataSet, Generator, make
 from benchmarks.data.lineitem import lineitem
 from benchmarks.data.rows import lists, many, wide, with_key
+from benchmarks.engines.commits import Commits
 from benchmarks.phases import PHASES, Jobs, JobStage, phases
 from benchmarks.plans import SCHEMAS, plan, written
 from benchmarks.process import ENGINES
@@ -165,14 +166,28 @@ def test_phases_add_up_to_the_batch() -> None:
     """The rest of a batch is counted as driver time, and no time is counted twice."""
     before = _progress(0.0)
     after = _progress(0.1)
-    spark = {"triggerExecution": 2.0, "walCommit": 0.1, "commitOffsets": 0.2, "latestOffset": 0.1}
-    found = phases(spark, before, after, JOBS)
+    found = phases(2.0, before, after, JOBS)
     assert list(found) == list(PHASES)
     assert sum(found.values()) == pytest.approx(2.0)
     assert found["read"] == pytest.approx(0.1)
     assert found["lookup"] == pytest.approx(0.05)
     assert found["schedule"] == pytest.approx(0.1)
-    assert found["log"] == pytest.approx(0.3)
+    assert found["open"] == pytest.approx(0.3)
+
+
+def test_batches_are_told_by_the_progress_of_a_run() -> None:
+    """The version without input is not a batch, nor is the progress of a join in a batch."""
+    commits, phases_of_start = Commits(), (("query", 1.0), ("batch", 0.5))
+    first = replace(_progress(0.1), version=1, start_phases=phases_of_start)
+    second = replace(_progress(0.2), version=2, start_phases=phases_of_start)
+    none = Progress(version=0)
+    for progress in (none, none, first, first, second):
+        commits(progress)
+    assert [(b.before, b.after) for b in commits.of(2)] == [(none, first), (first, second)]
+    assert commits.batches[0].seconds == 0.5
+    assert [batch.written for batch in commits.batches] == [7, 0]
+    with pytest.raises(RuntimeError, match="2 batches were committed instead of 3"):
+        commits.of(3)
 
 
 def _progress(seconds: float) -> Progress:
@@ -182,8 +197,9 @@ def _progress(seconds: float) -> Progress:
         lookup_seconds=seconds,
         merge_seconds=seconds,
         write_seconds=seconds,
+        written_bytes=7,
     )
-    return Progress(operators=(operator,), commit_seconds=seconds)
+    return Progress(operators=(operator,), commit_seconds=seconds, batch_seconds=1.7)
 
 
 def _results() -> Results:

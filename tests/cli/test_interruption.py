@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg
+from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.errors import StateRefused
+from substrait_agg.metrics import Progress
+from substrait_agg.metrics.startup import PHASES
+from tests.kills.process_killer import strike
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,9 +32,9 @@ PATIENCE = 240
 pytestmark = pytest.mark.spark
 
 
-def start(plan: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
+def start(plan: Path, folder: Path, *more: str, format: str = "parquet") -> subprocess.Popen[str]:
     arguments = [
-        "run", str(plan), "--source", f"t=parquet:{folder / 't'}?batch-files=1",
+        "run", str(plan), "--source", f"t={format}:{folder / 't'}?batch-files=1",
         "--checkpoint", str(folder / "ck"), "--master", "local[2]", *more,
     ]  # fmt: skip
     return subprocess.Popen(
@@ -140,7 +145,8 @@ def test_ctrl_c_ends_an_endless_run_cleanly_and_the_next_run_goes_on(
 
 
 @pytest.mark.parametrize(
-    "moment", ["ck", "ck/plan.json", "ck/spark/metadata", "ck/spark/offsets/0"]
+    "moment",
+    ["ck", "ck/plan.json", f"ck/snapshots/{snapshot_name(0)}", f"ck/snapshots/{snapshot_name(1)}"],
 )
 def test_ctrl_c_during_the_start_or_the_first_batch_leaves_a_checkpoint_to_go_on_with(
     spark: SparkSession, good_plan: Path, tmp_path: Path, moment: str
@@ -171,3 +177,52 @@ def test_ctrl_c_during_the_start_or_the_first_batch_leaves_a_checkpoint_to_go_on
     assert sorted(zip(*(c.to_pylist() for c in view.columns), strict=True)) == [
         (0, 1), (1, 1), (7, 2),
     ]  # fmt: skip
+
+
+def test_the_phases_of_a_start_end_with_the_first_batch_that_has_rows(
+    spark: SparkSession, good_plan: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "t").mkdir()
+    for i in range(2):
+        keys = pa.table({"k": pa.array([i], pa.int64())})
+        pq.write_table(keys, tmp_path / "t" / f"{i}.parquet")
+    told: list[Progress] = []
+    substrait_agg.run(
+        good_plan, {"t": f"parquet:{tmp_path / 't'}?batch-files=1"}, checkpoint=tmp_path / "ck",
+        spark=spark, progress=told.append,
+    ).wait()  # fmt: skip
+    phases = [[name for name, _ in progress.start_phases] for progress in told]
+    assert phases == [[], list(PHASES), list(PHASES)]
+
+
+@pytest.mark.parametrize("versions", [1, 0], ids=["idle", "in the first batch"])
+def test_a_spark_that_is_killed_ends_the_run_and_the_next_run_goes_on(
+    spark: SparkSession, good_plan: Path, tmp_path: Path, versions: int
+) -> None:
+    """Also a run that waits for rows ends. A large CSV file keeps Spark busy during its batch."""
+    (tmp_path / "t").mkdir()
+    rows = 2 if versions else 3_000_000
+    keys = pa.table({"k": pa.array(range(rows), pa.int64())})
+    pyarrow.csv.write_csv(keys, tmp_path / "t" / "0.csv")
+    process = start(
+        good_plan, tmp_path, "--every", "0", "--output", "none", "--no-progress", format="csv"
+    )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while committed(tmp_path) < versions:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert strike(process.pid, "jvm")
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        stop(process)
+    assert (process.returncode, out) == (1, "")
+    told, help, *_ = err.splitlines()
+    assert told == "error[SPARK_LOST]: the process of Spark has ended: it was killed, or it crashed"
+    assert help.startswith("help: nothing of the batch was committed; run again")
+    assert committed(tmp_path) == versions
+    source = {"t": f"csv:{tmp_path / 't'}"}
+    substrait_agg.run(good_plan, source, checkpoint=tmp_path / "ck", spark=spark).wait()
+    view = substrait_agg.open_view(tmp_path / "ck")
+    assert (view.version, view.to_arrow().num_rows) == (1, rows)

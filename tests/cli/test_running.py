@@ -87,7 +87,7 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
     (found,) = engine.calls
     assert found["sources"] == {"t": "csv:in/?a=b=c"}
     options = found["options"]
-    assert (options.checkpoint, options.trigger) == ("ck", "5000 milliseconds")
+    assert (options.checkpoint, options.interval_seconds) == ("ck", 5.0)
     assert (options.partitions, options.master) == (3, "local[2]")
     assert options.conf == {"a.b": "c=d"}
     assert [output.kind for output in options.sinks] == ["stream-json", "view-parquet"]
@@ -98,11 +98,21 @@ def test_options_reach_the_run(good_plan: Path, engine: Engine) -> None:
     assert options.evolve is True
 
 
+def test_an_interval_of_zero_means_a_batch_as_soon_as_there_are_rows(
+    good_plan: Path, engine: Engine
+) -> None:
+    for given in ("0", "0s"):
+        assert call(good_plan, "--checkpoint", "ck", "--every", given).exit_code == 0
+    assert [found["options"].interval_seconds for found in engine.calls] == [0, 0]
+    assert "0: a batch as soon as a source has something" in " ".join(call("--help").stdout.split())
+
+
 def test_defaults_are_the_documented_ones(good_plan: Path, engine: Engine) -> None:
     call(good_plan, "--checkpoint", "ck")
     (found,) = engine.calls
     options = found["options"]
     assert (options.until, options.partitions, options.master) == ("done", None, None)
+    assert options.interval_seconds is None
     assert (options.evolve, options.accept_source_change, options.emit) == (False, False, "batch")
     assert (options.conf, options.watermark, options.ttl) == ({}, {}, None)
     assert [output.kind for output in options.sinks] == ["batch-table"]
@@ -283,8 +293,8 @@ def test_phases_of_a_start_are_told_when_all_are_over() -> None:
     for phase in ("load", "check", "load", "spark"):
         timer.end(phase)
         assert timer.phases == ()
-    timer.end("batch")
-    timer.end("batch")
+    for phase in ("batch", "batch", "query"):
+        timer.end(phase)
     assert timer.phases == (("load", 0.5), ("check", 0.5), ("spark", 2.0), ("batch", 4.0))
 
 
