@@ -136,7 +136,7 @@ class BatchStream:
         self.results = [self._task(p, batch) for p in range(self._partitions)]
         self._state = OperatorState.union(r.state for r in self.results)
         snapshot = Snapshot(
-            self.version, "b" * 64, "q", self.version, (self._state,),
+            self.version, "b" * 64, (self._state,),
             tuple(c for r in self.results for c in r.changes),
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )  # fmt: skip

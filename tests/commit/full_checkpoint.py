@@ -1,5 +1,5 @@
 """A small checkpoint with every kind of content: two operators, ordered trees, pending and closed
-groups, quarantined rows, late rows, and the record of an output.
+groups, quarantined rows, late rows, positions of sources, and the record of an output.
 
 Real tasks write it, without Spark.
 """
@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
@@ -24,7 +25,15 @@ from substrait_agg.commit.documents.plan_document import (
     PlanDocument,
     ViewColumn,
 )
+from substrait_agg.commit.documents.positions import (
+    FilesPosition,
+    Positions,
+    ReadFile,
+    StreamPosition,
+)
 from substrait_agg.commit.documents.snapshot import SideFile, Snapshot
+from substrait_agg.commit.log import read_files as names_read
+from substrait_agg.commit.log.read_files import with_files
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.commit.log.settings import CheckpointSettings
 from substrait_agg.commit.runtime.side_writer import SideWriter
@@ -101,10 +110,23 @@ class FullCheckpoint:
         version = self.upper.now.number
         self.store.publish(
             Snapshot(
-                version, PLAN, None, -1, states, changes, {"touched": 1}, f"2026-01-0{version + 1}",
-                late=self._late(version), bad=self._bad(version),
+                version, PLAN, states, changes, {"touched": 1}, f"2026-01-0{version + 1}",
+                late=self._late(version), bad=self._bad(version), positions=self._positions(version),
             )
         )  # fmt: skip
+
+    def _positions(self, version: int) -> Positions:
+        """Files of a table in lists and without, those of a stream of files, and offsets of streams."""
+        read = [ReadFile(f"file:///in/{version}-{i}.json", version) for i in range(2)]
+        before = self.store.snapshot(version - 1).positions if version else Positions()
+        with patch.object(names_read, "MOST_RECENT", 2):
+            tables, streams = (
+                with_files(self.store.state, files.get(name, FilesPosition()), read, 0, version)
+                for files, name in ((before.files, "events.t"), (before.streams.files, "0"))
+            )
+        starts = {"sources/1/0": "v1\n{}"}
+        stream = StreamPosition(version, ("u", "v"), "v1\n{}\n{}\n{}", starts, {"0": streams})
+        return Positions({"events.t": tables}, stream)
 
     def _late(self, version: int) -> tuple[SideFile, ...]:
         rows = pa.record_batch({"s0": [version, 7], "s1": [1, 1]})

@@ -17,6 +17,7 @@ from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.plan_document import PlanDocument, ViewColumn, ViewSort
 from substrait_agg.commit.documents.snapshot import (
+    FORMAT,
     ChangeFile,
     OperatorState,
     Snapshot,
@@ -39,7 +40,7 @@ DOCUMENT = PlanDocument("f" * 64, ("append_only",), (ViewColumn("k0", "k"),), ""
 def snapshot(version: int, *runs: str) -> Snapshot:
     """A version that names runs."""
     files = tuple(RunFile(name, 1, 1, 1) for name in runs)
-    return Snapshot(version, "f" * 64, "query", version, (OperatorState.of({"group": files}),), ())
+    return Snapshot(version, "f" * 64, (OperatorState.of({"group": files}),), ())
 
 
 def made(folder: Path) -> Checkpoint:
@@ -118,7 +119,7 @@ def test_a_snapshot_of_a_newer_format_is_refused() -> None:
 
 def test_a_snapshot_of_an_older_format_is_refused() -> None:
     """A snapshot of an older format is refused, although it is not damaged."""
-    body = json.loads(snapshot(0).to_bytes()) | {"format": 1}
+    body = json.loads(snapshot(0).to_bytes()) | {"format": FORMAT - 1}
     del body["crc"]
     crc = zlib.crc32(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
     with pytest.raises(StateRefused) as refused:

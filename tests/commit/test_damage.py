@@ -202,32 +202,13 @@ def test_the_first_version_missing_is_named_unless_it_was_let_go(full: FullCheck
 
 
 def test_a_newest_version_missing_is_found_where_an_output_has_had_it(full: FullCheckpoint) -> None:
-    """A missing newest version is detected by the record of an output; without outputs and Spark
-    logs it looks like a kill before the commit.
+    """A missing newest version is detected by the record of an output; without outputs it looks
+    like a kill before the commit.
     """
     newest = sorted((full.folder / "snapshots").iterdir())[-1]
     with damaged(newest, None), pytest.raises(StateRefused) as refused:
         full.record.read()
     assert refused.value.code == "OUTPUT_AHEAD"
-
-
-def test_a_newest_version_missing_is_found_where_spark_has_noted_its_batch(
-    full: FullCheckpoint,
-) -> None:
-    """A missing newest version is reported if Spark's log has its batch, because Spark records a
-    batch after its commit.
-    """
-    commits = full.folder / "spark" / "commits"
-    commits.mkdir(parents=True)
-    try:
-        (commits / "0").write_text("v1\n{}")
-        for name in ("view None", "newest", "changes", "late"):
-            with pytest.raises(StateRefused, match=r"00000006\.json"):
-                questions(full)[name]()
-        assert open_view(full.folder).to_arrow(3).num_rows
-    finally:
-        (commits / "0").unlink()
-        commits.rmdir()
 
 
 def test_files_of_another_checkpoint_of_the_same_plan(

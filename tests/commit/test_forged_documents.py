@@ -19,10 +19,12 @@ import substrait_agg as sa
 from substrait_agg.commit.documents.envelope import seal
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.positions import StreamPosition
 from substrait_agg.commit.documents.snapshot import FORMAT, OperatorState, parse_snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import RetentionState
 from substrait_agg.errors import StateRefused
+from substrait_agg.spark.positions.spark_streams import SparkStreams
 from substrait_agg.tools.rollback.rollback import Rollback
 from tests.commit.full_checkpoint import FullCheckpoint, made
 
@@ -101,6 +103,20 @@ def test_fields_that_are_too_many_or_lacking_are_refused(
         parse_snapshot(content, "x")
 
 
+@pytest.mark.parametrize(
+    "name", ["../x", "sources/../x", "sources/0/../../../x", "/x", "offsets/0", "sources/0/.0.crc"]
+)
+def test_what_spark_has_written_does_not_lead_out_of_its_folder(tmp_path: Path, name: str) -> None:
+    """A run writes it again for its query, under the names of the version."""
+    folder = tmp_path / "folder" / "query"
+    folder.mkdir(parents=True)
+    position = StreamPosition(3, (), "v1\n{}\n{}", {name: "forged"})
+    with pytest.raises(StateRefused) as refused:
+        SparkStreams({}, position, lambda _: (), folder, lambda: None)
+    assert refused.value.code == "STATE_DAMAGED"
+    assert not any(p.is_file() and p.read_text() == "forged" for p in tmp_path.rglob("*"))
+
+
 @pytest.mark.parametrize("partitions", [3, 0, -1, 1 << 20, "4", 4.0, True, float("inf")])
 def test_partitions_that_no_range_fits_are_refused(store: Checkpoint, partitions: Any) -> None:
     """Three partitions would leave hashes out."""
@@ -143,7 +159,7 @@ def test_versions_that_are_said_to_be_gone_and_are_there_are_no_empty_checkpoint
     "content",
     [
         b"{}",
-        b'{"to": 0, "newest": 5, "batch": -1, "outputs": []}',
+        b'{"to": 0, "newest": 5, "outputs": []}',
         b"[" * 100_000,
         b"\xff",
     ],
@@ -156,7 +172,7 @@ def test_what_a_rollback_is_about_to_do_is_sealed(store: Checkpoint, content: by
     with pytest.raises(StateRefused) as refused:
         sa.open_state(str(store.folder)).rollback(0)
     assert refused.value.code == "STATE_DAMAGED"
-    other = Rollback(0, 5, -1, ()).to_bytes("another checkpoint")
+    other = Rollback(0, 5, ()).to_bytes("another checkpoint")
     (Path(str(store.folder)) / "rollback.json").write_bytes(other)
     with pytest.raises(StateRefused):
         sa.open_state(str(store.folder)).rollback(0)
