@@ -41,8 +41,10 @@ def test_ls(whole: Path) -> None:
     assert any(line.startswith("5 ") for line in lines)
     assert "(6 versions; --limit shows more)" in lines
     assert any("| tree3 |" in line for line in lines)
+    assert "| files read |" in text.stdout
     body = json.loads(run("ls", whole, "--format", "json", "--limit", 0).stdout)
     assert [v["version"] for v in body["versions"]] == list(range(6))
+    assert [v["files"] for v in body["versions"]] == list(range(6))
     assert [t["tree"] for t in body["trees"]] == ["group", *(f"tree{i}" for i in range(4))]
 
 

@@ -88,14 +88,10 @@ _REFUSED = re.compile(
 )
 """The message of a Python worker that may not write. Java's messages differ."""
 _NOTES_REFUSED = re.compile(
-    r"/spark/\S+(?: \(|: )(?:Read-only file system|Permission denied|Operation not permitted)"
+    r"/work/[0-9a-f]{32}/\S+(?: \(|: )(?:Read-only file system|Permission denied|Operation not permitted)"
     r"|No space left on device|Disk quota exceeded|File too large"
 )
-"""Messages of Java, and of the ``chmod`` that it starts, if Spark cannot write its offsets."""
-_CHECKSUM = re.compile(
-    r"Checksum error: (?:file:/*(?=/))?(/\S*/spark/(?:metadata|(?:offsets|commits|sources)/\S+))"
-)
-"""The message of Hadoop for a log of Spark that differs from its file of checksums, ``.NAME.crc``."""
+"""Messages of Java, and of the ``chmod`` that it starts, if Spark cannot write its logs of streams."""
 _OF_A_TASK = "Job aborted due to stage failure"
 _READ_FAILED = re.compile(
     r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (\S+)\.(?:\s+(.*)|$)"
@@ -147,7 +143,7 @@ def batch_failed(error: Exception) -> RunFailed:
             return row_unreadable(message, message.removeprefix(ROW_OF_FILE).partition(" ")[0])
         help = _HELP.get(code, "correct the value in the source, or the plan")
         return RunFailed(code, message, help=f"{_NOTHING_COMMITTED}; {help}")
-    specific = _workers_failed(text) or _log_damaged(text)
+    specific = _workers_failed(text)
     if specific is not None:
         return specific
     reason = reason_of(error)
@@ -162,13 +158,17 @@ def batch_failed(error: Exception) -> RunFailed:
             "unescapedQuoteHandling=STOP_AT_DELIMITER to read such values as they stand, with their quotes",
             path=read[1],
         )
-    notes = _UNWRAPPED.match(str(error)) and _NOTES_REFUSED.search(reason)
-    refused = _REFUSED.match(reason) or getattr(error, "errno", None) in _REFUSALS
-    if refused or (notes and _OF_A_TASK not in text):
+    if _REFUSED.match(reason) or getattr(error, "errno", None) in _REFUSALS:
         return RunFailed(
             "CHECKPOINT_NOT_WRITTEN",
-            f"{'Spark could not write its logs' if notes else 'a task could not write'} in the checkpoint: {reason}",
+            f"a task could not write in the checkpoint: {reason}",
             help=f"check the free space and the permissions of the folder, then run again; {_NOTHING_COMMITTED}",
+        )
+    if _UNWRAPPED.match(str(error)) and _NOTES_REFUSED.search(reason) and _OF_A_TASK not in text:
+        return RunFailed(
+            "BATCH_FAILED",
+            f"Spark could not write its logs of streams in the folder for temporary files: {reason}",
+            help=f"check the free space there, or set SUBSTRAIT_AGG_CACHE to another folder; {_NOTHING_COMMITTED}",
         )
     return RunFailed(
         "BATCH_FAILED",
@@ -189,21 +189,6 @@ def _workers_failed(text: str) -> RunFailed | None:
         "PACKAGE_NOT_ON_WORKERS",
         f"the Python workers of Spark cannot import the package {package[1] or package[2]}",
         help=f"install it in the Python of the executors, under the same path as here; {_SET_PYTHON}",
-    )
-
-
-def _log_damaged(text: str) -> RunFailed | None:
-    """Return the error for a log of Spark that differs from its checksums, or None."""
-    log = _CHECKSUM.search(text)
-    if log is None:
-        return None
-    folder, _, name = log[1].rpartition("/")
-    return RunFailed(
-        "STATE_DAMAGED",
-        f"Spark's log {name} differs from its checksums in .{name}.crc",
-        help=f"{_NOTHING_COMMITTED}; if state verify finds nothing, delete .{name}.crc, which Spark can do without; "
-        "else restore the checkpoint folder from a copy, or start a new --checkpoint",
-        path=f"{folder}/.{name}.crc",
     )
 
 
