@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from substrait_agg.spark.query.timer import Timer
 
 import substrait_agg as sa
 from substrait_agg.spark.execution.driver import Driver
@@ -171,10 +170,10 @@ def test_what_was_due_before_a_restart_is_emitted_without_new_rows(
     assert counts(tmp_path) == [{}, {}, {"a": 1, "b": 1}]
 
 
-def test_a_failure_of_the_alarm_ends_the_run_though_a_batch_has_come(
+def test_a_failure_of_an_emission_ends_the_run_though_rows_have_come(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A failure of the timer ends the run without a deadlock between the timer and a waiting batch."""
+    """`wait` raises the failure, and the next run reads the rows."""
     write(tmp_path / "in", BATCHES[:1])
 
     def broken(progress: Any) -> None:
@@ -199,24 +198,6 @@ def test_a_failure_of_the_alarm_ends_the_run_though_a_batch_has_come(
     assert [str(error) for error in failed] == ["full"]
     maintain(spark, counting(), tmp_path, "end").wait()
     assert counts(tmp_path)[-1] == {"a": 2, "b": 1}
-
-
-def test_one_thread_waits_for_all_groups() -> None:
-    """A batch per second and a delay of an hour, or of centuries, need one timer thread."""
-    before = threading.active_count()
-    rung: list[int] = []
-    alarm = Timer(lambda: rung.append(1), lambda: 0)
-    for instant in (10**30, *range(10**9, 10**10, 10**8), None):
-        alarm.set(instant)
-    assert threading.active_count() <= before + 2  # one that is cancelled may still be going
-    alarm.set(-5)
-    deadline = time.monotonic() + 5
-    while not rung and time.monotonic() < deadline:
-        time.sleep(0.01)
-    alarm.stop()
-    alarm.set(0)
-    time.sleep(0.05)
-    assert rung == [1]
 
 
 def test_a_policy_that_is_none_is_refused_before_anything(tmp_path: Path) -> None:

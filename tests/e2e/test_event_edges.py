@@ -18,7 +18,7 @@ from substrait_agg.operator.common.watermarks import Ttl
 from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
 from substrait_agg.spark.inputs.event_time_setup import forgetting
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.crash.scenario import local_executor
 from tests.e2e import plans
 from tests.e2e.event_model import SECOND, Change, Table, instant
@@ -160,8 +160,8 @@ def test_an_idle_run_makes_no_versions(tmp_path: Path) -> None:
     batches = MicroBatches(
         flow, store, local_executor(), 2, lambda _: None, events=options, clock=lambda: instant[0]
     )
-    batches.run({}, None, FIRST_BATCH)
-    batches.run({}, "query", 0, BatchTimes(0))
+    batches.run({})
+    batches.run({}, BatchTimes(0))
     made = store.versions()
     for instant[0] in range(0, 10_000, 100):
         batches.advance()

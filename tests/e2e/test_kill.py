@@ -6,25 +6,17 @@ from __future__ import annotations
 
 import json
 import random
-import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import substrait_agg as sa
 from tests.e2e.conftest import Finished
-from tests.e2e.feeds import Feed
 from tests.e2e.killing import Command, newest
 from tests.e2e.lineitem import BATCHES, Stream
-from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import bag, changes_by_version, running_sums
-from tests.e2e.running import maintain
 from tests.e2e.tpch import PRODUCERS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -104,30 +96,3 @@ def test_a_kill_between_any_two_versions(
         killed.kill_after(1, rng.uniform(0, 0.5))
     killed.finish()
     check_same(tmp_path, undisturbed(name, query))
-
-
-def test_notes_that_spark_was_killed_over_hinder_nobody(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Drafts of Spark's first log entries, left by a kill, are removed, so that Spark can begin the
-    logs.
-    """
-    feed = Feed("t", {"k": "i64"}, "one", [[((1,), 1)], [((2,), 1)]])
-    builder = Builder()
-    counted = [builder.measure("count", output="i64!")]
-    plan = builder.plan(aggregate(read("t", feed.columns), [column(0)], counted), "k", "n")
-    sources = {"t": feed.write(tmp_path)}
-    maintain(spark, plan, sources, tmp_path / "checkpoint")
-    sa.open_state(tmp_path / "checkpoint").rollback(0)
-    leftovers = [
-        tmp_path / "checkpoint" / "spark" / log / name.format(uuid.uuid4())
-        for log in ("offsets", "commits", "sources/0")
-        for name in (".0.{}.tmp", "..0.{}.tmp.crc")
-    ]
-    for left in leftovers:
-        left.parent.mkdir(parents=True, exist_ok=True)
-        left.write_text("v1")
-    views = maintain(spark, plan, sources, tmp_path / "checkpoint")
-    assert sorted(views) == [1, 2]
-    assert views[2] == {(1, 1): 1, (2, 1): 1}
-    assert not [left for left in leftovers if left.exists()]

@@ -1,20 +1,20 @@
-"""Runs with a target duration: the files that Spark takes into a batch, and the state after a kill."""
+"""Runs with a target duration: the files of a batch, and the files that are read after a failure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
-from substrait_agg.spark.offsets.planned_files import planned_batch
 
 import substrait_agg as sa
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.spark.admission import read_limits
-from substrait_agg.spark.admission.read_limits import AdmissionControl
+from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.e2e.feeds import Change, Feed
 from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, projected, read
 from tests.e2e.rows import bag
@@ -41,12 +41,13 @@ def unlimited(spec: str) -> str:
     return spec.replace("batch-files=1", "")
 
 
-def files_by_batch(checkpoint: Path, source: int = 0) -> list[list[Path]]:
-    """The files of a source by batch, from the logs of Spark."""
-    logs = checkpoint / "spark"
-    batches = sorted(int(p.name) for p in (logs / "offsets").iterdir() if p.name.isdigit())
-    found = (planned_batch(logs, batch).sources[source].files or () for batch in batches)
-    return [[Path(unquote(uri.removeprefix("file://"))) for uri in uris] for uris in found]
+def files_by_version(checkpoint: Path, table: str) -> list[list[Path]]:
+    """The files of a table that each version after the first has read."""
+    store = Checkpoint(checkpoint)
+    positions = [store.snapshot(version).positions.files for version in store.versions()]
+    read_ = [of[table].recent if table in of else () for of in positions]
+    added = (after[len(before) :] for before, after in pairwise(read_))
+    return [[Path(unquote(f.uri.removeprefix("file://"))) for f in files] for files in added]
 
 
 @pytest.mark.parametrize("how", ["parquet", "quarantine"])
@@ -71,7 +72,7 @@ def test_a_batch_takes_what_its_limit_allows(
     checkpoint = tmp_path / "checkpoint"
     options: dict[str, Any] = {"checkpoint": checkpoint, "spark": spark, "latency": "500ms"}
     sa.run(plan, {"t": source}, progress=keep, **options).wait()
-    batches = files_by_batch(checkpoint)
+    batches = files_by_version(checkpoint, "t")
     assert [path for batch in batches for path in batch] == sorted((tmp_path / "t").iterdir())
     for number, batch in enumerate(batches):
         limit, taken = limits[number + 1], sum(path.stat().st_size for path in batch)
@@ -89,10 +90,10 @@ def totals(table: Feed) -> Counter[Any]:
     return Counter(sums.items())
 
 
-def test_a_killed_run_continues_with_the_batch_that_was_planned(
+def test_a_failed_run_goes_on_with_another_target(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planned batch is repeated with another target, and batch-files stays the upper limit."""
+    """Every file is read once, in order, and batch-files stays the upper limit."""
     left, right = feed("l", [30] * 8), feed("r", [20] * 9)
     sources = {
         "l": left.write(tmp_path).replace("batch-files=1", "batch-files=2"),
@@ -104,30 +105,28 @@ def test_a_killed_run_continues_with_the_batch_that_was_planned(
     equal = b.call("equal:any_any", COMPARISON, column(1), column(3), output="bool")
     both = joined("inner", read("l", ROWS), read("r", ROWS), equal)
     plan = b.plan(projected(both, 4, column(1)), "v")
-    checkpoint, struck = tmp_path / "checkpoint", []
-    begin = AdmissionControl.begin
+    checkpoint = tmp_path / "checkpoint"
+    run = MicroBatches.run
 
-    def strike(control: AdmissionControl) -> None:
-        struck.append(True)
-        if len(struck) == 3:
+    def strike(batches: MicroBatches[Any], *arguments: Any) -> None:
+        if batches.next_version == 3:
             raise RuntimeError("killed")
-        begin(control)
+        run(batches, *arguments)
 
     options: dict[str, Any] = {"checkpoint": checkpoint, "spark": spark}
     with monkeypatch.context() as patched:
-        patched.setattr(AdmissionControl, "begin", strike)
+        patched.setattr(MicroBatches, "run", strike)
         with pytest.raises(RuntimeError, match="killed"):
             sa.run(plan, sources, latency="1m", **options).wait()
-    planned = [files_by_batch(checkpoint, source) for source in (0, 1)]
-    assert len(planned[0]) == 3
+    done = {table: files_by_version(checkpoint, table) for table in sources}
+    assert len(done["l"]) == 2
     sa.run(plan, sources, latency="1ms", **options).wait()
-    ended = [files_by_batch(checkpoint, source) for source in (0, 1)]
-    assert [batches[:3] for batches in ended] == planned
-    order = ("l", "r") if "/l/" in str(ended[0][0][0]) else ("r", "l")
-    for batches, name in zip(ended, order, strict=True):
-        assert [p for batch in batches for p in batch] == sorted((tmp_path / name).iterdir())
-        assert max(map(len, batches)) <= (2 if name == "l" else 9)
-        assert {len(batch) for batch in batches[4:]} <= {0, 1}
+    for table, most in (("l", 2), ("r", 9)):
+        batches = files_by_version(checkpoint, table)
+        assert batches[:2] == done[table]
+        assert [p for batch in batches for p in batch] == sorted((tmp_path / table).iterdir())
+        assert max(map(len, batches)) <= most
+        assert {len(batch) for batch in batches[3:]} <= {0, 1}
     assert bag(sa.open_view(checkpoint).to_arrow()) == Counter({(v,): 1 for v in range(180)})
 
 
@@ -145,7 +144,7 @@ def test_several_views_share_the_limit_and_a_restart_keeps_it(
     with monkeypatch.context() as patched:
         patched.setattr(read_limits, "FIRST_BYTES", 2)
         sa.run(views.ALL, given, **options).wait()
-    batches = [files_by_batch(tmp_path / "checkpoint", source) for source in (0, 1)]
+    batches = [files_by_version(tmp_path / "checkpoint", table) for table in given]
     assert [len(files[0]) for files in batches] == [1, 1]
     ended, learned = sa.open_view(tmp_path / "checkpoint", "totals").version, limits[-1]
     assert learned is not None

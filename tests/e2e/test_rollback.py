@@ -107,7 +107,7 @@ def test_an_unfinished_rollback_lets_no_run_begin(lineitem: Stream, tmp_path: Pa
     plan = PRODUCERS["datafusion-55"].plan("q01")
     run = sa.run(plan, {"lineitem": source}, checkpoint=checkpoint, master="local[2]")
     run.wait()
-    begun = Rollback(0, 1, -1, ()).to_bytes(Checkpoint(checkpoint).identity)
+    begun = Rollback(0, 1, ()).to_bytes(Checkpoint(checkpoint).identity)
     (checkpoint / "rollback.json").write_bytes(begun)
     with pytest.raises(StateRefused) as refused:
         sa.run(plan, {"lineitem": source}, checkpoint=checkpoint, master="local[2]")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import pytest
 
 import substrait_agg as sa
 from tests.e2e.feeds import Change, Feed
-from tests.e2e.plans import COMPARISON, Builder, aggregate, column, joined, projected, read
+from tests.e2e.plans import COMPARISON, Builder, column, joined, projected, read
 from tests.e2e.rows import Bag, bag
 from tests.e2e.running import check_versions
 from tests.executors import drivers
@@ -57,53 +56,19 @@ def as_json(feed: Feed, folder: Path) -> str:
     return spec.replace("parquet:", "json:")
 
 
-def note_early_batches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return a list that gets, for each batch, whether it was computed while Spark planned it.
-
-    Every batch gets the time to be.
-    """
-    from substrait_agg.spark.query.planned_batches import PlannedBatches
-
-    noted: list[bool] = []
-    seen: set[int] = set()
-    begins, wait = PlannedBatches._begins, PlannedBatches.wait
-    has_computed = PlannedBatches.has_computed
-
-    def noting_begins(self: PlannedBatches, batch: int) -> bool:
-        begun = begins(self, batch)
-        seen.add(batch)
-        return begun
-
-    def patient_wait(self: PlannedBatches, batch: int) -> None:
-        ends = time.monotonic() + 20
-        while self._watcher and batch not in seen and time.monotonic() < ends:
-            time.sleep(0.01)
-        wait(self, batch)
-
-    def noting(self: PlannedBatches, batch: int) -> bool:
-        noted.append(has_computed(self, batch))
-        return noted[-1]
-
-    monkeypatch.setattr(PlannedBatches, "_begins", noting_begins)
-    monkeypatch.setattr(PlannedBatches, "wait", patient_wait)
-    monkeypatch.setattr(PlannedBatches, "has_computed", noting)
-    return noted
-
-
 @pytest.mark.parametrize(
     ("how", "jobs"), [("files", 0), ("no reader", 3), ("two formats", 2), ("large", 0)]
 )
 def test_a_batch_is_read_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, jobs: int
 ) -> None:
-    """By the driver from Parquet files, by one job, or on Spark where the batch is large; Spark reports all rows.
+    """By the driver from Parquet files, by one job, or on Spark where the batch is large.
 
     The last batch of the two formats has Parquet files only.
     """
     from substrait_agg.spark.execution.driver import Driver
 
     collected: list[bool] = []
-    early = note_early_batches(monkeypatch)
 
     class NotingDriver(Driver):
         def collect_table(self, frame: DataFrame) -> Any:
@@ -121,41 +86,7 @@ def test_a_batch_is_read_once(
         views[progress.version] = bag(sa.open_view(checkpoint).to_arrow(progress.version))
 
     with drivers(NotingDriver(batch_bytes=0 if how == "large" else 1 << 18)):
-        run = sa.run(
-            plan().encode(),
-            sources,
-            checkpoint=checkpoint,
-            spark=spark,
-            partitions=2,
-            progress=keep,
-        )
-        run.wait()
+        options: dict[str, Any] = {"checkpoint": checkpoint, "spark": spark, "partitions": 2}
+        sa.run(plan().encode(), sources, progress=keep, **options).wait()
     check_versions(checkpoint, views, WANTED)
     assert len(collected) == jobs
-    assert set(early) == {how == "files"}
-    assert run.query is not None
-    assert [p["numInputRows"] for p in run.query.recentProgress if p["numInputRows"]] == [4, 2, 1]
-
-
-def test_batches_of_one_table_are_computed_while_spark_plans_them(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the first batch on. Spark reports all rows."""
-    from substrait_agg.spark.execution.driver import Driver
-
-    early = note_early_batches(monkeypatch)
-    b = Builder()
-    totals = aggregate(read("l", LEFT), [column(0)], [b.measure("count", output="i64!")])
-    source = Feed("l", LEFT, "op", LEFT_CHANGES).write(tmp_path)
-    with drivers(Driver()):
-        run = sa.run(
-            b.plan(totals, "k", "n").encode(),
-            {"l": source},
-            checkpoint=tmp_path / "ckpt",
-            spark=spark,
-        )
-        run.wait()
-    assert early == [True] * len(LEFT_CHANGES)
-    assert bag(sa.open_view(tmp_path / "ckpt").to_arrow()) == Counter({(1, 1): 1, (2, 1): 1})
-    assert run.query is not None
-    assert [p["numInputRows"] for p in run.query.recentProgress if p["numInputRows"]] == [2, 1, 1]

@@ -9,15 +9,14 @@ import pytest
 
 import substrait_agg as sa
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.errors import CommitConflict, StateRefused
+from substrait_agg.errors import CommitConflict
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.crash.scenario import local_executor
 
 PLAN = Path(__file__).parents[2] / "plans" / "bench" / "count_sum_avg.bin"
-QUERY = "the streaming query"
 
 
 def driver(flow: Flow, folder: Path | str) -> MicroBatches[pa.Table]:
@@ -39,34 +38,18 @@ def test_the_loser_stops_and_the_winner_goes_on(tmp_path: Path) -> None:
     """
     flow = lower(sa.load(PLAN).bound())
     first, second = driver(flow, tmp_path), driver(flow, tmp_path)
-    first.run({}, None, FIRST_BATCH)
+    first.run({})
     with pytest.raises(CommitConflict):
-        second.run({}, None, FIRST_BATCH)
+        second.run({})
     sleeper = driver(flow, tmp_path)
-    first.run(rows((1, 10, 0.5), (2, 20, 0.25)), QUERY, 0)
-    first.run(rows((1, 30, 1.5)), QUERY, 1)
+    first.run(rows((1, 10, 0.5), (2, 20, 0.25)))
+    first.run(rows((1, 30, 1.5)))
     with pytest.raises(CommitConflict):
-        sleeper.run(rows((1, 999, 9.0)), QUERY, 0)
-    first.run(rows((3, 1, 1.0)), QUERY, 2)
+        sleeper.run(rows((1, 999, 9.0)))
+    first.run(rows((3, 1, 1.0)))
     view = sa.open_view(tmp_path)
     assert view.versions() == [0, 1, 2, 3]
     shown = sorted(view.to_arrow().to_pylist(), key=lambda row: row["k"])
     assert [tuple(row.values()) for row in shown] == [
         (1, 2, 40, 1.0), (2, 1, 20, 0.25), (3, 1, 1, 1.0),
     ]  # fmt: skip
-
-
-def test_replayed_batches_are_known_and_skipped_ones_refused(tmp_path: Path) -> None:
-    """Spark repeats batches without an entry in its log, and is never ahead of the commits."""
-    flow = lower(sa.load(PLAN).bound())
-    batches = driver(flow, tmp_path)
-    batches.run({}, None, FIRST_BATCH)
-    assert not batches.seen(QUERY, 0)
-    batches.run(rows((1, 10, 0.5)), QUERY, 0)
-    assert batches.seen(QUERY, 0)
-    assert not batches.seen(QUERY, 1)
-    restarted = driver(flow, tmp_path)
-    assert restarted.seen(QUERY, 0)
-    with pytest.raises(StateRefused) as refused:
-        restarted.seen(QUERY, 2)
-    assert refused.value.code == "OFFSETS_DIFFER"
