@@ -12,6 +12,7 @@ from unittest.mock import patch
 from substrait_agg.bind.bound import BoundMeasure
 from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
 from substrait_agg.commit.documents.snapshot import Snapshot
+from substrait_agg.commit.log import read_files as names_read
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import with_files
 from substrait_agg.commit.log.retention import DEFAULT, Retention
@@ -24,6 +25,7 @@ from tests.operator.measures_build import EVERYTHING, gone, row
 from tests.operator.measures_draw import node_of
 from tests.operator.measures_reference import Row
 from tests.operator.measures_world import World
+
 
 class Made:
     """A checkpoint that is made batch by batch.
@@ -57,7 +59,6 @@ class Made:
         self.world = World(node, folder)
         self._retention = retention
         self._levels = {"waiting": 0, "quarantined": 0}
-        self._position = FilesPosition()
         self.commit()
 
     def batch(
@@ -87,11 +88,14 @@ class Made:
 
     def _positions(self, version: int) -> Positions:
         """Return the positions of a version that has read as many files as its number."""
-        if version:
-            read = [ReadFile(f"file:///in/{version}.parquet", version)]
-            state = self.checkpoint.state
-            self._position = with_files(state, self._position, read, 0, version)
-        return Positions({"t": self._position})
+        newest = self.checkpoint.newest_snapshot()
+        if newest is None:
+            return Positions({"t": FilesPosition()})
+        read = [ReadFile(f"file:///in/{version}.parquet", version)]
+        # A few versions write lists.
+        with patch.object(names_read, "MOST_RECENT", 2):
+            before, state = newest.positions.files["t"], self.checkpoint.state
+            return Positions({"t": with_files(state, before, read, 0, version)})
 
 
 def some_rows(random: Random, count: int, groups: int = 12) -> list[Row]:

@@ -170,9 +170,7 @@ def test_vacuum_deletes_what_is_not_needed(tmp_path: Path) -> None:
     sa.open_view(folder).to_arrow(5)
     with pytest.raises(StateRefused):
         sa.open_view(folder).to_arrow(4)
-    kept = {
-        r.name for v in (5, 6) for o in Checkpoint(folder).snapshot(v).operators for r in o.runs
-    }
+    kept = {file.name for v in (5, 6) for file in Checkpoint(folder).snapshot(v).state_files}
     assert {p.name for p in (folder / "state").iterdir()} == kept | {"mine.txt"}
 
 

@@ -1,5 +1,5 @@
-"""Rollback: the chosen version becomes the newest, Spark's logs and the outputs end there, and a
-kill in between does no harm.
+"""Rollback: the chosen version becomes the newest, the positions of the sources are its own, the outputs
+end there, and a kill in between does no harm.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from substrait_agg.commit.documents.envelope import seal
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import lock_for_run
+from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.errors import StateRefused
 from substrait_agg.tools.rollback import rollback as rolling
 from substrait_agg.tools.rollback.sinks import cut_output
 from substrait_agg.tools.state import State
-from tests.checkpoint.local_checkpoint import Made, filled, note_planned, some_rows
+from tests.checkpoint.local_checkpoint import Made, filled, some_rows
 from tests.e2e.rows import bag
 
 
@@ -52,76 +53,29 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def seen_files(folder: Path, batch: int) -> list[str]:
-    """The files that Spark has recorded up to a batch: those of the last compacted entry and of the
-    entries after it.
-    """
-    log = folder / "spark" / "sources" / "0"
-    names = {p.name for p in log.iterdir() if not p.name.startswith(".")}
-    assert max(int(n.removesuffix(".compact")) for n in names) == batch
-    interval = _interval(sorted(int(n.removesuffix(".compact")) for n in names if "." in n))
-    base = (batch + 1) // interval * interval - 1
-    wanted = [f"{base}.compact"] if base >= 0 else []
-    wanted += [str(n) for n in range(base + 1, batch + 1)]
-    return [line for name in wanted for line in (log / name).read_text().splitlines()[1:]]
-
-
-def _interval(compacted: list[int]) -> int:
-    """The interval at which Spark compacts log entries."""
-    if len(compacted) >= 2:
-        return compacted[-1] - compacted[-2]
-    if not compacted:
-        return 10
-    count = compacted[0] + 1
-    if count <= 10 or count // 2 <= 10:
-        return count
-    return next(d for d in range(10, count + 1) if not count % d)
+def files_read(folder: Path) -> list[str]:
+    """The files that the newest version has read, in the order of their times."""
+    checkpoint = Checkpoint(folder)
+    newest = checkpoint.newest_snapshot()
+    assert newest is not None
+    files = read_files(checkpoint.state, newest.positions.files["t"])
+    return [file.uri for file in sorted(files, key=lambda file: file.modified)]
 
 
 @pytest.mark.parametrize("to", [24, 23, 20, 19, 12, 11])
 def test_everything_ends_at_the_version(folder: Path, to: int) -> None:
-    """View, changes, batches and Spark's files end at the version, without faults and orphan files."""
+    """View, changes and files read end at the version, without faults and orphan files."""
     view = sa.open_view(folder)
     wanted, changes = bag(view.to_arrow(to)), view.changes(until=to)
     done = sa.open_state(folder).rollback(to)
-    assert (done.to, done.newest, done.batch) == (to, 24, to - 1)
+    assert (done.to, done.newest) == (to, 24)
     view = sa.open_view(folder)
     assert view.version == to
     assert bag(view.to_arrow()) == wanted
     assert view.changes() == changes
     verdict = sa.open_state(folder).verify()
     assert verdict.findings == ()
-    for name in ("offsets", "commits"):
-        numbers = {int(p.name) for p in (folder / "spark" / name).iterdir()}
-        assert max(numbers) == to - 1
-    assert len(seen_files(folder, to - 1)) == to
-
-
-@pytest.mark.parametrize("kept", [("19.compact",), ("9.compact", "19.compact")])
-@pytest.mark.parametrize("to", [11, 14, 19, 20, 22])
-def test_entries_that_spark_has_deleted_are_made_again(
-    folder: Path, kept: tuple[str, ...], to: int
-) -> None:
-    """Log entries that Spark deleted after a compaction are restored from the compacted entry."""
-    log = folder / "spark" / "sources" / "0"
-    for path in log.iterdir():
-        if path.name.lstrip(".").removesuffix(".crc") not in (*kept, "20", "21", "22", "23"):
-            path.unlink()
-    sa.open_state(folder).rollback(to)
-    lines = [json.loads(line)["batchId"] for line in seen_files(folder, to - 1)]
-    assert lines == list(range(to))
-    assert not (log / f".{to - 1}.compact.crc").exists() or to == 20
-
-
-def test_batches_that_spark_forgot_are_refused(folder: Path) -> None:
-    """Spark keeps the newest hundred entries; the rollback changes nothing."""
-    for name in ("offsets", "commits"):
-        (folder / "spark" / name / "14").unlink()
-    before = contents(folder)
-    with pytest.raises(StateRefused) as refused:
-        sa.open_state(folder).rollback(15)
-    assert refused.value.code == "OFFSETS_LOST"
-    assert contents(folder) == before
+    assert files_read(folder) == [f"file:///in/{n}.parquet" for n in range(1, to + 1)]
 
 
 def test_a_version_whose_state_is_gone_is_refused(folder: Path) -> None:
@@ -138,25 +92,25 @@ def test_a_version_whose_state_is_gone_is_refused(folder: Path) -> None:
 
 
 def test_back_to_the_first_version_reads_everything_again(tmp_path: Path) -> None:
-    """Spark keeps only the id of the query, and the start records of other sources."""
+    """It has read nothing, and no list of files stays."""
     made = filled(tmp_path / "ckpt", 3)
-    kafka = made.folder / "spark" / "sources" / "1" / "0"
-    kafka.parent.mkdir()
-    kafka.write_text('v1\n{"topic":{"0":17}}')
     sa.open_state(made.folder).rollback(0)
-    left = [p for p in (made.folder / "spark").rglob("*") if p.is_file()]
-    assert {p.name for p in left} == {"metadata", "0"}
-    assert kafka.exists()
+    assert files_read(made.folder) == []
+    assert not [*(made.folder / "state").glob("files-*")]
     assert sa.open_view(made.folder).to_arrow().num_rows == 0
     assert sa.open_state(made.folder).verify().findings == ()
 
 
-def test_a_planned_batch_is_forgotten(folder: Path) -> None:
-    """After a rollback to the newest version, Spark plans the pending batch again."""
-    note_planned(folder / "spark", 24)
-    sa.open_state(folder).rollback(24)
-    assert not (folder / "spark" / "offsets" / "24").exists()
-    assert len(seen_files(folder, 23)) == 24
+def test_a_version_whose_list_of_files_is_damaged_is_refused(folder: Path) -> None:
+    """The next run could not tell which files it has read; the rollback changes nothing."""
+    names = Checkpoint(folder).snapshot(15).positions.lists[0]
+    (folder / "state" / names.name).write_bytes(b"x")
+    before = contents(folder)
+    with pytest.raises(StateRefused) as refused:
+        sa.open_state(folder).rollback(15)
+    assert refused.value.code == "STATE_DAMAGED"
+    assert names.name in str(refused.value)
+    assert contents(folder) == before
 
 
 def test_versions_made_again_are_as_if_nothing_had_been(folder: Path, tmp_path: Path) -> None:
@@ -331,9 +285,6 @@ def test_a_rollback_that_is_killed_is_finished_by_running_it_again(
 ) -> None:
     """A kill at any change of a file: no run starts in between, and the result is the same."""
     _deliver(folder, tmp_path / "out", [])
-    log = folder / "spark" / "sources" / "0"
-    for number in range(10, 19):
-        (log / str(number)).unlink()
     out, saved = tmp_path / "out", Path(shutil.copytree(tmp_path / "out", tmp_path / "saved"))
     undisturbed = Path(shutil.copytree(folder, tmp_path / "undisturbed"))
     sa.open_state(undisturbed).rollback(16, force=True)

@@ -17,13 +17,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from substrait_agg.spark.offsets.logs import recorded_logs
 
 import substrait_agg as sa
 from substrait_agg.changes import row_lines
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.file_names import snapshot_name
 from substrait_agg.commit.documents.files import FolderFiles
+from substrait_agg.commit.documents.positions import (
+    FileList,
+    FilesPosition,
+    Positions,
+    StreamPosition,
+)
 from substrait_agg.commit.documents.snapshot import OperatorState, Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.retention import KEPT, Retention
@@ -263,29 +268,67 @@ def test_a_counter_that_is_wrong_is_found(folder: Path) -> None:
     assert faults(folder)[f"snapshots/{snapshot_name(6)}"] == {"COUNTS_DIFFER"}
 
 
-def test_a_broken_chain_is_found(folder: Path) -> None:
-    """A version with another plan, another query or a missing batch is reported."""
-    for change in ({"plan": "0" * 64}, {"query": "another"}, {"batch": 99}):
-        content = (folder / "snapshots" / snapshot_name(3)).read_bytes()
-        rewritten(folder, 3, lambda s, change=change: replace(s, **change))
-        found = faults(folder)
-        assert any("CHAIN_BROKEN" in codes for codes in found.values()), change
-        (folder / "snapshots" / snapshot_name(3)).write_bytes(content)
+def _behind(snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, positions=Positions({"t": FilesPosition()}))
 
 
-def test_lost_and_foreign_logs_of_spark_are_found(folder: Path) -> None:
-    """Missing offsets of the newest batch, and a missing log folder, are reported."""
-    (folder / "spark" / "offsets" / "5").unlink()
-    assert faults(folder)["spark/offsets/5"] == {"OFFSETS_LOST"}
-    shutil.rmtree(folder / "spark")
-    assert faults(folder)["spark/metadata"] == {"OFFSETS_LOST"}
+def _ahead(snapshot: Snapshot) -> Snapshot:
+    streams = StreamPosition(batch=snapshot.version + 3)
+    return replace(snapshot, positions=replace(snapshot.positions, streams=streams))
 
 
-def test_spark_running_ahead_is_found(folder: Path) -> None:
-    """Spark logs that are ahead of the newest version, as after a partial restore, are reported."""
-    for name in ("offsets", "commits"):
-        shutil.copy(folder / "spark" / name / "5", folder / "spark" / name / "6")
-    assert faults(folder) == {"spark/offsets": {"OFFSETS_DIFFER"}}
+@pytest.mark.parametrize(
+    "change",
+    [lambda s: replace(s, plan="0" * 64), _behind, _ahead],
+    ids=["another plan", "fewer files", "streams ahead"],
+)
+def test_a_broken_chain_is_found(folder: Path, change: Any) -> None:
+    """A version with another plan, and one that has read more than the next, are reported."""
+    rewritten(folder, 3, change)
+    assert any("CHAIN_BROKEN" in codes for codes in faults(folder).values())
+
+
+def lists_of(folder: Path) -> list[FileList]:
+    """The lists of files of the newest version."""
+    lists = Checkpoint(folder).snapshot(6).positions.lists
+    assert lists
+    return list(lists)
+
+
+@pytest.mark.parametrize("way", ["gone", "cut", "a pipe"])
+def test_a_lost_or_damaged_list_of_files_is_named(folder: Path, way: str) -> None:
+    """The next run could not tell which files it has read."""
+    name = f"state/{lists_of(folder)[-1].name}"
+    path = folder / name
+    content = path.read_bytes()
+    path.unlink()
+    if way == "cut":
+        path.write_bytes(content[:-1])
+    elif way == "a pipe":
+        os.mkfifo(path)
+    assert faults(folder)[name] <= {"FILE_MISSING", "FILE_DAMAGED"}
+    assert faults(folder)[name]
+
+
+@pytest.mark.parametrize(
+    "rows", [{"uri": ["a"], "modified": [1]}, {"x": [1]}], ids=["too few", "other columns"]
+)
+def test_a_list_of_files_with_wrong_content_is_named(folder: Path, rows: dict[str, Any]) -> None:
+    """A list of other rows or columns, and a correct checksum, is reported."""
+    *longer, last = lists_of(folder)
+    table, path = pa.table(rows), folder / "state" / last.name
+    path.unlink()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    size, crc = FolderFiles(folder / "state").checksum(last.name)
+    forged = replace(last, bytes=size, crc=crc)
+
+    def change(snapshot: Snapshot) -> Snapshot:
+        position = replace(snapshot.positions.files["t"], lists=(*longer, forged))
+        return replace(snapshot, positions=Positions({"t": position}))
+
+    rewritten(folder, 6, change)
+    assert "STATE_DAMAGED" in faults(folder)[f"state/{last.name}"]
 
 
 def test_strange_files_are_notes(folder: Path) -> None:
@@ -371,14 +414,6 @@ def test_verify_reports_a_retention_record_that_expires_every_version(folder: Pa
     assert faults(folder)["snapshots"] == {"VERSION_UNKNOWN"}
 
 
-@pytest.mark.parametrize("name", ["metadata", "offsets/5"])
-def test_a_pipe_among_the_logs_of_spark_keeps_nobody_waiting(folder: Path, name: str) -> None:
-    """A pipe among Spark's logs is not opened, because opening waits for a writer."""
-    (folder / "spark" / name).unlink()
-    os.mkfifo(folder / "spark" / name)
-    assert faults(folder)[f"spark/{name}"] == {"OFFSETS_LOST"}
-
-
 @pytest.mark.parametrize("content", [b"", b"{", b'{"output": 1}', None])
 def test_a_damaged_record_of_an_output_is_named(folder: Path, content: bytes | None) -> None:
     """A damaged record, with which the next run would be refused, is reported."""
@@ -400,31 +435,6 @@ def test_an_output_that_is_ahead_of_all_versions_is_named(folder: Path) -> None:
     record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
     record.write(7)
     assert faults(folder) == {f"outputs/{record.path.name}": {"OUTPUT_AHEAD"}}
-
-
-@pytest.mark.parametrize("way", ["changed", "gone", "a folder"])
-@pytest.mark.parametrize("name", ["offsets/5", "sources/0/5", "sources/0/1"])
-def test_logs_of_spark_that_are_not_what_the_version_notes_are_named(
-    folder: Path, name: str, way: str
-) -> None:
-    """Spark logs that differ from the record of the version, with which a run would not continue,
-    are reported.
-    """
-
-    def noting(snapshot: Snapshot) -> Snapshot:
-        return replace(snapshot, logs=recorded_logs(folder / "spark", snapshot.batch))
-
-    rewritten(folder, 6, noting)
-    assert faults(folder) == {}
-    path = folder / "spark" / name
-    if way == "changed":
-        path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
-    else:
-        path.unlink()
-    if way == "a folder":
-        path.mkdir()
-    found = faults(folder)
-    assert "STATE_DAMAGED" in found[f"spark/{name}"]
 
 
 def test_entries_where_none_are_kept_are_a_fault(tmp_path: Path) -> None:

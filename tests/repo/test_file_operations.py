@@ -27,8 +27,10 @@ EXCEPTIONS = {
     "report/problem_pages.py": "reads what is part of the package",
     "functions/windows.py": "reads what is part of the package",
     "functions/signatures/declarations.py": "reads what is part of the package",
-    "spark/inputs/stream_batch.py": "calls the open method of a reader of sources, which are no part of a checkpoint",
+    "spark/inputs/table_batch.py": "calls the open method of a reader of sources, which are no part of a checkpoint",
     "spark/sources/files.py": "lists files of sources",
+    "spark/positions/listing.py": "lists files of sources",
+    "spark/positions/spark_streams.py": "a folder of a query, made anew from a version: nothing is lost with it",
     "spark/inputs/static_content.py": "reads files of sources",
     "spark/catalyst/jvm.py": "reads what is part of the package",
     "scripts/pipeline.py": "reads SQL files, before there is a checkpoint",
@@ -39,7 +41,6 @@ EXCEPTIONS = {
     "spark/execution/worker_python.py": "looks for a Python",
     "commit/log/locking.py": "a lock of the operating system, which says nothing when its process is gone",
     "tools/rollback/sinks.py": "a state command, alone with the checkpoint; begun and not finished, it goes on where it was",
-    "tools/rollback/spark_logs.py": "the same",
 }
 """Modules that do, and why that is no crash point of a checkpoint."""
 

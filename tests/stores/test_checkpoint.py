@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import uuid
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from fsspec.registry import _registry as fsspec_registry
-from substrait_agg.commit.log.saved_logs import load, save, saved_name, unneeded
 
 import substrait_agg as sa
 from substrait_agg.changes.records import Record
-from substrait_agg.commit.documents.snapshot import LogFile
+from substrait_agg.commit.documents.positions import FilesPosition, ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import claim
+from substrait_agg.commit.log.read_files import MOST_RECENT, read_files, with_files
 from substrait_agg.commit.log.retention import Retention, RetentionState
 from substrait_agg.commit.log.sweep import sweep
 from substrait_agg.errors import CommitConflict, RunFailed, StateRefused, UsageError
@@ -267,48 +266,25 @@ def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:
     assert isinstance(record.path, Remote)
 
 
-# --- Spark's logs ----------------------------------------------------------------------------------------
+# --- lists of files --------------------------------------------------------------------------------------
 
 
-def test_logs_are_saved_beside_those_of_other_attempts(where: str) -> None:
-    """Two runs that plan the same batch with other files find their own saved logs, and damage is
-    reported.
+def test_lists_of_files_are_read_from_the_store(where: str, s3: Emulator) -> None:
+    """Another machine reads them; a list that the store does not have is named, a store that fails
+    is no damage.
     """
-    files = Checkpoint(where).spark
-    one, two = LogFile("sources/0/9.compact", 1), LogFile("sources/0/9.compact", 2)
-    contents = {}
-    for log, content in ((one, b"1"), (two, b"2")):
-        known = replace(log, crc=zlib.crc32(content))
-        contents[known] = content
-        save(files, known, content)
-        save(files, known, content)
-    assert len(files.names()) == 2
-    for log, content in contents.items():
-        assert load(files, log) == content
-    with pytest.raises(FileExistsError):
-        save(files, log, b"other")
-    files.replace(saved_name(log), b"flipped")
+    files = [ReadFile(f"s3://in/{n}", n) for n in range(MOST_RECENT + 1)]
+    position = with_files(made(where).state, FilesPosition(), files, 0, 1)
+    state = Checkpoint(where).state
+    state.forget(position.lists[0].name)
+    with s3.broken(lambda *_: "before"), pytest.raises(StateRefused) as failed:
+        list(read_files(state, position))
+    assert code(failed) == "STORE_FAILED"
+    assert sorted(read_files(state, position)) == sorted(files)
+    state.delete(position.lists[0].name)
     with pytest.raises(StateRefused) as damaged:
-        load(files, log)
+        list(read_files(state, position))
     assert code(damaged) == "STATE_DAMAGED"
-    files.delete(saved_name(log))
-    with pytest.raises(StateRefused, match="missing"):
-        load(files, log)
-
-
-def test_logs_before_those_of_the_first_version_are_not_needed() -> None:
-    """Saved logs older than those of the first kept version are unneeded, per log; newer ones stay,
-    because a version may be about to commit.
-    """
-    names = ("offsets/7", "offsets/8", "sources/0/9.compact", "sources/0/10", "sources/1/0")
-    first = replace(snapshot(3), logs=tuple(LogFile(name, 5) for name in names))
-    there = [
-        saved_name(LogFile(name, crc))
-        for name in (*names, "offsets/6", "offsets/9", "sources/0/3", "sources/0/8", "sources/0/11")
-        for crc in (5, 6)
-    ]
-    gone = {name.rpartition("-")[0] for name in unneeded(there, first)}
-    assert gone == {"offsets-6", "sources-0-3", "sources-0-8"}
 
 
 # --- tools -------------------------------------------------------------------------------------------------

@@ -15,13 +15,12 @@ from click.testing import CliRunner
 import substrait_agg as sa
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.flow.passes.lower import lower
-from substrait_agg.spark.query.microbatch import FIRST_BATCH
 from substrait_agg_cli.main import main
 from tests.e2e.feeds import Change, Feed, check
 from tests.e2e.killing import Command
 from tests.e2e.plans import Builder, aggregate, column, read
 from tests.e2e.rows import Bag, bag, changes_by_version, running_sums
-from tests.e2e.test_two_drivers import PLAN, QUERY, driver
+from tests.e2e.test_two_drivers import PLAN, driver
 from tests.e2e.test_two_drivers import rows as some_rows
 from tests.kills.stream import make_stream
 from tests.stores.emulator import Emulator
@@ -77,7 +76,7 @@ def computed(rows: Bag) -> Bag:
 def test_every_version_of_chained_aggregates(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
-    """Rows that come and go, over more batches than Spark's file log keeps uncompacted; the tools report them correctly."""
+    """Rows that come and go, over several batches; the tools report them correctly."""
     bucket = s3.bucket("chained-aggregates")
     where = f"{bucket}/checkpoint"
     check(spark_and_s3, tmp_path, chained(), [feed(11)], computed, bucket)
@@ -104,10 +103,7 @@ def run_of(folder: Path, where: str, sources: str, machine: str) -> Command:
 
 @pytest.mark.soak
 def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -> None:
-    """Killed with all child processes, then continued on a machine without local files: every version is correct.
-
-    Between the versions at which it is killed, Spark compacts its log of files into one entry.
-    """
+    """Killed with all child processes, then continued on a machine without local files: every version is correct."""
     where = f"{s3.bucket('killed-runs')}/deep/down"
     changes = feed(BATCHES)
     sources = changes.write(tmp_path)
@@ -169,15 +165,15 @@ def test_of_two_drivers_one_goes_on(s3: Emulator) -> None:
     where = f"{s3.bucket('two-drivers')}/checkpoint"
     flow = lower(sa.load(PLAN).bound())
     first, second = driver(flow, where), driver(flow, where)
-    first.run({}, None, FIRST_BATCH)
+    first.run({})
     with pytest.raises(CommitConflict) as conflict:
-        second.run({}, None, FIRST_BATCH)
+        second.run({})
     assert conflict.value.code == "COMMIT_CONFLICT"
     sleeper = driver(flow, where)
-    first.run(some_rows((1, 10, 0.5)), QUERY, 0)
-    first.run(some_rows((1, 30, 1.5)), QUERY, 1)
+    first.run(some_rows((1, 10, 0.5)))
+    first.run(some_rows((1, 30, 1.5)))
     with pytest.raises(CommitConflict):
-        sleeper.run(some_rows((1, 999, 9.0)), QUERY, 0)
+        sleeper.run(some_rows((1, 999, 9.0)))
     assert sa.open_view(where).versions() == [0, 1, 2]
     assert bag(sa.open_view(where).to_arrow()) == {(1, 2, 40, 1.0): 1}
 

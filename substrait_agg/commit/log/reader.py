@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from substrait_agg.commit.documents.envelope import Sealed, damaged, unreadable
-from substrait_agg.commit.documents.file_names import snapshot_name, version_of_snapshot
+from substrait_agg.commit.documents.file_names import (
+    snapshot_name,
+    version_of,
+    version_of_snapshot,
+)
 from substrait_agg.commit.documents.files import DRAFT, FolderFiles
 from substrait_agg.commit.documents.plan_document import (
     PLAN,
@@ -181,7 +185,7 @@ class CheckpointReader:
         """Return all kept versions, ascending, after a check for gaps.
 
         Raises:
-            StateRefused: STATE_DAMAGED if a version is missing: one in between, or the oldest.
+            StateRefused: STATE_DAMAGED if a version is missing: one in between, the oldest, or all.
         """
         versions = self.versions()
         first = self.retention_state().changes_from
@@ -189,9 +193,15 @@ class CheckpointReader:
         for expected, version in enumerate(versions, start=first):
             if expected != version:
                 raise damaged(_shown(expected), "it is missing")
-        if first and not versions:
+        if not versions and (first or self._has_lost_all()):
             raise damaged(_shown(first), "it is missing")
         return versions
+
+    def _has_lost_all(self) -> bool:
+        """Return whether there are files of versions after the first one, but no versions."""
+        names = (*self.state.names(), *self.changes.names())
+        # Another run may have made the versions in the meantime.
+        return any(version_of(name) for name in names) and not self.versions()
 
     def newest_snapshot(self) -> Snapshot | None:
         """Return the newest version, or None before the first commit.
