@@ -1,13 +1,12 @@
-"""A checkpoint continues only with its plan, its sources and its logs of Spark. Errors name the difference."""
+"""A checkpoint continues only with its plan, its sources and the files that they have read. Errors name the difference."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import stat
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.commit.log import read_files
 from substrait_agg.errors import StateRefused
 
 if TYPE_CHECKING:
@@ -67,63 +67,43 @@ def refusal(spark: SparkSession, checkpoint: Path, data: Path, **more: Any) -> S
     return refused.value
 
 
-def without_rows(folder: Path, pattern: str = "*") -> None:
-    """Remove the files in a folder."""
-    for path in folder.rglob(pattern):
-        if path.is_file():
-            path.unlink()
-
-
-DAMAGE: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    "spark/ is gone": ("OFFSETS_LOST", lambda f: shutil.rmtree(f / "spark")),
-    "spark/ is empty": ("OFFSETS_LOST", lambda f: without_rows(f / "spark")),
-    "no metadata": ("OFFSETS_LOST", lambda f: (f / "spark" / "metadata").unlink()),
-    "another query": (
-        "OFFSETS_LOST",
-        lambda f: (f / "spark" / "metadata").write_text(json.dumps({"id": "0" * 36})),
-    ),
-    "offsets": ("STATE_DAMAGED", lambda f: (f / "spark" / "offsets" / "2").unlink()),
-    "a file that was read is forgotten": (
-        "STATE_DAMAGED",
-        lambda f: without_rows(f / "spark/sources/0", "*1*"),
-    ),
-    "an entry is that of another batch": (
-        "STATE_DAMAGED",
-        lambda f: shutil.copy(f / "spark/sources/0/0", f / "spark/sources/0/1"),
-    ),
-    "newest version": ("STATE_DAMAGED", lambda f: max((f / "snapshots").iterdir()).unlink()),
-}
-
-
-@pytest.mark.parametrize("what", DAMAGE)
-def test_logs_of_spark_that_are_not_those_of_the_checkpoint(
-    spark: SparkSession, place: Path, tmp_path: Path, what: str
-) -> None:
-    """Foreign Spark logs are refused: Spark would read files again or leave some out without an
-    error.
-    """
-    code, damage = DAMAGE[what]
-    with copied(place, tmp_path) as checkpoint:
-        damage(checkpoint)
-        error = refusal(spark, checkpoint, place / "data")
-    assert error.code == code
-    if what.startswith("an entry"):
-        assert "spark/sources/0/1" in str(error)
-
-
-def test_a_lost_note_that_a_batch_is_done_is_made_good(
+def test_a_checkpoint_without_its_newest_version_reads_its_files_again(
     spark: SparkSession, place: Path, tmp_path: Path
 ) -> None:
-    """If Spark's commit entry of a batch is lost, Spark repeats the batch, which is recognized as
-    committed by its number.
-    """
+    """The positions of the sources are in the versions only."""
     with copied(place, tmp_path) as checkpoint:
         before = sa.open_view(checkpoint).to_arrow().sort_by("k")
-        for path in (checkpoint / "spark" / "commits").glob("*2*"):
-            path.unlink()
+        max((checkpoint / "snapshots").iterdir()).unlink()
         run(spark, checkpoint, place / "data")
         assert sa.open_view(checkpoint).to_arrow().sort_by("k").equals(before)
         assert sa.open_view(checkpoint).versions() == list(range(FILES + 1))
+
+
+@pytest.mark.parametrize("how", ["removed", "cut"])
+def test_files_that_were_read_are_not_forgotten(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """More files than a version names are in lists, whose damage is refused."""
+    monkeypatch.setattr(read_files, "MOST_RECENT", 2)
+    data, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
+    for number in range(8):
+        write_file(data, number)
+        if number % 4 == 3:
+            run(spark, checkpoint, data)
+    assert sa.open_view(checkpoint).versions() == list(range(9))
+    seven = {row["k"]: row for row in sa.open_view(checkpoint).to_arrow().to_pylist()}[7]
+    assert seven["n"] == 8
+    names = [*(checkpoint / "state").glob("files-*")]
+    assert names
+    for path in names:
+        content = path.read_bytes()
+        path.unlink()
+        if how == "cut":
+            path.write_bytes(content[:-1])
+    with pytest.raises(StateRefused) as refused:
+        run(spark, checkpoint, data)
+    assert refused.value.code == "STATE_DAMAGED"
+    assert sa.open_view(checkpoint).versions() == list(range(9))
 
 
 def test_another_place_is_refused_and_can_be_accepted(
@@ -165,16 +145,12 @@ def _sources(plan: Path, place: Path) -> dict[str, str]:
 
 
 def test_the_checkpoint_is_for_its_owner_only_and_holds_no_secret(place: Path) -> None:
-    """Files of the driver and of workers, and the folder of Spark's logs, are private and contain
-    no secret.
-    """
+    """Files of the driver and of workers are private and contain no secret."""
     checkpoint = place / "checkpoint"
     for path in checkpoint.rglob("*"):
         inside = path.relative_to(checkpoint)
         if path.is_file():
             assert SECRET.encode() not in path.read_bytes(), inside
-        if inside.parts[0] == "spark" and len(inside.parts) > 1:
-            continue  # written by Spark as the umask lets it; nobody else gets into the folder
         wanted = 0o700 if path.is_dir() else 0o600
         assert stat.S_IMODE(path.stat().st_mode) == wanted, inside
 

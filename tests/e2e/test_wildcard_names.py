@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+AT = "2024-01-01 12:00:00"
+"""The event time of every row."""
 NAMES = ("a", "b[1]", "c{x,y}", "d*", "e?", "f\\g", "h i%20")
 
 
@@ -30,7 +33,7 @@ def counts(*tables: str, partition: bool = False) -> str:
     """SELECT k, count(*) FROM tables GROUP BY k."""
     builder = Builder()
     columns = {"k": "string", "p": "string"} if partition else {"k": "string"}
-    reads = [read(table, columns) for table in tables]
+    reads = [read(table, {**columns, "at": "timestamp"}) for table in tables]
     source = reads[0] if len(reads) == 1 else union_all(*reads)
     keys = [column(i) for i in range(len(columns))]
     return builder.plan(
@@ -39,20 +42,21 @@ def counts(*tables: str, partition: bool = False) -> str:
 
 
 def csv(path: Path, key: str) -> None:
-    path.with_name(f"{path.name}.csv").write_text(f'k\n"{key}"\n')
+    path.with_name(f"{path.name}.csv").write_text(f'k,at\n"{key}",{AT}\n')
 
 
 def json_lines(path: Path, key: str) -> None:
-    path.with_name(f"{path.name}.json").write_text(json.dumps({"k": key}) + "\n")
+    path.with_name(f"{path.name}.json").write_text(json.dumps({"k": key, "at": AT}) + "\n")
 
 
 def debezium(path: Path, key: str) -> None:
-    event = {"op": "c", "before": None, "after": {"k": key}}
+    event = {"op": "c", "before": None, "after": {"k": key, "at": AT}}
     path.with_name(f"{path.name}.json").write_text(json.dumps(event) + "\n")
 
 
 def parquet(path: Path, key: str) -> None:
-    pq.write_table(pa.table({"k": [key]}), path.with_name(f"{path.name}.parquet"))
+    table = pa.table({"k": [key], "at": pa.array([datetime.fromisoformat(AT)])})
+    pq.write_table(table, path.with_name(f"{path.name}.parquet"))
 
 
 Write = Callable[[Path, str], None]
@@ -62,6 +66,7 @@ def shown(checkpoint: Path) -> Bag:
     return bag(sa.open_view(checkpoint).to_arrow())
 
 
+@pytest.mark.parametrize("watermark", [False, True], ids=["", "watermark"])
 @pytest.mark.parametrize(
     ("write", "format", "options"),
     [
@@ -69,13 +74,13 @@ def shown(checkpoint: Path) -> Bag:
         (csv, "csv", "?bad-rows=quarantine"),
         (json_lines, "json", ""),
         (json_lines, "json", "?bad-rows=quarantine"),
-        (debezium, "json", "?cdc=debezium"),
+        (debezium, "json", "?cdc=debezium&times=text"),
         (parquet, "parquet", ""),
         (parquet, "parquet", "?bad-rows=quarantine"),
     ],
 )
 def test_every_file_of_a_batch_is_read_once(
-    spark: SparkSession, tmp_path: Path, write: Write, format: str, options: str
+    spark: SparkSession, tmp_path: Path, write: Write, format: str, options: str, watermark: bool
 ) -> None:
     """Several files with such names are in one batch, and a later batch has others."""
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
@@ -84,13 +89,15 @@ def test_every_file_of_a_batch_is_read_once(
         write(folder / name, f"of {name}")
         write(folder / f"{name} too", "shared")
     source = {"t": f"{format}:{folder}{options}"}
-    conf = {"spark.substraitAgg.driverBytes": "0"}
-    maintain(spark, counts("t"), source, checkpoint, conf=conf)
+    given: dict[str, Any] = {"conf": {"spark.substraitAgg.driverBytes": "0"}}
+    if watermark:
+        given["watermark"] = {"t.at": "max-diff:1h"}
+    maintain(spark, counts("t"), source, checkpoint, **given)
     wanted = Counter({("shared", 4): 1}) + Counter((f"of {name}", 1) for name in NAMES[:4])
     assert shown(checkpoint) == wanted
     for name in NAMES[4:]:
         write(folder / name, f"of {name}")
-    maintain(spark, counts("t"), source, checkpoint, conf=conf)
+    maintain(spark, counts("t"), source, checkpoint, **given)
     assert shown(checkpoint) == wanted + Counter((f"of {name}", 1) for name in NAMES[4:])
 
 
@@ -157,7 +164,9 @@ def test_a_stream_of_the_caller_with_such_names_is_refused(
     folder.mkdir()
     csv(folder / "a", "k")
     csv(folder / "b[1]", "k")
-    frame = spark.readStream.schema("k string").option("header", True).csv(str(folder))
+    frame = (
+        spark.readStream.schema("k string, at timestamp").option("header", True).csv(str(folder))
+    )
     with pytest.raises(SubstraitAggError) as refused:
         maintain(spark, counts("t"), {"t": frame}, checkpoint)
     assert refused.value.code == "SOURCE_FILE_NAME"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from substrait_agg.spark.catalyst.translation.own_sources import OwnSource, OwnT
 from substrait_agg.spark.catalyst.translation.relations import relation
 from substrait_agg.spark.catalyst.translation.scope import PlanContext
 from substrait_agg.spark.catalyst.translation.types import flat_names
+from substrait_agg.spark.session.session import active_session
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer."
 _RULES = (
@@ -75,22 +75,6 @@ def plan_of_tree(spark: SparkSession, analyzed: Any, names: Sequence[str] = ()) 
     """
     with active_session(spark):
         return _plan(spark, analyzed, names)
-
-
-@contextmanager
-def active_session(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one: types of decimal expressions depend on its settings."""
-    jvm: Any = spark._jvm
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
 
 
 def _plan(spark: SparkSession, analyzed: Any, names: Sequence[str]) -> PlannedTree:

@@ -23,7 +23,8 @@ from substrait_agg.spark.catalyst.analyzed.refusals import Refusal, What
 from substrait_agg.spark.catalyst.change_flow import change_flow_of
 from substrait_agg.spark.catalyst.jvm import new_helper
 from substrait_agg.spark.catalyst.origin import SqlOrigin
-from substrait_agg.spark.catalyst.plan import NotMaintained, active_session, plan_of_tree
+from substrait_agg.spark.catalyst.plan import NotMaintained, plan_of_tree
+from substrait_agg.spark.session.session import active_session
 
 PLANNING_CONF = {
     "spark.sql.ansi.enabled": "true",

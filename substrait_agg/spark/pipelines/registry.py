@@ -21,7 +21,7 @@ from pyspark.pipelines.source_code_location import SourceCodeLocation
 from pyspark.sql import SparkSession, functions
 
 from substrait_agg.errors import SqlRefused
-from substrait_agg.spark.catalyst.plan import active_session
+from substrait_agg.spark.session.session import active_session
 
 _FAILED = "PIPELINE_PYTHON_FAILED"
 _NOT_KEPT = "SQL_NOT_MAINTAINED"

@@ -148,6 +148,11 @@ class Sources:
         waiting = any(source.has_waiting for source in self._files.values())
         return not waiting and (self._streams is None or self._streams.has_ended)
 
+    def check_alive(self) -> None:
+        """Raise the reason why the query of Spark has ended, if it has."""
+        if self._streams is not None:
+            self._streams.check_alive()
+
     def positions(self, batch: BatchRead, version: int) -> Positions:
         """Return the positions after a batch.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Condition
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -83,6 +84,7 @@ class SparkStreams:
         self._changed = Condition()
         self._offer: StreamedBatch | None = None
         self._is_ended = False
+        self._error: Exception | None = None
         self._query: StreamingQuery | None = None
         self._before = _offsets(position.offsets)
         for table, frame in frames.items():
@@ -101,8 +103,12 @@ class SparkStreams:
                 f"are those of {', '.join(position.tables)}",
                 help="start a new checkpoint",
             )
-        self._write(f"offsets/{position.batch}", position.offsets)
-        self._write(f"commits/{position.batch}", _DONE)
+        self._write("metadata", json.dumps({"id": str(uuid4())}))
+        # Spark wants the batch before the last one, and reads what the last one has read after it.
+        last = max(position.batch, 1)
+        for batch in (last - 1, last):
+            self._write(f"offsets/{batch}", position.offsets)
+        self._write(f"commits/{last}", _DONE)
         for name, content in position.starts.items():
             if not _START.fullmatch(name):
                 raise damaged("snapshots", f"{name!r} is not the name of a file that Spark writes")
@@ -131,7 +137,11 @@ class SparkStreams:
     def _take(self, rows: DataFrame, batch: int) -> None:
         """Offer a batch to the run, and wait until it is committed."""
         with self._changed:
-            self._offer = self._offered(rows, batch)
+            try:
+                self._offer = self._offered(rows, batch)
+            except Exception as error:
+                self._error = error
+                raise
             self._wake()
             self._changed.wait_for(lambda: self._offer is None or self._is_ended)
             if self._offer is not None:
@@ -170,14 +180,28 @@ class SparkStreams:
         """Return whether no more batches come.
 
         Raises:
-            StreamingQueryException: why the query failed.
+            InputRefused, StreamingQueryException: why the query failed.
         """
         if self._query is None or self._offer is not None or self._query.isActive:
             return False
-        error = self._query.exception()
+        error = self._error or self._query.exception()
         if error is not None:
             raise error
         return self._offer is None
+
+    def check_alive(self) -> None:
+        """Check that the query runs.
+
+        Raises:
+            InputRefused, StreamingQueryException: why the query failed.
+            RunFailed: it was stopped.
+        """
+        if self.has_ended:
+            raise RunFailed(
+                "RUN_STOPPED",
+                "the query of Spark that reads the streams was stopped",
+                help="run again; the next run continues after the last commit",
+            )
 
     def commit(self) -> None:
         """Tell Spark that the batch that waits is committed."""

@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 from substrait_agg.spark.admission.read_limits import AdmissionControl
 from substrait_agg.spark.positions.sources import BatchRead, Sources
 from substrait_agg.spark.session.errors import GONE_ERRORS, spark_gone, spark_lost
+from substrait_agg.spark.session.session import active_session
 
 SHORTEST_PAUSE = 0.02
 """Seconds between two looks for new rows, at least."""
 LONGEST_PAUSE = 1.0
 """Seconds between two looks of a run that has no interval, at most, and between checks of Spark."""
-REST = 150
+REST = 300
 """How much longer a pause takes than the work before it, so that an idle run uses less than 1 % of a core."""
 _PATIENCE = 0.1
 """Seconds between two looks for the end of a query, and between two interruptions of jobs."""
@@ -95,18 +96,22 @@ class Loop:
 
     def _run(self) -> None:
         try:
-            self._spark.sparkContext.setJobGroup(
-                self._group, "substrait-agg: batches", interruptOnCancel=True
-            )
-            interval = (
-                None if self._interval is None else f"{round(self._interval * 1000)} milliseconds"
-            )
-            self._sources.begin(interval)
-            self._sources.look()
-            self._run_batches()
+            with active_session(self._spark):
+                self._begin_sources()
+                self._run_batches()
         except Exception as error:  # noqa: BLE001 - `wait` of the run raises it
             # `stop` discards the batch in progress, and interrupts it.
             self.error = None if self._stopped else error
+
+    def _begin_sources(self) -> None:
+        self._spark.sparkContext.setJobGroup(
+            self._group, "substrait-agg: batches", interruptOnCancel=True
+        )
+        interval = (
+            None if self._interval is None else f"{round(self._interval * 1000)} milliseconds"
+        )
+        self._sources.begin(interval)
+        self._sources.look()
 
     def _run_batches(self) -> None:
         looked = 0.0
@@ -118,6 +123,7 @@ class Loop:
                     return
                 self._pause(0 if has_run else _PATIENCE)
                 continue
+            self._check_alive()
             pause = self._interval - (time.monotonic() - began)
             if not has_run:
                 rest = REST * (time.thread_time() - cpu + looked)
@@ -152,9 +158,11 @@ class Loop:
             self._check_alive()
 
     def _check_alive(self) -> None:
-        """Check that Spark answers, and that no other run has taken over, once in a while."""
+        """Check that Spark answers and reads, and that no other run has taken over, once in a while."""
         if time.monotonic() - self._checked >= LONGEST_PAUSE:
             self._check()
             if spark_gone():
                 raise spark_lost()
+            if self._interval is not None:
+                self._sources.check_alive()
             self._checked = time.monotonic()

@@ -129,6 +129,22 @@ def prepare(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spark
     return spark
 
 
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one: Spark takes its settings, such as those of types of decimals."""
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def check_settings(conf: Mapping[str, str]) -> None:
     """Check that settings do not change the values of expressions or the rows of sources.
 
