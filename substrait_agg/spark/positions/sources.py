@@ -167,10 +167,10 @@ class Sources:
         if batch.streamed is None:
             return replace(before, files=files)
         of_streams = dict(before.streams.files)
-        for source, added in batch.streamed.files.items():
+        for source, streamed in batch.streamed.files.items():
             position = of_streams.get(source, FilesPosition())
             ordinal = len(self._files) + int(source)
-            of_streams[source] = with_files(self._storage, position, added, ordinal, version)
+            of_streams[source] = with_files(self._storage, position, streamed, ordinal, version)
         streams = replace(
             before.streams,
             batch=batch.streamed.batch,
