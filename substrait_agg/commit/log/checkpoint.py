@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import errno
 import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from substrait_agg.commit.documents.file_names import snapshot_name
@@ -29,6 +31,8 @@ from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.evolution.compatibility import check_evolved, check_same
 from substrait_agg.commit.evolution.planner import Evolution, UnreadableTables, evolution
 from substrait_agg.commit.log.fence import claim
+from substrait_agg.commit.log.lease import lease_for_run
+from substrait_agg.commit.log.locking import lock_for_run
 from substrait_agg.commit.log.publishing import (
     committed_by_another,
     files_to_flush,
@@ -81,6 +85,21 @@ class Checkpoint(CheckpointReader):
             ):
                 files.make()
         self._check_same(document, evolve=evolve, unreadable=unreadable)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep other runs out for a block.
+
+        Raises:
+            StateRefused: CHECKPOINT_BUSY while another run is active or a tool changes the checkpoint.
+            RunFailed: CHECKPOINT_NOT_WRITTEN.
+        """
+        with ExitStack() as opened:
+            lock = opened.enter_context(lock_for_run(self.folder))
+            if not lock.reaches_all:
+                with writing(self.folder, "its lease"):
+                    opened.enter_context(lease_for_run(self._owners, self.identity))
+            yield
 
     def claim(self) -> None:
         """Claim the checkpoint for this run.

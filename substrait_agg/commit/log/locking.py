@@ -4,7 +4,7 @@ The lock is one of the operating system (``flock``) on one file of the checkpoin
 process, and a remaining file has no meaning. Over a network, the lock reaches as far as the file
 system supports it (NFS does from version 4 on). It does not work between machines that share no
 file system. Object stores have no locks: there the lock is on a file of this machine, and only
-shows runs on this machine. Where no lock keeps two runs apart, the claims do (`fence`).
+shows runs on this machine. Where no lock keeps two runs apart, a lease does (`lease`).
 """
 
 from __future__ import annotations
@@ -44,8 +44,13 @@ os.register_at_fork(after_in_child=_let_go_in_child)
 class Lock:
     """A lock on a checkpoint, kept until `release` or the end of the process."""
 
-    def __init__(self, handle: int | None) -> None:
-        self._handle = handle
+    def __init__(self, handle: int | None, *, is_of_machine: bool = False) -> None:
+        self._handle, self._is_of_machine = handle, is_of_machine
+
+    @property
+    def reaches_all(self) -> bool:
+        """Return whether the lock keeps out runs on all machines that have the checkpoint."""
+        return self._handle is not None and not self._is_of_machine
 
     def release(self) -> None:
         """Release the lock. Further calls do nothing."""
@@ -78,7 +83,7 @@ def lock_for_run(folder: Location) -> Lock:
         return Lock(None)
     _held.add(handle)
     _sign(handle)
-    return Lock(handle)
+    return Lock(handle, is_of_machine=isinstance(folder, Remote))
 
 
 def lock_for_tool(folder: Location, *, alone: bool = False) -> Lock:

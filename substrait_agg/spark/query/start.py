@@ -22,7 +22,7 @@ from substrait_agg.commit.documents.plan_document import PlanDocument
 from substrait_agg.commit.evolution.planner import Evolution
 from substrait_agg.commit.hash_ranges import check_partitions
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.locking import check_unlocked, lock_for_run
+from substrait_agg.commit.log.locking import check_unlocked
 from substrait_agg.commit.view.view import View
 from substrait_agg.errors import RunFailed
 from substrait_agg.flow.graph.nodes import Flow
@@ -137,7 +137,7 @@ def _start(
     files = FilesSoFar(store, checked.flow, checked.sources)
     store.create(checked.document, evolve=options.evolve, unreadable=files.unreadable)
     closing = undone.enter_context(ExitStack())
-    closing.enter_context(lock_for_run(store.folder))
+    closing.enter_context(store.hold())
     store.check_runnable()
     store.claim()
     files.warn_of_modified()
