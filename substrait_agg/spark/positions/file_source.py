@@ -21,12 +21,10 @@ class FileSource:
     Args:
         listing: finds files.
         spec: the source; its limits apply to a batch.
-        read: the files that have been read.
     """
 
-    def __init__(self, listing: FileListing, spec: SourceSpec, read: Iterable[ReadFile]) -> None:
+    def __init__(self, listing: FileListing, spec: SourceSpec) -> None:
         self._listing, self._spec = listing, spec
-        self._known = {file.uri for file in read}
         self._waiting: list[FoundFile] = []
         options = {name.lower(): value.lower() for name, value in spec.options}
         self._newest_first = options.get("latestfirst", "false") == "true"
@@ -37,9 +35,8 @@ class FileSource:
         Raises:
             InputRefused: SOURCE_UNREADABLE, SOURCE_FILES_UNREAD.
         """
-        new = self._listing.new(self._known)
+        new = self._listing.new()
         if new:
-            self._known.update(file.uri for file in new)
             self._waiting += new
             self._waiting.sort(key=_time_and_name, reverse=self._newest_first)
 
@@ -71,14 +68,15 @@ def _time_and_name(file: FoundFile) -> tuple[int, str]:
 
 
 def file_source(spark: SparkSession, spec: SourceSpec, read: Iterable[ReadFile]) -> FileSource:
-    """Return the files of a table whose location is absolute."""
-    path = local_location(spark, spec.location)
+    """Return the files of a table whose location is absolute, without those that have been read."""
+    path, rules = local_location(spark, spec.location), spec.file_rules
+    uris = (file.uri for file in read)
     listing: FileListing = (
-        RemoteListing(spark, spec.location, spec.file_rules)
+        RemoteListing(spark, spec.location, rules, uris)
         if path is None
-        else LocalListing(path, spec.file_rules)
+        else LocalListing(path, rules, uris)
     )
-    return FileSource(listing, spec, read)
+    return FileSource(listing, spec)
 
 
 def missing_file(

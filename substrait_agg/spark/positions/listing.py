@@ -7,26 +7,29 @@ folder has changed, nothing is listed. Other file systems are listed through Spa
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Protocol
-from urllib.parse import quote
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import quote, unquote
 
 from pyspark.sql import SparkSession
 
 from substrait_agg.spark.sources.files import (
     FileRules,
     FoundFile,
+    as_glob,
     expanded_globs,
     files_unread,
     is_shown,
-    look_up,
     name_test,
+    normal_path,
     split,
     unless_gone,
     unreadable_name,
 )
+
+_FILE = "file://"
 
 SETTLED_SECONDS = 2.0
 """Age from which on the time of a folder shows all files in it. Some file systems count whole seconds."""
@@ -36,10 +39,10 @@ show an old time."""
 
 
 class FileListing(Protocol):
-    """The files of a source."""
+    """The files of a source that have not been read."""
 
-    def new(self, seen: Collection[str]) -> list[FoundFile]:
-        """Return the files with content whose URIs are not in `seen`, in no order.
+    def new(self) -> list[FoundFile]:
+        """Return the files with content that no earlier call has returned, in no order.
 
         Raises:
             InputRefused: SOURCE_UNREADABLE, SOURCE_FILES_UNREAD.
@@ -52,28 +55,31 @@ class LocalListing:
     Args:
         location: an absolute path or glob.
         rules: which files Spark reads.
+        read: the URIs of the files that have been read.
     """
 
-    def __init__(self, location: str, rules: FileRules) -> None:
-        self._location, self._rules = location, rules
+    def __init__(self, location: str, rules: FileRules, read: Iterable[str] = ()) -> None:
+        self._location, self._rules = normal_path(location), rules
         self._accepts = name_test(rules.pattern)
+        self._seen: dict[str, set[str]] = {}
+        for uri in read:
+            self._add(unquote(uri.removeprefix(_FILE)))
         self._folders: dict[str, int] = {}
         self._listed, self._is_settled = 0.0, False
         self._empty: dict[str, list[str]] = {}
         self._partitioned = False
 
-    def new(self, seen: Collection[str]) -> list[FoundFile]:
+    def new(self) -> list[FoundFile]:
         """See `FileListing`."""
         if self._is_unchanged():
-            return self._found(self._empty)
+            return self._look_at(self._empty)
         self._folders, self._listed = {}, time.monotonic()
-        by_root: dict[str, list[str]] = {}
-        for root, path in self._paths():
-            if _uri(path) not in seen:
-                by_root.setdefault(root, []).append(path)
-        newest = max(self._folders.values(), default=0)
+        roots = expanded_globs(self._location, self._folders)
+        by_root = {root: unseen for root in roots if (unseen := list(self._unseen(root)))}
+        # A single file, or a folder that does not exist yet, has no folder that shows changes.
+        newest = max(self._folders.values(), default=time.time_ns())
         self._is_settled = time.time() - newest / 1e9 > SETTLED_SECONDS
-        return self._found(self._read(by_root))
+        return self._look_at(self._read(by_root))
 
     def _is_unchanged(self) -> bool:
         """Return whether a listing would find what the last one has found."""
@@ -84,23 +90,34 @@ class LocalListing:
         except OSError:
             return False
 
-    def _paths(self) -> Iterator[tuple[str, str]]:
-        """Yield each file with the matched path that it is below."""
-        for root in expanded_globs(self._location, self._folders):
-            if os.path.isdir(root):  # noqa: PTH112 - a glob may match thousands
-                yield from ((root, path) for path in self._below(root))
-            else:
-                yield root, root
+    def _unseen(self, root: str) -> Iterator[str]:
+        """Yield the files at and below a matched path that have not been returned."""
+        folder, _, name = root.rpartition("/")
+        if name in self._seen.get(folder, ()):
+            return
+        if os.path.isdir(root):  # noqa: PTH112 - a glob may match thousands
+            yield from self._below(root.rstrip("/"))
+        elif is_shown(name) and (root == self._location or self._accepts(name)):
+            yield root
 
     def _below(self, root: str) -> Iterator[str]:
-        for folder, folders, names in os.walk(root, onerror=unless_gone, followlinks=True):
-            with suppress(OSError):
-                self._folders[folder] = os.stat(folder).st_mtime_ns  # noqa: PTH116
-            folders[:] = filter(is_shown, folders)
-            base = folder.rstrip("/")
-            for name in names:
-                if is_shown(name) and self._accepts(name):
-                    yield f"{base}/{name}"
+        waiting = [root]
+        while waiting:
+            folder = waiting.pop()
+            seen = self._seen.get(folder, frozenset())
+            try:
+                with os.scandir(folder or "/") as entries:
+                    unseen = [e for e in entries if e.name not in seen and is_shown(e.name)]
+                self._folders[folder or "/"] = os.stat(folder or "/").st_mtime_ns  # noqa: PTH116
+            except OSError as error:
+                unless_gone(error)
+                continue
+            for entry in unseen:
+                path = f"{folder}/{entry.name}"
+                if _is_folder(entry):
+                    waiting.append(path)
+                elif self._accepts(entry.name):
+                    yield path
 
     def _read(self, by_root: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Return the files that Spark reads, by root.
@@ -119,8 +136,8 @@ class LocalListing:
             raise files_unread("the current batch", sorted(parts.missed))
         return read
 
-    def _found(self, by_root: Mapping[str, Sequence[str]]) -> list[FoundFile]:
-        """Look at files. Those without content are looked at again the next time."""
+    def _look_at(self, by_root: Mapping[str, Sequence[str]]) -> list[FoundFile]:
+        """Return the files with content. Others are looked at again the next time."""
         files, self._empty = [], {}
         for root, paths in by_root.items():
             for path in paths:
@@ -129,37 +146,63 @@ class LocalListing:
                 except OSError as error:
                     unless_gone(error)
                     continue
-                if status.st_size:
-                    modified = status.st_mtime_ns // 1_000_000
-                    files.append(FoundFile(_uri(path), modified, status.st_size))
-                else:
+                uri = _uri(path)
+                if not status.st_size:
                     self._empty.setdefault(root, []).append(path)
+                elif self._add(path):
+                    files.append(FoundFile(uri, status.st_mtime_ns // 1_000_000, status.st_size))
         return files
+
+    def _add(self, path: str) -> bool:
+        """Add a file to those that are not returned again; return whether it is not one of them."""
+        folder, _, name = path.rpartition("/")
+        names = self._seen.setdefault(folder, set())
+        is_new = name not in names
+        names.add(name)
+        return is_new
 
 
 class RemoteListing:
-    """The files at a path or glob of a file system that Spark reads."""
+    """The files at a path or glob of a file system that Spark reads; arguments as of `LocalListing`.
 
-    def __init__(self, spark: SparkSession, location: str, rules: FileRules) -> None:
-        self._spark, self._location, self._rules = spark, location, rules
+    Spark lists all files, with their times and sizes, in one call.
+    """
 
-    def new(self, seen: Collection[str]) -> list[FoundFile]:
+    def __init__(
+        self, spark: SparkSession, location: str, rules: FileRules, read: Iterable[str] = ()
+    ) -> None:
+        options = {"recursiveFileLookup": str(rules.recursive), "pathGlobFilter": rules.pattern}
+        reader = spark.read.format("text").schema("value string")
+        self._reader = reader.options(**{name: value for name, value in options.items() if value})
+        self._location, self._seen = as_glob(location), set(read)
+
+    def new(self) -> list[FoundFile]:
         """See `FileListing`."""
-        place = look_up(self._spark, self._location, self._rules)
-        if place is None:
-            return []
-        if place.missed:
-            raise files_unread("the current batch", place.missed)
-        uris = (quote(uri, safe=_SAFE) for uri in place.files)
-        files = map(FoundFile, uris, place.modified, place.sizes)
-        return [file for file in files if file.uri not in seen]
+        rows: Any = self._reader.load(self._location)._jdf
+        location = rows.queryExecution().analyzed().collectLeaves().head().relation().location()
+        texts = str(location.allFiles().mkString("\0")).split("\0")
+        statuses = filter(None, map(_STATUS.fullmatch, texts))
+        found = (FoundFile(quote(s[1], safe="/:@"), int(s[3]), int(s[2])) for s in statuses)
+        files = [file for file in found if file.size and file.uri not in self._seen]
+        self._seen.update(file.uri for file in files)
+        return files
 
 
-_SAFE = "/:@"
+_STATUS = re.compile(
+    r"\w+\{path=(.*); isDirectory=false; length=(\d+); .*?modification_time=(\d+);.*", re.DOTALL
+)
+"""The text of a file's status in Hadoop."""
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _uri(path: str) -> str:
     try:
-        return f"file://{quote(path)}"
+        return f"{_FILE}{quote(path)}"
     except UnicodeEncodeError as error:
         raise unreadable_name(path) from error

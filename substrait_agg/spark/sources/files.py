@@ -33,6 +33,7 @@ class FoundFile(NamedTuple):
 
 
 _GLOB = frozenset("*?[]{}\\")
+_COPYING = "._COPYING_"
 _TAR = slice(257, 262)
 """Where a tar archive has its mark."""
 
@@ -160,8 +161,14 @@ def expanded_globs(location: str, folders: dict[str, int]) -> list[str]:
     Source: Hadoop's ``Globber``.
     """
     if not is_glob(location):
-        return [location] if _exists_here(location) else []
-    return [path for each in _without_slashes(location) for path in _matching(each, folders)]
+        return [normal_path(location)] if _exists_here(location) else []
+    globs = map(normal_path, _without_slashes(location))
+    return [path for glob in globs for path in _matching(glob, folders)]
+
+
+def normal_path(path: str) -> str:
+    """Return an absolute path or glob without repeated slashes and ``..``, as Hadoop writes it."""
+    return os.path.normpath(f"/{path.lstrip('/')}")
 
 
 def _without_slashes(pattern: str) -> list[str]:
@@ -177,28 +184,30 @@ def _without_slashes(pattern: str) -> list[str]:
 def _matching(pattern: str, folders: dict[str, int]) -> list[str]:
     paths = [""]
     for part in pattern.strip("/").split("/"):
-        if not _GLOB & set(part):
-            paths = [f"{path}/{part}" for path in paths]
-            continue
-        accepts, below = name_test(part), []
+        accepts, below = name_test(part), list[str]()
         for path in paths:
+            if not _GLOB & set(part) and os.path.exists(f"{path}/{part}"):  # noqa: PTH110
+                below.append(f"{path}/{part}")
+                continue
             try:
                 folders[path or "/"] = os.stat(path or "/").st_mtime_ns  # noqa: PTH116
-                names = os.listdir(path or "/")  # noqa: PTH208
+                names = os.listdir(path or "/") if _GLOB & set(part) else ()  # noqa: PTH208
             except OSError as error:
                 unless_gone(error)
                 continue
             below += [f"{path}/{name}" for name in names if accepts(name)]
         paths = below
-    return sorted(path for path in paths if os.path.exists(path))  # noqa: PTH110
+    return sorted(paths)
 
 
 def is_shown(name: str) -> bool:
     """Return whether Spark reads files and folders of this name.
 
-    Spark skips names that begin with ``.``, and names that begin with ``_`` and contain no ``=``.
+    Spark skips names that begin with ``.``, names that begin with ``_`` and contain no ``=``, and
+    files that Hadoop is still copying.
     """
-    return not (name.startswith(".") or (name.startswith("_") and "=" not in name))
+    hidden = name.startswith(".") or (name.startswith("_") and "=" not in name)
+    return not (hidden or name.endswith(_COPYING))
 
 
 def _files_below(system: Any, status: Any) -> list[FoundFile]:
@@ -245,9 +254,10 @@ def _listed_here(root: str) -> Iterator[FoundFile]:
 
 
 def _data_files(files: Iterable[FoundFile], pattern: str) -> list[FoundFile]:
-    """Return the files that have content and a name that matches a pattern."""
+    """Return the files that have content and a name that Spark reads and that matches a pattern."""
     accepts = name_test(pattern)
-    return [file for file in files if file[2] > 0 and accepts(file[0].rpartition("/")[2])]
+    named = ((file, file.uri.rpartition("/")[2]) for file in files if file.size > 0)
+    return [file for file, name in named if is_shown(name) and accepts(name)]
 
 
 def local_files(location: str, rules: FileRules = FileRules()) -> list[LocalFile] | None:  # noqa: B008 - immutable
@@ -429,7 +439,7 @@ def look_up(
     single = len(statuses) == 1 and not statuses[0].isDirectory() and not is_glob(location)
     roots = [str(status.getPath().toString()) for status in statuses]
     below = [_files_below(system, status) for status in statuses]
-    every = [file for files in below for file in files]
+    every = dict.fromkeys(file for files in below for file in files)
     listed = sorted(_data_files(every, "" if single else rules.pattern))
     uris = ([uri for uri, *_ in files] for files in below)
     parts = split(zip(roots, uris, strict=True), recursive=rules.recursive)
