@@ -141,18 +141,6 @@ def test_another_plan_continues(query: str, before: str, tmp_path: Path) -> None
     assert sa.open_state(folder).verify(deep=True).ok
 
 
-def test_a_checkpoint_of_an_earlier_build_keeps_its_trees(tmp_path: Path) -> None:
-    with apart():
-        maintained(tmp_path, 1)
-    names = {"group", "tree0", "tree1", "tree2"}
-    for batches in (2, 3):
-        folder = maintained(tmp_path, batches)
-        assert view(folder) == rows_after(batches)
-        assert trees(folder) <= names
-    assert trees(folder) == names
-    assert not findings(folder)
-
-
 def test_idle_groups_take_all_weights_with_them(tmp_path: Path) -> None:
     place = tmp_path / "sales"
     place.mkdir()
