@@ -265,9 +265,7 @@ def _batches(
     for batch in range(read, until):
         with _conflicts(batches):
             added = [ReadFile(f"file:///in/{batch}.parquet", batch)]
-            position = with_files(
-                store.state, _position(batches), added, 0, batches.next_version
-            )
+            position = with_files(store.state, _position(batches), added, 0, batches.next_version)
         batches.positions = Positions({TABLE: position})
         batches.run({0: world.setting.batches[batch]}, world.setting.times(batch))
         deliver(store, delivery)
