@@ -159,18 +159,28 @@ def test_partition_folders_in_a_folder_with_such_a_name(
 def test_a_stream_of_the_caller_with_such_names_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Nothing is committed; a SPEC reads the same batch."""
+    """Nothing of the batch is committed; a SPEC reads the files that the stream has not read."""
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     folder.mkdir()
     csv(folder / "a", "k")
-    csv(folder / "b[1]", "k")
-    frame = (
-        spark.readStream.schema("k string, at timestamp").option("header", True).csv(str(folder))
-    )
-    with pytest.raises(SubstraitAggError) as refused:
-        maintain(spark, counts("t"), {"t": frame}, checkpoint)
-    assert refused.value.code == "SOURCE_FILE_NAME"
-    assert shown(checkpoint) == Counter()
-    spec = {"t": f"csv:{folder}"}
-    maintain(spark, counts("t"), spec, checkpoint, accept_source_change=True)
+    csv(folder / "c d[1]", "k")
+    reader = spark.readStream.schema("k string, at timestamp").option("header", True)
+    frame = reader.option("maxFilesPerTrigger", 1).csv(str(folder))
+    maintain(spark, counts("t"), {"t": frame}, checkpoint)
     assert shown(checkpoint) == Counter({("k", 2): 1})
+    csv(folder / "e", "k")
+    csv(folder / "f[1]", "k")
+    with pytest.raises(SubstraitAggError) as refused:
+        maintain(
+            spark,
+            counts("t"),
+            {"t": reader.option("maxFilesPerTrigger", 9).csv(str(folder))},
+            checkpoint,
+        )
+    assert refused.value.code == "SOURCE_FILE_NAME"
+    assert shown(checkpoint) == Counter({("k", 2): 1})
+    spec = {"t": f"csv:{folder}"}
+    for count in (4, 5):
+        maintain(spark, counts("t"), spec, checkpoint, accept_source_change=True)
+        assert shown(checkpoint) == Counter({("k", count): 1})
+        csv(folder / "g", "k")

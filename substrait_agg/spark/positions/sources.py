@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -79,8 +79,7 @@ class Sources:
             if opened.of_files is None or isinstance(source, DataFrame):
                 streams[table] = opened.frame
                 continue
-            read = read_files(storage, self._position(table))
-            self._files[table] = file_source(spark, as_spec(source), read)
+            self._files[table] = file_source(spark, as_spec(source), self._read(table))
         self._streams: SparkStreams | None = None
         if streams:
             folder = closing.enter_context(work_folder())
@@ -91,6 +90,13 @@ class Sources:
 
     def _position(self, table: Table) -> FilesPosition:
         return self._before.files.get(".".join(table), FilesPosition())
+
+    def _read(self, table: Table) -> Iterator[ReadFile]:
+        """Yield the files of a table that have been read, also by a stream that the table was before."""
+        yield from read_files(self._storage, self._position(table))
+        if ".".join(table) in self._before.streams.tables:
+            for source in self._before.streams.files:
+                yield from self._read_by_stream(source)
 
     def _read_by_stream(self, source: str) -> Sequence[ReadFile]:
         return tuple(read_files(self._storage, self._before.streams.files[source]))
