@@ -46,7 +46,7 @@ def planned(
 ) -> tuple[Evolution | None, tuple[str, ...]]:
     """The migration of a world to another operator, or the reasons why there is none."""
     now = world.now
-    last = Snapshot(now.number, "0" * 64, None, -1, (now.state,), (), {"quarantined": waiting})
+    last = Snapshot(now.number, "0" * 64, (now.state,), (), {"quarantined": waiting})
     return evolution(document(world.node), document(node), last)
 
 

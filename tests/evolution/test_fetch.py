@@ -39,7 +39,7 @@ def document(
 def planned(before: PlanDocument, now: PlanDocument) -> tuple[Evolution | None, tuple[str, ...]]:
     """The migration of a checkpoint to another plan, or the reasons why there is none."""
     states = (OperatorState(), OperatorState())
-    return evolution(before, now, Snapshot(1, "0" * 64, None, -1, states, (), {}))
+    return evolution(before, now, Snapshot(1, "0" * 64, states, (), {}))
 
 
 def test_a_fetch_keeps_its_state_below_other_measures() -> None:

@@ -203,7 +203,7 @@ def test_tables_read_in_another_order_are_refused(tmp_path: Path) -> None:
     """Tables in another order are refused, because Spark identifies its sources by position."""
     here = document(world(tmp_path, LEAST).node)
     other = replace(here, inputs=(InputSchema("a", ()), InputSchema("t", ())))
-    last = Snapshot(1, "", None, -1, (OperatorState(),), ())
+    last = Snapshot(1, "", (OperatorState(),), ())
     assert "a, t" in evolution(here, other, last)[1][0]
     again = replace(here, inputs=(*here.inputs, InputSchema("t", ("x",))))
     assert evolution(here, again, last)[0] is not None, "one source, whatever is read of it"
@@ -257,7 +257,7 @@ def test_what_cannot_be_made_is_refused_whoever_reads_it(tmp_path: Path) -> None
     lost = replace(
         there, state_schemas=(replace(kept, trees=(replace(kept.trees[0], print="0"),)),)
     )
-    last = Snapshot(1, "0" * 64, None, -1, (state,), (), {})
+    last = Snapshot(1, "0" * 64, (state,), (), {})
     found, reasons = evolution(lost, document(node_of(KEYS, (COUNT, LEAST), "append_only")), last)
     assert found is None
     assert reasons

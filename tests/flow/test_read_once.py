@@ -32,5 +32,5 @@ def test_a_table_with_several_readers_is_one_source(case: str) -> None:
     plans = {f"v{i}": sa.sql(text, {"t": SCHEMA}).bound() for i, text in enumerate(VIEWS[case])}
     flow = lower(bound_views(plans))
     assert len(list(table_origins(flow))) == 2
-    whole = whole_origins(flow, {}, every=False)
+    whole = whole_origins(flow, {})
     assert {table: set(origin.names) for table, origin in whole.items()} == {("t",): WANTED[case]}

@@ -26,9 +26,9 @@ from substrait_agg.operator.common.watermarks import (
 from substrait_agg.spark.inputs.event_state import BatchTimes, EventOptions
 from substrait_agg.spark.inputs.event_time_setup import event_columns, forgetting
 from substrait_agg.spark.query.document import plan_document
-from substrait_agg.spark.query.microbatch import FIRST_BATCH, MicroBatches
+from substrait_agg.spark.query.microbatch import MicroBatches
 from tests.checkpoint.test_retention import newest, simple
-from tests.crash.scenario import QUERY, local_executor, quick_batches
+from tests.crash.scenario import local_executor, quick_batches
 from tests.crash.settings import chained
 from tests.e2e import plans
 
@@ -68,7 +68,7 @@ class Run:
         self._policy, self._events = policy, events
         Checkpoint(folder).create(plan_document(self._flow, events))
         self.begin()
-        self.batches.run({}, None, FIRST_BATCH)
+        self.batches.run({})
 
     def begin(self) -> None:
         """Begin, or begin again."""
@@ -79,7 +79,7 @@ class Run:
     def batch(self, number: int) -> None:
         """Process the rows of a batch now."""
         rows = {0: chained().batches[number]}
-        self.batches.run(rows, QUERY, number, BatchTimes(self.now))
+        self.batches.run(rows, BatchTimes(self.now))
 
     def time_passes(self) -> None:
         """Do what the timer of a run does when it fires."""

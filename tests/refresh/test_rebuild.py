@@ -11,9 +11,9 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from substrait_agg.spark.offsets.planned_files import LoggedFile
 
 import substrait_agg as sa
+from substrait_agg.commit.documents.positions import ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import RunFailed
 from substrait_agg.refresh.cost_model import CostHistory, Estimate, InputSize
@@ -237,7 +237,7 @@ def test_a_file_of_the_batch_may_be_newer_than_its_plan(tmp_path: Path) -> None:
     """Each batch reads its own files as they are, in both ways."""
     file = tmp_path / "a.parquet"
     file.write_bytes(b"abc")
-    logged = LoggedFile(file.as_uri(), 5)
+    logged = ReadFile(file.as_uri(), 5)
     assert input_size({logged.uri}, [logged]) == (InputSize(3, 3), None)
     assert input_size((), [logged])[1] is not None
 

@@ -71,7 +71,12 @@ FLAT, PARTS, DEEP = (
     ("k=1", "k=ü %", "k=2/j=[3]", "_k=4"),
     ("", "sub", "sub/k=1", "{s}", ".h", "_log"),
 )
-ACCEPTED = {"": "", "*.csv": ".csv", "*.{csv,txt}": (".csv", ".txt"), "[!.]*t": "t"}
+ACCEPTED: dict[str, str | tuple[str, ...]] = {
+    "": "",
+    "*.csv": ".csv",
+    "*.{csv,txt}": (".csv", ".txt"),
+    "[!.]*t": "t",
+}
 """Pattern of names -> the ends of shown names that it matches."""
 
 

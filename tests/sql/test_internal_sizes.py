@@ -182,9 +182,9 @@ class Case:
 
     def expected(self, version: int) -> list[Row]:
         """Give the rows of DuckDB at a version."""
-        snapshot = Checkpoint(self.checkpoint).snapshot(version)
-        batch = None if snapshot.query is None else snapshot.batch
-        tables = {name: [] if batch is None else [*self.history.now[batch][name].elements()] for name in SCHEMAS}  # fmt: skip
+        read = Checkpoint(self.checkpoint).snapshot(version).positions.files
+        batches = max((position.count for position in read.values()), default=0)
+        tables = {name: [*self.history.now[batches - 1][name].elements()] if batches else [] for name in SCHEMAS}  # fmt: skip
         return of_duckdb(self.query, {name: of_rows(name, rows) for name, rows in tables.items()})
 
     def check(self) -> None:

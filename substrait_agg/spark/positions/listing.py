@@ -104,7 +104,7 @@ class LocalListing:
         waiting = [root]
         while waiting:
             folder = waiting.pop()
-            seen = self._seen.get(folder, frozenset())
+            seen = self._seen.get(folder, set())
             try:
                 with os.scandir(folder or "/") as entries:
                     unseen = [e for e in entries if e.name not in seen and is_shown(e.name)]
