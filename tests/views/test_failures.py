@@ -16,6 +16,8 @@ from substrait_agg.errors import RunFailed
 from substrait_agg.explanation.failures import with_place
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.flow.passes.lower import lower
+from substrait_agg.spark.execution.driver import Driver
+from tests.executors import drivers
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -84,7 +86,8 @@ def failed_run(spark: SparkSession, folder: Path, sql: str, **options: Any) -> s
 def test_a_run_names_the_view_and_the_expression(spark: SparkSession, tmp_path: Path) -> None:
     """The driver reads the file itself, so the expression is known although others divide too."""
     twice = SQL.replace("sum(paid DIV pieces)", "sum(paid % pieces), sum(pieces % paid)")
-    error = failed_run(spark, tmp_path, twice.replace("AS price", "AS other"))
+    with drivers(Driver()):
+        error = failed_run(spark, tmp_path, twice.replace("AS price", "AS other"))
     assert error.code == "BATCH_FAILED"
     assert "REMAINDER_BY_ZERO" in error.message
     assert error.message.endswith("in view prices, in the expression paid % pieces")
