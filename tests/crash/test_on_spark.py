@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,12 @@ import pyarrow as pa
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.commit.documents.envelope import damaged
+from substrait_agg.commit.documents.positions import ReadFile
+from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.errors import SubstraitAggError
 from substrait_agg.files.filesystem import using
+from substrait_agg.spark.positions import sources
 from tests.crash.faulty_disk import FaultyDisk, Mode, Point, Strike
 from tests.e2e.files import write_in_order
 from tests.e2e.rows import bag, changes_by_version
@@ -94,6 +99,25 @@ def test_a_run_that_was_disturbed_ends_right(
     assert changes_by_version(views[0].changes()) == changes_by_version(views[1].changes())
     assert (folder / "out.jsonl").read_text() == (wanted / "out.jsonl").read_text()
     assert sorted(set(seen)) == sorted(v for v in views[0].versions() if v > 0)
+
+
+def test_a_run_whose_lists_of_files_another_one_has_deleted_ends_with_a_conflict(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts, and before it reads them another run goes on for a version: nothing is damaged."""
+    folder = filled(tmp_path)
+    start(spark, folder, []).wait()
+
+    def overtaken(*_: object) -> Iterator[ReadFile]:
+        store = Checkpoint(folder / "checkpoint")
+        newest = store.newest_snapshot()
+        assert newest is not None
+        store.claim()
+        store.publish(replace(newest, version=newest.version + 1, changes=()))
+        raise damaged("state/files", "it is missing")
+
+    monkeypatch.setattr(sources, "read_files", overtaken)
+    assert _code(lambda: start(spark, folder, []).wait()) == "COMMIT_CONFLICT"
 
 
 def _code(run: Callable[[], None]) -> str:

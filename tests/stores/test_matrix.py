@@ -68,10 +68,11 @@ def test_uploads_that_are_cut_off(whole: Undisturbed) -> None:
     check(whole, [case for case in every if case.strike.mode == "fails halfway"])
 
 
-def test_a_run_that_sleeps_before_it_reads_the_logs(whole: Undisturbed) -> None:
-    """A suspended run whose logs another run deleted ends with a conflict, not with damage."""
-    every = cases(whole, "remove", every_caller=True)
-    check(whole, [c for c in every if "name_query" in str(c) and "sleeps" in str(c)])
+def test_a_run_that_sleeps_before_it_reads_the_files_of_a_source(whole: Undisturbed) -> None:
+    """A suspended run whose lists of files another run deleted ends with a conflict, not with damage."""
+    every = cases(whole, "map", every_caller=True)
+    lists = (c for c in every if c.strike.point.what == "a list of files")
+    check(whole, [c for c in lists if c.strike.mode.startswith("sleeps")])
 
 
 @pytest.mark.soak

@@ -18,7 +18,7 @@ from substrait_agg.commit.documents.positions import FilesPosition, Positions, R
 from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import read_files
-from substrait_agg.errors import RunFailed
+from substrait_agg.errors import RunFailed, StateRefused
 from substrait_agg.explanation.failures import with_place
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.metrics import Progress
@@ -117,9 +117,13 @@ class Run:
             checked.events, retention=self._options.retention, refresh=checked.refresh, joins=self._joins,
         )  # fmt: skip
         self._batches.inputs = checked.source_locations
-        self._sources = Sources(
-            self._spark, inputs, checked.sources, self._batches.positions, checked.store.state, closing
-        )  # fmt: skip
+        try:
+            self._sources = Sources(
+                self._spark, inputs, checked.sources, self._batches.positions, checked.store.state, closing
+            )  # fmt: skip
+        except StateRefused as error:
+            # Another run may have deleted lists of files.
+            self._fail(error)
         self._admission = AdmissionControl(
             self._options.target_seconds, self._sources.bounds, self._batches.admission
         )
