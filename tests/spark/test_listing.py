@@ -385,6 +385,14 @@ def test_files_of_one_time_are_taken_by_name(tmp_path: Path) -> None:
     assert batches(of) == list("abcd")
 
 
+def test_files_of_any_age_are_taken_oldest_first(tmp_path: Path) -> None:
+    for name, time in (("a", 1_700_000_000), ("b", 10), ("c", 0), ("d", PAST)):
+        put(tmp_path / f"{name}.csv", time=time)
+    of = source(tmp_path, "batch-files=1")
+    of.look()
+    assert batches(of) == list("cbda")
+
+
 def test_files_that_arrive_are_put_in_order_among_those_that_wait(tmp_path: Path) -> None:
     """A file with an older time than those that were read is taken, too. One that was read is not, whatever becomes of it."""
     for number, name in enumerate("bdf"):

@@ -244,17 +244,6 @@ def test_a_single_file_is_a_source(spark: SparkSession, tmp_path: Path) -> None:
     assert rows(spark, f"{tmp_path}/in/a.parquet", origin(x=I64)) == [(1, 1)]
 
 
-def test_batch_files_cuts_the_stream_oldest_first(spark: SparkSession, tmp_path: Path) -> None:
-    """A folder of files is a repeatable stream of batches, even with files years apart."""
-    import os
-
-    for name, stamp in (("c", 10), ("a", 1_000_000_000), ("b", 1_700_000_000)):
-        parquet(tmp_path / "in", name, {"x": [stamp]})
-        os.utime(tmp_path / "in" / f"{name}.parquet", (stamp, stamp))
-    opened = open_source(spark, f"parquet:{tmp_path}/in?batch-files=1", origin(x=I64))
-    assert drain(spark, opened.frame) == [[(10, 1)], [(1_000_000_000, 1)], [(1_700_000_000, 1)]]
-
-
 def test_csv_is_read_by_header_in_the_types_of_the_plan(
     spark: SparkSession, tmp_path: Path
 ) -> None:
