@@ -182,8 +182,8 @@ class RemoteListing:
         location = rows.queryExecution().analyzed().collectLeaves().head().relation().location()
         texts = str(location.allFiles().mkString("\0")).split("\0")
         statuses = filter(None, map(_STATUS.fullmatch, texts))
-        found = (FoundFile(quote(s[1], safe="/:@"), int(s[3]), int(s[2])) for s in statuses)
-        files = [file for file in found if file.size and file.uri not in self._seen]
+        every = (FoundFile(quote(s[1], safe="/:@"), int(s[3]), int(s[2])) for s in statuses)
+        files = [file for file in every if file.size and file.uri not in self._seen]
         self._seen.update(file.uri for file in files)
         return files
 
