@@ -271,6 +271,27 @@ def test_other_tables_than_before(spark: SparkSession, tmp_path: Path) -> None:
     assert shown(checkpoint) == Counter({("a", 2, 2): 1})
 
 
+def test_another_number_of_sources_than_before(spark: SparkSession, tmp_path: Path) -> None:
+    """A DataFrame that becomes a union has offsets of its own."""
+    write_in_order(tmp_path / "in", [rows(("a", 1))])
+    stream = spark.readStream.schema("k string, x bigint").parquet(str(tmp_path / "in"))
+    checkpoint, plan = tmp_path / "checkpoint", sums("t")
+    maintain(spark, plan, {"t": stream}, checkpoint)
+    with pytest.raises(sa.StateRefused) as refused:
+        maintain(spark, plan, {"t": stream.union(stream)}, checkpoint)
+    assert refused.value.code == "OFFSETS_DIFFER"
+
+
+def test_the_session_of_the_caller_keeps_its_settings(spark: SparkSession, tmp_path: Path) -> None:
+    """A run over a DataFrame uses the session of the DataFrame, and restores all that it sets."""
+    write_in_order(tmp_path / "in", [rows(("a", 1))])
+    stream = spark.readStream.schema("k string, x bigint").parquet(str(tmp_path / "in"))
+    names = ("spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.shuffle.partitions")
+    before = [spark.conf.get(name) for name in names]
+    maintain(spark, sums("t"), {"t": stream}, tmp_path / "checkpoint")
+    assert [spark.conf.get(name) for name in names] == before
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 

@@ -95,13 +95,14 @@ class SparkStreams:
         """Write the checkpoint of a query that has finished the last batch of a position."""
         if position.batch < 0:
             return
-        sources = len(self._before)
-        if position.tables != tuple(map(".".join, self._tables)):
+        sources, count = len(self._before), sum(map(_count_streams, self._frames))
+        tables = tuple(map(".".join, self._tables))
+        if position.tables != tables or sources != count:
             raise StateRefused(
                 "OFFSETS_DIFFER",
-                f"the plan streams the tables {', '.join(map('.'.join, self._tables))}, but the offsets of the checkpoint "
-                f"are those of {', '.join(position.tables)}",
-                help="start a new checkpoint",
+                f"the plan streams the tables {', '.join(tables)} from {count} sources of Spark, but the offsets of the "
+                f"checkpoint are those of {', '.join(position.tables)} from {sources}",
+                help="give the same sources as before, or start a new checkpoint",
             )
         self._write("metadata", json.dumps({"id": str(uuid4())}))
         # Spark wants the batch before the last one, and reads what the last one has read after it.
@@ -274,6 +275,13 @@ def _check_stateless(table: Table, frame: DataFrame) -> None:
             "not have",
             help="compute this part in the plan, over the stream without it",
         )
+
+
+def _count_streams(frame: DataFrame) -> int:
+    """Return the number of sources of Spark that a DataFrame streams from."""
+    plan: Any = frame._jdf
+    leaves = plan.queryExecution().analyzed().collectLeaves()
+    return sum(bool(leaves.apply(i).isStreaming()) for i in range(leaves.size()))
 
 
 def _stateful(node: Any) -> Iterator[str]:

@@ -47,7 +47,7 @@ from substrait_agg.spark.refresh.whole_input import (
     with_sizes,
 )
 from substrait_agg.spark.session.errors import SPARK_ERRORS, batch_failed
-from substrait_agg.spark.session.session import SqlSettings, prepare
+from substrait_agg.spark.session.session import SqlSettings
 from substrait_agg.spark.sources.specs import Table
 
 
@@ -139,7 +139,7 @@ class Run:
 
         If static tables have changed, a version takes in the difference.
         """
-        prepare(self._spark, {ARROW_ROWS: str(HANDED_OVER)})
+        self._settings.put(ARROW_ROWS, str(HANDED_OVER))
         last = self._batches.last
         if last is None:
             self._run_first()

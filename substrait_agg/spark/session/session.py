@@ -44,8 +44,7 @@ SESSION_CONF: dict[str, str] = {
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
     "spark.sql.parquet.mergeSchema": "false",
-    # A damaged file fails the batch, and so does a file deleted after it was listed. The module
-    # `spark.offsets.planned_files` checks for files deleted before.
+    # A damaged file fails the batch, and so does a file deleted after it was listed.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.timeType.enabled": "true",
@@ -412,7 +411,7 @@ class SqlSettings:
 
     def __init__(self, session: SparkSession, conf: Mapping[str, str] | None) -> None:
         self._session = session
-        names = [*SESSION_CONF, *(conf or {}), PARTITIONS]
+        names = [*SESSION_CONF, *(conf or {})]
         self._before = {name: session.conf.get(name, None) for name in names}
         try:
             prepare(session, conf)
@@ -422,6 +421,7 @@ class SqlSettings:
 
     def put(self, name: str, value: str) -> None:
         """Set one setting."""
+        self._before.setdefault(name, self._session.conf.get(name, None))
         self._session.conf.set(name, value)
 
     def restore(self) -> None:
