@@ -189,7 +189,9 @@ class LocalRun:
             list(map(_read_file, chain(*_files(self._checked, each).values())))
             for each in (before, counts)
         )
-        size, lost = input_size({f.uri for f in files} - {f.uri for f in earlier}, self._read_again())
+        size, lost = input_size(
+            {f.uri for f in files} - {f.uri for f in earlier}, self._read_again()
+        )
         return WholeInput(size, lost, partial(self.rows_of_files, counts))
 
     def _read_again(self) -> Iterator[ReadFile]:

@@ -85,7 +85,7 @@ def is_hidden(part: str) -> bool:
 
 
 @dataclass
-class Tree:
+class FileTree:
     """Files that change at random below a folder, and a plain walk of them."""
 
     root: Path
@@ -125,7 +125,7 @@ def test_every_look_finds_the_new_files_of_a_plain_walk(tmp_path: Path, seed: in
     random = Random(seed)
     rules = FileRules(random.choice(list(ACCEPTED)), random.random() < 0.5)
     folders = DEEP + PARTS if rules.recursive else random.choice((FLAT, PARTS))
-    tree = Tree(tmp_path / "in %[a]", random, folders)
+    tree = FileTree(tmp_path / "in %[a]", random, folders)
     tree.root.mkdir()
     location, taken, uris = str(tree.root), set[Path](), list[str]()
     listing = LocalListing(location, rules)
@@ -329,6 +329,29 @@ def test_partition_folders_and_other_files_of_one_look_are_refused(
     assert refused.value.code == "SOURCE_FILES_UNREAD"
     assert late in str(refused.value)
     assert len(looked(LocalListing(str(tmp_path), FileRules(recursive=True)))) == 2
+
+
+@pytest.mark.parametrize(("early", "late"), [("a.csv", "k=1/b.csv"), ("k=1/a.csv", "b.csv")])
+def test_partition_folders_and_other_files_of_two_looks_are_refused(
+    tmp_path: Path, early: str, late: str
+) -> None:
+    """Spark would give the later files other columns than the earlier ones."""
+    put(tmp_path / early)
+    listing = LocalListing(str(tmp_path), FileRules())
+    assert len(looked(listing)) == 1
+    put(tmp_path / late)
+    with pytest.raises(InputRefused) as refused:
+        listing.new()
+    assert refused.value.code == "SOURCE_FILES_UNREAD"
+
+
+def test_files_of_subfolders_alone_are_refused(tmp_path: Path) -> None:
+    listing = LocalListing(str(tmp_path), FileRules())
+    assert looked(listing) == set()
+    put(tmp_path / "sub" / "a.csv")
+    with pytest.raises(InputRefused) as refused:
+        listing.new()
+    assert refused.value.code == "SOURCE_FILES_UNREAD"
 
 
 # --- batches --------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class LocalListing:
         self._folders: dict[str, int] = {}
         self._listed, self._is_settled = 0.0, False
         self._empty: dict[str, list[str]] = {}
-        self._partitioned = False
+        self._has_direct = self._has_partitions = False
 
     def new(self) -> list[FoundFile]:
         """See `FileListing`."""
@@ -125,14 +125,15 @@ class LocalListing:
         Raises:
             InputRefused: SOURCE_FILES_UNREAD: it would leave out others.
         """
-        parts = split(by_root.items(), recursive=self._rules.recursive)
+        recursive = self._rules.recursive
+        parts = split(by_root.items(), recursive=recursive)
         read = {root: [p for p in paths if p in parts.read] for root, paths in by_root.items()}
-        self._partitioned |= not self._rules.recursive and any(
-            path.rpartition("/")[0] != root.rstrip("/") and path != root
-            for root, paths in read.items()
-            for path in paths
-        )
-        if parts.missed and self._partitioned:
+        direct = {p for root, paths in read.items() for p in paths if _is_direct(p, root)}
+        self._has_direct |= bool(direct)
+        self._has_partitions |= parts.read > direct
+        if self._has_direct and self._has_partitions and not recursive and parts.read:
+            raise files_unread("the current batch", sorted(direct or parts.read))
+        if parts.missed and not self._has_direct:
             raise files_unread("the current batch", sorted(parts.missed))
         return read
 
@@ -160,6 +161,10 @@ class LocalListing:
         is_new = name not in names
         names.add(name)
         return is_new
+
+
+def _is_direct(path: str, root: str) -> bool:
+    return path == root or path.rpartition("/")[0] == root.rstrip("/")
 
 
 class RemoteListing:
