@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -38,7 +37,6 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         run(world, FIRST, "first")
         run(world, BATCHES, "second")
         checkpoint = Path(str(world.checkpoint))
-        (checkpoint / "spark" / "metadata").write_text(json.dumps({"id": scenario.QUERY}))
         yield checkpoint
 
 

@@ -4,7 +4,6 @@ same time.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,6 @@ def test_one_plan_after_the_other_and_back_to_the_first(tmp_path: Path) -> None:
     goes_on(world, COUNT, 5, "no batch either")
     assert sa.open_view(checkpoint_of(world)).version == newest + 2
     state = sa.open_state(checkpoint_of(world))
-    (checkpoint_of(world) / "spark" / "metadata").write_text(json.dumps({"id": scenario.QUERY}))
     state.rollback(newest, force=True)
     assert shown(sa.open_view(checkpoint_of(world))) == shown(view)
     goes_on(world, GREATEST, 5, "a third")
@@ -96,7 +94,6 @@ def test_going_back_keeps_the_document_of_the_plan_before(tmp_path: Path) -> Non
     for until, flow in enumerate((LEAST, SUM, GREATEST, COUNT), start=1):
         goes_on(world, flow, until, f"run {until}")
     folder = checkpoint_of(world)
-    (folder / "spark" / "metadata").write_text(json.dumps({"id": scenario.QUERY}))
     begun = [e.version for e in sa.open_view(folder).evolutions()]
     state = sa.open_state(folder)
     newest = sa.open_view(folder).version

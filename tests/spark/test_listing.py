@@ -226,7 +226,7 @@ def counted() -> Iterator[list[str]]:
     listed: list[str] = []
     list_folder, scan = os.listdir, os.scandir
 
-    def noted(path: str) -> list[str]:
+    def listed_path(path: str) -> list[str]:
         listed.append(path)
         return list_folder(path)
 
@@ -234,7 +234,7 @@ def counted() -> Iterator[list[str]]:
         listed.append(path)
         return scan(path)
 
-    with patch.object(os, "listdir", noted), patch.object(os, "scandir", scanned):
+    with patch.object(os, "listdir", listed_path), patch.object(os, "scandir", scanned):
         yield listed
 
 
