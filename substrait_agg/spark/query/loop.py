@@ -18,12 +18,17 @@ from substrait_agg.spark.positions.sources import BatchRead, Sources
 from substrait_agg.spark.session.errors import GONE_ERRORS, spark_gone, spark_lost
 from substrait_agg.spark.session.session import active_session
 
-SHORTEST_PAUSE = 0.02
+SHORTEST_PAUSE = 0.01
 """Seconds between two looks for new rows, at least."""
 LONGEST_PAUSE = 1.0
-"""Seconds between two looks of a run that has no interval, at most, and between checks of Spark."""
-REST = 300
+"""Seconds between two looks of a run without an interval, at most."""
+REST = 400
 """How much longer a pause takes than the work before it, so that an idle run uses less than 1 % of a core."""
+SHORT_REST = 50
+"""The same for `AWAKE_SECONDS` after a batch, when more rows are likely."""
+AWAKE_SECONDS = 2.0
+CHECK_SECONDS = 5.0
+"""Seconds between two checks that Spark answers and that no other run has taken over."""
 _PATIENCE = 0.1
 """Seconds between two looks for the end of a query, and between two interruptions of jobs."""
 
@@ -58,6 +63,7 @@ class Loop:
         self._clock, self._check = clock, check
         self._due: int | None = None
         self._stopped, self._checked = False, time.monotonic()
+        self._worked = -AWAKE_SECONDS
         self.error: Exception | None = None
         self._group = f"substrait-agg-{id(self):x}"
         self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
@@ -114,9 +120,9 @@ class Loop:
         self._sources.look()
 
     def _run_batches(self) -> None:
-        looked = 0.0
+        cpu = time.thread_time()
         while not self._stopped:
-            began, cpu = time.monotonic(), time.thread_time()
+            began = time.monotonic()
             has_run = self._run_next()
             if self._interval is None:
                 if not has_run and self._sources.has_ended:
@@ -124,14 +130,16 @@ class Loop:
                 self._pause(0 if has_run else _PATIENCE)
                 continue
             self._check_alive()
-            pause = self._interval - (time.monotonic() - began)
-            if not has_run:
-                rest = REST * (time.thread_time() - cpu + looked)
-                pause = max(pause, min(max(rest, SHORTEST_PAUSE), LONGEST_PAUSE))
-            self._pause(pause)
-            cpu = time.thread_time()
+            before, cpu = cpu, time.thread_time()
+            rest = 0.0 if has_run else self._rest(cpu - before)
+            self._pause(max(rest, self._interval - (time.monotonic() - began)))
             self._sources.look()
-            looked = time.thread_time() - cpu
+
+    def _rest(self, cpu: float) -> float:
+        """Return how long to rest after a look that took processor time, in seconds."""
+        is_awake = time.monotonic() - self._worked < AWAKE_SECONDS
+        rest = (SHORT_REST if is_awake else REST) * cpu
+        return min(max(rest, SHORTEST_PAUSE), LONGEST_PAUSE)
 
     def _run_next(self) -> bool:
         """Run a batch if there is anything to read, else emit groups that are due; return whether one ran."""
@@ -143,7 +151,8 @@ class Loop:
             return False
         began = time.monotonic()
         self._compute(read)
-        self._admission.end(time.monotonic() - began, self._sources.sizes(read))
+        self._worked = time.monotonic()
+        self._admission.end(self._worked - began, self._sources.sizes(read))
         return True
 
     def _pause(self, seconds: float) -> None:
@@ -159,7 +168,7 @@ class Loop:
 
     def _check_alive(self) -> None:
         """Check that Spark answers and reads, and that no other run has taken over, once in a while."""
-        if time.monotonic() - self._checked >= LONGEST_PAUSE:
+        if time.monotonic() - self._checked >= CHECK_SECONDS:
             self._check()
             if spark_gone():
                 raise spark_lost()
