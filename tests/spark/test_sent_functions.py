@@ -17,7 +17,6 @@ from pyspark import cloudpickle
 
 from substrait_agg.errors import RunFailed
 from substrait_agg.spark.execution import operator_job, task_runner
-from substrait_agg.spark.query import warm_up
 
 
 def loaded_by(function: Any, folder: Path) -> set[str]:
@@ -48,7 +47,6 @@ class Numbers:
     ("module", "call"),
     [
         (operator_job, lambda: operator_job._on_spark(Any, ())),  # type: ignore[arg-type]
-        (warm_up, lambda: warm_up._workers(Numbers(), 2)),  # type: ignore[arg-type]
     ],
     ids=["a batch", "the warm-up"],
 )
