@@ -30,25 +30,12 @@ def loaded_by(function: Any, folder: Path) -> set[str]:
     return {name for name in done.stdout.split() if name.startswith("substrait_agg.spark.")}
 
 
-class Numbers:
-    """A replacement of a session and its range."""
-
-    defaultParallelism = 2  # noqa: N815 - Spark's name
-
-    @property
-    def sparkContext(self) -> Numbers:  # noqa: N802 - the same
-        return self
-
-    def range(self, *_: int) -> None:
-        return None
-
-
 @pytest.mark.parametrize(
     ("module", "call"),
     [
         (operator_job, lambda: operator_job._on_spark(Any, ())),  # type: ignore[arg-type]
     ],
-    ids=["a batch", "the warm-up"],
+    ids=["a batch"],
 )
 def test_a_function_that_is_sent_does_not_import_the_driver(
     module: Any, call: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
