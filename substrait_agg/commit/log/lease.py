@@ -48,10 +48,15 @@ def lease_for_run(files: FolderFiles, checkpoint: str) -> Iterator[None]:
         body = {**owner, "since": since, "beat": number}
         files.replace(LEASE, seal(body, format=LEASE_FORMAT, checkpoint=checkpoint))
 
+    def is_own() -> bool:
+        return _field(_content(files) or b"", "id") == owner["id"]
+
     def keep_beating() -> None:
         number = 1
         while not ended.wait(BEAT_SECONDS):
             with suppress(OSError):  # the next beat may succeed; the claims guard what is written
+                if not is_own():
+                    return  # this run was suspended for so long that another one has taken over
                 beat(number)
             number += 1
 
@@ -64,7 +69,8 @@ def lease_for_run(files: FolderFiles, checkpoint: str) -> Iterator[None]:
         ended.set()
         thread.join()
         with suppress(OSError):
-            files.delete(LEASE)
+            if is_own():
+                files.delete(LEASE)
 
 
 def _await_end(files: FolderFiles) -> None:
