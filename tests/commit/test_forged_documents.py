@@ -110,7 +110,7 @@ def test_what_spark_has_written_does_not_lead_out_of_its_folder(tmp_path: Path, 
     """A run writes it again for its query, under the names of the version."""
     folder = tmp_path / "folder" / "query"
     folder.mkdir(parents=True)
-    position = StreamPosition(3, (), "v1\n{}\n{}", {name: "forged"})
+    position = StreamPosition(3, (), "v1\n{}", {name: "forged"})
     with pytest.raises(StateRefused) as refused:
         SparkStreams({}, position, lambda _: (), folder, lambda: None)
     assert refused.value.code == "STATE_DAMAGED"

@@ -76,8 +76,6 @@ def lower(
     events: EventColumns | None = None,
     forget: Forget = "",
     static: Collection[tuple[str, ...]] = (),
-    *,
-    share: bool = True,
 ) -> Flow:
     """Return the dataflow that maintains the view of a plan, or several views.
 
@@ -95,6 +93,5 @@ def lower(
         events or EventColumns({}),
         forget,
         static,
-        share,
     )
     return reduce(lambda flow, step: step(flow, request), PASSES, _EMPTY)

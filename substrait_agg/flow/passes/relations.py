@@ -369,8 +369,7 @@ def lower_relations(_flow: Flow, request: FlowRequest) -> Flow:
 
 def _lower(request: FlowRequest) -> Flow:
     bound_views = request.plan.views
-    roots = tuple(normal_form(view.plan.root) for view in bound_views)
-    roots = share_equal(roots) if len(bound_views) > 1 or request.share else roots
+    roots = share_equal(tuple(normal_form(view.plan.root) for view in bound_views))
     views = {
         view.name: ViewRoot(root, view.plan, view.stored)
         for view, root in zip(bound_views, roots, strict=True)

@@ -28,8 +28,6 @@ class FlowRequest:
         forget: what happens to the rows in the view of idle groups; empty if groups are never
             evicted.
         static: the tables whose rows all come in the first version.
-        share: whether equal relations of one plan become one operator. Those of several views
-            always do.
     """
 
     plan: BoundViews
@@ -39,4 +37,3 @@ class FlowRequest:
     events: EventColumns = field(default_factory=lambda: EventColumns({}))
     forget: Forget = ""
     static: Collection[tuple[str, ...]] = ()
-    share: bool = True

@@ -7,7 +7,6 @@ folder has changed, nothing is listed. Other file systems are listed through Spa
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from substrait_agg.spark.sources.files import (
     as_glob,
     expanded_globs,
     files_unread,
+    found_file,
     is_shown,
     name_test,
     normal_path,
@@ -170,7 +170,7 @@ def _is_direct(path: str, root: str) -> bool:
 class RemoteListing:
     """The files at a path or glob of a file system that Spark reads; arguments as of `LocalListing`.
 
-    Spark lists all files, with their times and sizes, in one call.
+    Spark names all files in one call. New ones are asked for their times and sizes one by one.
     """
 
     def __init__(
@@ -179,24 +179,18 @@ class RemoteListing:
         options = {"recursiveFileLookup": str(rules.recursive), "pathGlobFilter": rules.pattern}
         reader = spark.read.format("text").schema("value string")
         self._reader = reader.options(**{name: value for name, value in options.items() if value})
-        self._location, self._seen = as_glob(location), set(read)
+        self._spark, self._location, self._seen = spark, as_glob(location), set(read)
 
     def new(self) -> list[FoundFile]:
         """See `FileListing`."""
         rows: Any = self._reader.load(self._location)._jdf
-        location = rows.queryExecution().analyzed().collectLeaves().head().relation().location()
-        texts = str(location.allFiles().mkString("\0")).split("\0")
-        statuses = filter(None, map(_STATUS.fullmatch, texts))
-        every = (FoundFile(quote(s[1], safe="/:@"), int(s[3]), int(s[2])) for s in statuses)
-        files = [file for file in every if file.size and file.uri not in self._seen]
+        java: Any = self._spark.sparkContext._jvm
+        names = java.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows.inputFiles())
+        uris = filter(None, str(names.mkString("\n")).split("\n"))
+        unseen = (found_file(self._spark, uri) for uri in uris if uri not in self._seen)
+        files = [file for file in unseen if file is not None and file.size]
         self._seen.update(file.uri for file in files)
         return files
-
-
-_STATUS = re.compile(
-    r"\w+\{path=(.*); isDirectory=false; length=(\d+); .*?modification_time=(\d+);.*", re.DOTALL
-)
-"""The text of a file's status in Hadoop."""
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -356,6 +356,16 @@ def refuse_archives(uris: Iterable[str], table: str) -> None:
         refuse_archive(begin, uri, table)
 
 
+def found_file(spark: SparkSession, uri: str) -> FoundFile | None:
+    """Return the time and the size of a file by a URI as Spark names it; None if it is gone."""
+    path = _hadoop_path(spark, getattr(spark.sparkContext._jvm, "java.net.URI")(uri))
+    system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    if not system.exists(path):
+        return None
+    status = system.getFileStatus(path)
+    return FoundFile(uri, int(status.getModificationTime()), int(status.getLen()))
+
+
 def exists(spark: SparkSession, uri: str) -> bool:
     """Return whether a file exists at a URI in the form of Spark's logs."""
     if is_local(uri):
