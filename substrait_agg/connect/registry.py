@@ -1,0 +1,62 @@
+"""Open the connectors of the sources of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import cast
+
+from substrait_agg.connect.protocol import Connector, TableSource
+
+Connect = Callable[[Mapping[str, TableSource]], Connector]
+"""Opens a connector for tables by their names in the plan; all of them are of one group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of connector.
+
+    Attributes:
+        module: has the functions ``connect`` (`Connect`) and ``group``, which returns what the tables of
+            one connector have in common: for a database its connection, without a password.
+        options: the keys of a SPEC that it takes.
+    """
+
+    module: str
+    options: frozenset[str]
+
+
+KINDS: Mapping[str, Kind] = {
+    "delta": Kind("substrait_agg.connect.delta", frozenset({"from", "feed"})),
+    "iceberg": Kind("substrait_agg.connect.iceberg", frozenset({"catalog", "from"})),
+    "postgres": Kind(
+        "substrait_agg.connect.postgres.source",
+        frozenset({"dsn", "service", "slot", "publication", "snapshot"}),
+    ),
+}
+"""Format of a SPEC -> its connector."""
+
+
+def groups(sources: Iterable[tuple[str, TableSource]]) -> dict[str, dict[str, TableSource]]:
+    """Return the tables of each connector, by the name of its group.
+
+    Args:
+        sources: the format of each table, and the table.
+    """
+    found: dict[str, dict[str, TableSource]] = {}
+    for format_, source in sources:
+        module = import_module(KINDS[format_].module)
+        group = f"{format_}:{module.group(source)}"
+        found.setdefault(group, {})[source.table] = source
+    return found
+
+
+def connect(group: str, tables: Mapping[str, TableSource]) -> Connector:
+    """Open the connector of a group.
+
+    Raises:
+        InputRefused, UsageError: it cannot be opened; the code says why.
+    """
+    module = import_module(KINDS[group.partition(":")[0]].module)
+    return cast(Connect, module.connect)(tables)
