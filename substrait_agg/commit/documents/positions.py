@@ -76,10 +76,12 @@ class Positions:
     Attributes:
         files: the position of each table of files, by name.
         streams: the position of the streams of Spark.
+        connected: the position of each connector, by the name of its group.
     """
 
     files: Mapping[str, FilesPosition] = field(default_factory=dict)
     streams: StreamPosition = field(default_factory=StreamPosition)
+    connected: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lists(self) -> tuple[FileList, ...]:

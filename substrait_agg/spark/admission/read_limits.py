@@ -39,7 +39,7 @@ def check_limited(sources: Mapping[Table, str | SourceSpec | DataFrame]) -> None
     """
     for table, source in sources.items():
         spec = None if isinstance(source, DataFrame) else as_spec(source)
-        if not is_static(source) and (spec is None or not spec.is_files):
+        if not is_static(source) and (spec is None or not (spec.is_files or spec.is_connected)):
             kind = "a DataFrame" if spec is None else spec.format
             raise UsageError(
                 "LATENCY_NOT_SUPPORTED",

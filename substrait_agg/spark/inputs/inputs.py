@@ -131,6 +131,10 @@ class Inputs:
         rows = prepare(apply_steps(frame, branch.steps), node, port=branch.port)
         self._first.append((node, branch, rows))
 
+    def column_names(self, table: Table) -> tuple[str, ...]:
+        """Return the columns that are read of a table."""
+        return self._whole[table].names
+
     def check_static_files(self) -> None:
         """Check the files of static tables.
 
@@ -151,7 +155,10 @@ class Inputs:
         return self._opened[origin]
 
     def _table_batch(
-        self, files: Mapping[Table, Sequence[FoundFile]], streamed: Mapping[Table, DataFrame]
+        self,
+        files: Mapping[Table, Sequence[FoundFile]],
+        streamed: Mapping[Table, DataFrame],
+        given: Mapping[Table, pa.Table],
     ) -> TableBatch:
         opened = {self._whole[table]: source for table, source in self.tables.items()}
         return TableBatch(
@@ -159,6 +166,7 @@ class Inputs:
             opened,
             {self._whole[table]: found for table, found in files.items()},
             {self._whole[table]: rows for table, rows in streamed.items()},
+            {self._whole[table]: rows for table, rows in given.items()},
         )
 
     @contextmanager
@@ -166,6 +174,7 @@ class Inputs:
         self,
         files: Mapping[Table, Sequence[FoundFile]],
         streamed: Mapping[Table, DataFrame],
+        given: Mapping[Table, pa.Table],
         state: EventState,
         instant: int,
     ) -> Iterator[BatchInputs]:
@@ -177,6 +186,7 @@ class Inputs:
         Args:
             files: the files of each table that has some.
             streamed: the rows of each table that a query of Spark reads.
+            given: the rows of each table that a connector has read.
             state: the event time at the previous version.
             instant: when the batch began, in microseconds since 1970.
 
@@ -186,7 +196,7 @@ class Inputs:
         several = len(self._uses) > 1 or len(streamed) > 1
         persisted = [rows.persist() for rows in streamed.values() if several]
         try:
-            batch = self._table_batch(files, streamed)
+            batch = self._table_batch(files, streamed, given)
             if self._looked_at:
                 with self._observed_batch(batch, state, instant) as (rows, times):
                     yield BatchInputs(rows, {}, times)
@@ -208,7 +218,7 @@ class Inputs:
         """
         uses = [use for use in self._uses if use.node.id in operators]
         first = {operator: rows for operator, rows in self.first.items() if operator in operators}
-        return first, self._table_rows(self._table_batch(files, {}), uses)
+        return first, self._table_rows(self._table_batch(files, {}, {}), uses)
 
     def _table_rows(self, batch: TableBatch, uses: Iterable[TableUse]) -> dict[int, TableRows]:
         by_node: dict[int, list[TableUse]] = {}

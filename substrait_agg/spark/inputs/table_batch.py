@@ -25,6 +25,7 @@ from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.plan.arrow import to_arrow
 from substrait_agg.spark.execution.driver import size_of
 from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows
+from substrait_agg.spark.sources.connected import GivenRows
 from substrait_agg.spark.sources.files import FoundFile
 from substrait_agg.spark.sources.open import SourceFrame
 from substrait_agg.spark.sources.parquet_reader import OpenedFiles
@@ -68,6 +69,7 @@ class TableBatch:
         sources: the streaming tables.
         files: the files of each table of files that has some in the batch.
         streamed: the rows of each table that a query of Spark reads.
+        given: the rows of each table that a connector has read.
 
     Attributes:
         files: the opened files of all tables that have rows; None if Spark has to read the batch.
@@ -82,10 +84,11 @@ class TableBatch:
         sources: Mapping[TableOrigin, SourceFrame],
         files: Mapping[TableOrigin, Sequence[FoundFile]],
         streamed: Mapping[TableOrigin, DataFrame],
+        given: Mapping[TableOrigin, pa.Table],
     ) -> None:
         self._spark, self._sources = spark, sources
-        self._found, self._streamed = files, streamed
-        self._present = tuple(o for o in sources if files.get(o) or o in streamed)
+        self._found, self._streamed, self._given = files, streamed, given
+        self._present = tuple(o for o in sources if files.get(o) or o in streamed or o in given)
         self._collected: pa.Table | None = None
         self._unreadable = False
         self._frames: dict[TableOrigin, DataFrame] = {}
@@ -96,14 +99,17 @@ class TableBatch:
         """Return whether a table may have rows in the batch."""
         return origin in self._present
 
-    def _opened(self) -> Mapping[TableOrigin, OpenedFiles] | None:
+    def _opened(self) -> Mapping[TableOrigin, OpenedFiles | GivenRows] | None:
         """Open the files of all tables that have rows.
 
         Raises:
             InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
-        opened: dict[TableOrigin, OpenedFiles] = {}
+        opened: dict[TableOrigin, OpenedFiles | GivenRows] = {}
         for origin in self._present:
+            if origin in self._given:
+                opened[origin] = GivenRows(self._given[origin], origin)
+                continue
             source, uris = self._sources[origin], self._uris(origin)
             files = source.reader.open(uris) if source.reader and uris else None
             if files is None:
@@ -136,9 +142,10 @@ class TableBatch:
 
     @cached_property
     def bytes(self) -> int:
-        """Return the bytes of the batch before it is read: those of files, and an estimate of Spark."""
+        """Return the bytes of the batch: those of files and of given rows, and an estimate of Spark."""
         files = sum(file.size for found in self._found.values() for file in found)
-        return files + sum(map(size_of, self._streamed.values()))
+        given = sum(int(rows.nbytes) for rows in self._given.values())
+        return files + given + sum(map(size_of, self._streamed.values()))
 
     def collected(self, origin: TableOrigin, collect: Collect) -> pa.Table:
         """Return the rows of a table; one Spark job collects those of all tables.
@@ -179,6 +186,8 @@ class TableBatch:
             return self._spark.createDataFrame([], source.frame.schema)
         if origin in self._streamed:
             return self._streamed[origin]
+        if origin in self._given and source.of_arrow is not None:
+            return source.of_arrow(self._spark, self._given[origin])
         if source.of_files is None:
             raise TypeError(origin)
         return source.of_files(self._spark, self._uris(origin))

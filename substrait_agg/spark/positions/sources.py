@@ -14,6 +14,7 @@ from substrait_agg.commit.documents.positions import FilesPosition, Positions, R
 from substrait_agg.commit.log.read_files import read_files, with_files
 from substrait_agg.files.download_cache import work_folder
 from substrait_agg.spark.inputs.inputs import Inputs, Source
+from substrait_agg.spark.positions.connectors import ConnectedBatch, Connectors
 from substrait_agg.spark.positions.file_source import FileSource, file_source
 from substrait_agg.spark.positions.spark_streams import SparkStreams, StreamedBatch
 from substrait_agg.spark.sources.files import FoundFile
@@ -29,10 +30,12 @@ class BatchRead:
     Attributes:
         files: the files of each table that has some.
         streamed: the batch of the query of Spark; None without one.
+        connected: what connectors have read.
     """
 
     files: Mapping[Table, tuple[FoundFile, ...]] = field(default_factory=dict)
     streamed: StreamedBatch | None = None
+    connected: ConnectedBatch = field(default_factory=ConnectedBatch)
 
     @property
     def frames(self) -> Mapping[Table, DataFrame]:
@@ -42,7 +45,7 @@ class BatchRead:
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing to read."""
-        return not self.files and self.streamed is None
+        return not self.files and self.streamed is None and not self.connected.positions
 
 
 class Sources:
@@ -54,6 +57,7 @@ class Sources:
         sources: the source of each table.
         positions: how far the newest version has read them.
         storage: the folder of state.
+        checkpoint: id of the checkpoint.
         closing: gets what has to be released at the end.
 
     Raises:
@@ -68,18 +72,24 @@ class Sources:
         sources: Mapping[Table, Source],
         positions: Positions,
         storage: FolderFiles,
+        checkpoint: str,
         closing: ExitStack,
     ) -> None:
         self._storage, self._before = storage, positions
         self._woken = Event()
         self._files: dict[Table, FileSource] = {}
         streams: dict[Table, DataFrame] = {}
+        columns: dict[Table, Sequence[str]] = {}
         for table, opened in inputs.tables.items():
             source = sources[table]
+            if opened.of_arrow is not None:
+                columns[table] = inputs.column_names(table)
+                continue
             if opened.of_files is None or isinstance(source, DataFrame):
                 streams[table] = opened.frame
                 continue
             self._files[table] = file_source(spark, as_spec(source), self._read(table))
+        self._connectors = Connectors(sources, columns, checkpoint, positions.connected, closing)
         self._streams: SparkStreams | None = None
         if streams:
             folder = closing.enter_context(work_folder())
@@ -103,12 +113,13 @@ class Sources:
 
     def __bool__(self) -> bool:
         """Return whether anything streams."""
-        return bool(self._files) or self._streams is not None
+        return bool(self._files or self._connectors) or self._streams is not None
 
     @property
     def bounds(self) -> list[float]:
-        """Return the limit of a batch of each table of files that the user gives, in bytes."""
-        return [source.most_bytes for source in self._files.values()]
+        """Return the limit that the user gives for each table of files and each connector, in bytes."""
+        of_files = [source.most_bytes for source in self._files.values()]
+        return of_files + [float("inf")] * len(self._connectors.groups)
 
     def begin(self, interval: str | None) -> None:
         """Begin to read.
@@ -119,6 +130,8 @@ class Sources:
         if self._streams is not None:
             trigger = {"availableNow": True} if interval is None else {"processingTime": interval}
             self._streams.begin(trigger)
+        if interval is None:
+            self._connectors.end_at_latest()
 
     def look(self) -> None:
         """Look for new files.
@@ -133,26 +146,30 @@ class Sources:
         """Return what the next batch reads.
 
         Args:
-            limits: the limit of each table of files, in bytes.
+            limits: the limit of each table of files and of each connector, in bytes.
         """
         files = {
             table: source.take(most)
-            for (table, source), most in zip(self._files.items(), limits, strict=True)
+            for (table, source), most in zip(self._files.items(), limits, strict=False)
             if source.has_waiting
         }
-        return BatchRead(files, None if self._streams is None else self._streams.offer)
+        connected = self._connectors.next(limits[len(self._files) :])
+        return BatchRead(files, None if self._streams is None else self._streams.offer, connected)
 
     def sizes(self, batch: BatchRead) -> tuple[float, ...]:
-        """Return the bytes that a batch read from each table of files."""
-        return tuple(
-            float(sum(file.size for file in batch.files.get(table, ()))) for table in self._files
-        )
+        """Return the bytes that a batch read from each table of files and each connector."""
+        of_files = [sum(file.size for file in batch.files.get(t, ())) for t in self._files]
+        # The rows of several connectors are not told apart.
+        given = sum(int(rows.nbytes) for rows in batch.connected.rows.values())
+        count = len(self._connectors.groups)
+        return tuple(map(float, [*of_files, *([given / count] * count if count else [])]))
 
     @property
     def has_ended(self) -> bool:
         """Return whether there is nothing more to read, if no new files are looked for."""
         waiting = any(source.has_waiting for source in self._files.values())
-        return not waiting and (self._streams is None or self._streams.has_ended)
+        streams = self._streams is None or self._streams.has_ended
+        return not waiting and streams and (not self._connectors or self._connectors.has_ended)
 
     def check_alive(self) -> None:
         """Raise the reason why the query of Spark has ended, if it has."""
@@ -170,8 +187,9 @@ class Sources:
             read = (ReadFile(file.uri, file.modified) for file in added)
             position = self._position(table)
             files[".".join(table)] = with_files(self._storage, position, read, ordinal, version)
+        connected = {**before.connected, **batch.connected.positions}
         if batch.streamed is None:
-            return replace(before, files=files)
+            return replace(before, files=files, connected=connected)
         of_streams = dict(before.streams.files)
         for source, streamed in batch.streamed.files.items():
             position = of_streams.get(source, FilesPosition())
@@ -185,11 +203,12 @@ class Sources:
             starts=batch.streamed.starts,
             files=of_streams,
         )
-        return Positions(files, streams)
+        return Positions(files, streams, connected)
 
     def commit(self, batch: BatchRead, positions: Positions) -> None:
         """Go on after a batch that a version contains."""
         self._before = positions
+        self._connectors.commit(batch.connected)
         if batch.streamed is not None and self._streams is not None:
             self._streams.commit()
 

@@ -119,7 +119,7 @@ class Run:
         self._batches.inputs = checked.source_locations
         try:
             self._sources = Sources(
-                self._spark, inputs, checked.sources, self._batches.positions, checked.store.state, closing
+                self._spark, inputs, checked.sources, self._batches.positions, checked.store.state, checked.store.identity, closing
             )  # fmt: skip
         except StateRefused as error:
             # Another run may have deleted lists of files.
@@ -207,7 +207,9 @@ class Run:
         instant = batches.clock()
         before = batches.positions
         batches.admission = self._admission.record
-        with self._inputs.batch(read.files, read.frames, state, instant) as inputs:
+        with self._inputs.batch(
+            read.files, read.frames, read.connected.rows, state, instant
+        ) as inputs:
             batches.positions = positions = self._sources.positions(read, batches.next_version)
             whole = self._whole_input(before, read)
             batches.run(inputs.frames, inputs.times, inputs.tables, whole)

@@ -68,6 +68,7 @@ from substrait_agg.spark.session.session import (
     prepare,
     require_classic,
 )
+from substrait_agg.spark.sources.connected import with_connected
 from substrait_agg.spark.sources.open import is_static, weight_kind
 from substrait_agg.spark.sources.readers import with_absolute_location
 from substrait_agg.spark.sources.source_identity import (
@@ -223,7 +224,7 @@ def checked_run(plan: BoundViews, sources: Mapping[str, Source], options: RunOpt
     if options.partitions is not None:
         check_partitions(options.partitions)
     named = with_plan_files(sources, plan.reads, options.allowed_folder)
-    by_table = with_names(check_sources(named, plan.reads), plan.reads)
+    by_table = with_connected(with_names(check_sources(named, plan.reads), plan.reads))
     stored = [view.name for view in plan.views if view.stored]
     outputs = outputs_by_view(options.sinks, options.on_changes, stored)
     keep_late = any(keeps_late(output) for of_view in outputs for output in of_view.outputs)

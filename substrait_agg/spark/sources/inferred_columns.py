@@ -70,6 +70,12 @@ def inferred_columns(source: Any, table: str, session: Callable[[], SparkSession
         raise _unknown(
             table, f"the source of {table} is a stream of change events, which state no types"
         )
+    if spec.is_connected:
+        from substrait_agg.spark.sources.connected import with_connected
+
+        connected = as_spec(with_connected({(table,): spec})[(table,)])
+        if connected.schema is not None:
+            return plannable(connected.schema)
     schema = _of_files(spec, table, session)
     if schema is None:
         schema = _by_spark(spec, table, session)

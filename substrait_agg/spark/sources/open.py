@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -69,6 +70,7 @@ class SourceFrame:
         reader: reads files of the source without Spark; None if Spark has to.
         of_files: returns the rows of some files of the source, as `frame` has them; None if the
             source has no files.
+        of_arrow: returns rows of a connector as `frame` has them; None if no connector reads the source.
         check: raises for files that Spark would silently read as other rows or values; None if the
             format has no check.
     """
@@ -79,6 +81,7 @@ class SourceFrame:
     reader: ParquetReader | None = None
     of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
     check: Callable[[Sequence[str]], None] | None = None
+    of_arrow: Callable[[SparkSession, pa.Table], DataFrame] | None = None
 
     def check_files(self, uris: Sequence[str]) -> None:
         """Check files of the source; see `parquet_reader.check_types` and `text_files`.
@@ -148,6 +151,8 @@ def open_source(
             "dataframe", "", (), "weight" if weighted else "none", WEIGHT if weighted else ""
         )
         frame, of_files = source, None
+    elif as_spec(source).schema is not None:
+        return _open_connected(spark, as_spec(source), origin)
     else:
         spec = checked_order(spark, as_spec(source), table)
         frame, of_files = _read(spark, spec, origin, table)
@@ -162,6 +167,21 @@ def open_source(
         reader,
         _then(of_files, lambda rows: _shaped(rows, spec, origin, table)),
         check,
+    )
+
+
+def _open_connected(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) -> SourceFrame:
+    """Open a source that a connector reads: only its columns are known here."""
+    table = ".".join(origin.table)
+    if spec.schema is None:
+        raise TypeError(table)
+    rows = spec.schema.append(pa.field(WEIGHT, pa.int64()))
+
+    def of_arrow(session: SparkSession, given: pa.Table) -> DataFrame:
+        return _shaped(session.createDataFrame(given), spec, origin, table)
+
+    return SourceFrame(
+        of_arrow(spark, rows.empty_table()), weight_kind(spec), streaming=True, of_arrow=of_arrow
     )
 
 

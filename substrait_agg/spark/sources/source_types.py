@@ -23,6 +23,7 @@ from substrait_agg.notices import notice
 from substrait_agg.plan.plannable import plannable
 from substrait_agg.plan.types import Type, names_width
 from substrait_agg.redaction import safe_cause
+from substrait_agg.spark.sources.connected import with_connected
 from substrait_agg.spark.sources.files import InputFiles, escaped, local_files, look_up
 from substrait_agg.spark.sources.open import unreadable
 from substrait_agg.spark.sources.readers import read_source, schema_of_file
@@ -177,6 +178,9 @@ def schema_of(
             f"the plan gives no column types for {shown}, and its source ({spec.redacted()}) has none",
             help="give a source with types, such as Parquet or a DataFrame, or write the types into the plan",
         )
+    if spec.is_connected:
+        connected = as_spec(with_connected({table: spec})[table])
+        return from_arrow_schema(plannable(connected.schema))
     spark = session()
     try:
         if not spec.is_files:

@@ -14,7 +14,10 @@ from typing import Literal as OneOf
 from typing import TypeVar
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from substrait_agg.bind.bound import BoundRead
+from substrait_agg.connect.registry import KINDS
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, UpsertDeclaration
@@ -32,6 +35,9 @@ from substrait_agg.spark.sources.format_options import (
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
 """How rows distinguish inserts from deletes: not at all (every row is an insert), by a weight
 column, by an operation column, or by the envelope of a change event."""
+
+SPARK_READER = "spark"
+"""Value of the key ``reader`` with which Spark's package for a format reads a source."""
 
 BadRowPolicy = OneOf["fail", "quarantine"]
 """What happens to a row that is unreadable or violates the plan: it fails the batch, or goes to the
@@ -107,6 +113,7 @@ class SourceSpec:
         batch_bytes: the limit of a batch, in bytes of files; None for no limit. A batch has at least one
             file.
         decimal: the decimal sign of numbers in CSV, a point or a comma.
+        schema: the columns of a table that a connector reads, once it is known.
     """
 
     format: str
@@ -124,6 +131,13 @@ class SourceSpec:
     batch_bytes: int | None = None
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
     decimal: str = "."
+    schema: pa.Schema | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def is_connected(self) -> bool:
+        """Return whether a connector reads the source."""
+        options = {key.lower(): value for key, value in self.options}
+        return self.format in KINDS and options.get("reader") != SPARK_READER
 
     @property
     def by_position(self) -> bool:
@@ -418,6 +432,8 @@ def parse_spec(text: str) -> SourceSpec:
             "write [FORMAT:]LOCATION[?key=value&...], such as parquet:data/orders",
         )  # fmt: skip
     pairs = _pairs(query, shown)
+    if format_ in KINDS and pairs.get("reader") != SPARK_READER:
+        return _connected_spec(format_, location, pairs, shown)
     remember([("", location), *pairs.items()])
     static = _static(pairs, format_, shown)
     change, column = _change(pairs, format_, shown)
@@ -442,6 +458,18 @@ def parse_spec(text: str) -> SourceSpec:
         format_, location, options, change, column, batch_files, times, decimals, upsert, bad_rows,
         static=static, batch_bytes=batch_bytes, decimal=decimal,
     )  # fmt: skip
+
+
+def _connected_spec(format_: str, location: str, pairs: dict[str, str], text: str) -> SourceSpec:
+    """Return the specification of a source that a connector reads."""
+    remember([("", location), *pairs.items()])
+    for name in pairs:
+        if name not in KINDS[format_].options:
+            raise _bad(
+                "SPEC_OPTION_UNKNOWN", text, f"{name} is not an option of {format_}",
+                f"the options are {', '.join(sorted(KINDS[format_].options))}; reader=spark reads with a package of Spark",
+            )  # fmt: skip
+    return SourceSpec(format_, location, tuple(pairs.items()))
 
 
 def _encoding(pairs: dict[str, str], key: str, change: ChangeKind, text: str) -> str:
