@@ -67,6 +67,11 @@ def listed(listing: Listing) -> Iterator[str]:
         rows = [(view.name, view.operator, ", ".join(view.columns)) for view in listing.views]
         yield from aligned(("view", "operator", "columns"), rows)
         yield ""
+    if listing.positions:
+        yield from aligned(
+            ("source", "read up to"), [(p.source, p.position) for p in listing.positions]
+        )
+        yield ""
     yield from _trees(listing)
 
 

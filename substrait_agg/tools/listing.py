@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from substrait_agg.commit.documents.file_names import version_of
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.plan_document import PlanDocument
+from substrait_agg.commit.documents.positions import Positions
 from substrait_agg.commit.documents.snapshot import Snapshot
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.locking import is_in_use
@@ -106,6 +107,19 @@ class ViewLine:
 
 
 @dataclass(frozen=True, slots=True)
+class PositionLine:
+    """How far the newest version has read a source.
+
+    Attributes:
+        source: a table of files, the group of a connector, or the streams of Spark.
+        position: the position, for people.
+    """
+
+    source: str
+    position: str
+
+
+@dataclass(frozen=True, slots=True)
 class Listing:
     """The result of `ls`.
 
@@ -122,6 +136,7 @@ class Listing:
         versions: the newest ones, ascending.
         trees: of the newest version.
         views: of the newest version.
+        positions: of the newest version.
     """
 
     checkpoint: str
@@ -136,6 +151,7 @@ class Listing:
     versions: tuple[VersionLine, ...]
     trees: tuple[TreeLine, ...]
     views: tuple[ViewLine, ...]
+    positions: tuple[PositionLine, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the listing as JSON values."""
@@ -183,7 +199,17 @@ def listing(checkpoint: Checkpoint, limit: int | None) -> Listing:
             ViewLine(view.name, view.operator, tuple(column.name for column in view.columns))
             for view in document.view_schemas
         ),
+        positions=tuple(_positions(snapshots[-1].positions)) if snapshots else (),
     )
+
+
+def _positions(positions: Positions) -> Iterator[PositionLine]:
+    for table, position in positions.files.items():
+        yield PositionLine(table, f"{position.count} files")
+    yield from (PositionLine(group, text) for group, text in positions.connected.items())
+    if positions.streams.tables:
+        tables = ", ".join(positions.streams.tables)
+        yield PositionLine(f"streams of Spark: {tables}", f"batch {positions.streams.batch}")
 
 
 def _sizes(files: FolderFiles) -> dict[str, int]:
