@@ -262,7 +262,15 @@ def _specs(
 
     decoded = (plan.check(mode).decoded for plan in plans.values())
     reads = [read for one in decoded if one is not None for read in reads_of(one)]
-    return with_plan_files({name: as_spec(source) for name, source in sources.items()}, reads)
+    specs = with_plan_files({name: as_spec(source) for name, source in sources.items()}, reads)
+    connected: dict[tuple[str, ...], SourceSpec] = {
+        (name,): spec for name, spec in specs.items() if spec.is_connected
+    }
+    if connected:
+        from substrait_agg.spark.sources.connected import with_connected
+
+        specs |= {table[0]: spec for table, spec in with_connected(connected).items()}
+    return specs
 
 
 def _known_sources(views: BoundViews, specs: Mapping[str, SourceSpec]) -> KnownSources:
@@ -276,6 +284,7 @@ def _known_sources(views: BoundViews, specs: Mapping[str, SourceSpec]) -> KnownS
     return KnownSources(
         {table: weight_kind(spec) for table, spec in by_table.items()},
         {table: spec.upsert for table, spec in by_table.items() if spec.upsert is not None},
+        {table: spec.changes for table, spec in by_table.items() if spec.changes},
     )
 
 

@@ -54,10 +54,12 @@ class KnownSources:
     Attributes:
         weights: table -> which weights its rows have.
         upserts: table -> the declaration of its upserts.
+        changes: table -> how its changes come, where a connector reads it.
     """
 
     weights: Mapping[tuple[str, ...], WeightKind] = field(default_factory=dict)
     upserts: Upserts = field(default_factory=dict)
+    changes: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
 
 def explain_flow(flow: Flow) -> ExplainedPlan:
@@ -98,6 +100,7 @@ def explain_plan(
     ]
     return replace(
         explain_flow(flow),
+        connected=tuple(f"{'.'.join(t)}: {c}" for t, c in sources.changes.items() if t in tables),
         assumed=assumed if tables.keys() - sources.weights.keys() else "",
         refresh=() if policies is None else tuple(explained_refresh(flow, policies)),
         batches=tuple(explained_batches(flow, of_this_plan)),

@@ -207,3 +207,4 @@ def _view(plan: ExplainedPlan, view: ExplainedView) -> Iterator[str]:
         yield f"order the view by {', '.join(key.name for key in view.order)}"
     if plan.assumed:
         yield f"assumed {plan.assumed}"
+    yield from (f"source {changes}" for changes in plan.connected)

@@ -52,6 +52,7 @@ def plan_text(plan: ExplainedPlan) -> str:
     lines = [line for view in plan.views for line in _view(view, plan.plan)]
     if plan.assumed:
         lines.append(f"  assumed: {plan.assumed}")
+    lines += (f"  source {changes}" for changes in plan.connected)
     for operator in reversed(plan.operators):
         lines += ["", *_operator(operator, plan.shared_by(operator.id))]
     lines += ["", "after the operators:", *(f"  {_run_step(s)}" for s in plan.after)]

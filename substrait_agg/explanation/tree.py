@@ -338,6 +338,7 @@ class ExplainedPlan:
         views: the results.
         operators: operators in execution order.
         after: steps after the last operator: of every batch, and of reading the view.
+        connected: how the changes of a table come, where a connector reads it, with the table.
         assumed: assumptions about the tables that the plan does not state; empty without any.
         refresh: the refresh policy of each view; empty unless it is asked for.
         batches: how the retained versions of a checkpoint were computed, newest first.
@@ -348,6 +349,7 @@ class ExplainedPlan:
     operators: tuple[ExplainedOperator, ...]
     after: tuple[RunStep, ...]
     assumed: str = ""
+    connected: tuple[str, ...] = ()
     refresh: tuple[ExplainedRefresh, ...] = ()
     batches: tuple[ExplainedBatch, ...] = ()
 

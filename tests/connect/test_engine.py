@@ -180,3 +180,10 @@ def test_options_that_a_connector_does_not_take(key: str) -> None:
     with pytest.raises(sa.UsageError) as refused:
         sa.sql(TOTALS, {"accounts": f"memory:bank/accounts?{key}=1"})
     assert refused.value.code == "SPEC_OPTION_UNKNOWN"
+
+
+def test_explain_says_how_changes_come() -> None:
+    plan = sa.sql(TOTALS, {"accounts": "memory:bank/accounts"})
+    text = sa.explain(plan, sources={"accounts": "memory:bank/accounts"})
+    assert "source accounts: with the old row" in text
+    assert "assumed" not in text

@@ -319,6 +319,7 @@ def _view(plan: ExplainedPlan, number: int, limits: PageLimits) -> str:
     last = number == len(plan.views) - 1
     after = section("After the operators", run_steps(plan.after, limits)) if last else ""
     assumed = f"<p>Assumed: {escape(plan.assumed)}.</p>" if plan.assumed else ""
+    assumed += "".join(f"<p>Source {escape(changes)}.</p>" for changes in plan.connected)
     title = limits.text(f"V{_title(view)[1:]}")
     return (
         f'<section class="card op" id="{_anchor(plan, number)}"><h2>{title}</h2>'

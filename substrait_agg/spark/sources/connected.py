@@ -60,8 +60,9 @@ def with_connected(sources: Mapping[Table, S]) -> Mapping[Table, S | SourceSpec]
                 spec = as_spec(sources[tables[name]])  # type: ignore[arg-type]
                 upsert = UpsertDeclaration(table.keys) if table.keys else None
                 specs[tables[name]] = replace(
-                    spec, change="weight", change_column=WEIGHT, upsert=upsert, schema=table.schema
-                )
+                    spec, change="weight", change_column=WEIGHT, upsert=upsert, schema=table.schema,
+                    changes=table.changes,
+                )  # fmt: skip
     return specs
 
 

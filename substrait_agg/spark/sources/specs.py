@@ -113,7 +113,8 @@ class SourceSpec:
         batch_bytes: the limit of a batch, in bytes of files; None for no limit. A batch has at least one
             file.
         decimal: the decimal sign of numbers in CSV, a point or a comma.
-        schema: the columns of a table that a connector reads, once it is known.
+        schema: the columns of a table that a connector reads, once they are known.
+        changes: how its changes come, as a phrase; empty without a connector.
     """
 
     format: str
@@ -132,6 +133,7 @@ class SourceSpec:
     fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
     decimal: str = "."
     schema: pa.Schema | None = field(default=None, repr=False, compare=False)
+    changes: str = ""
 
     @property
     def is_connected(self) -> bool:
