@@ -28,7 +28,7 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "delta": Kind("substrait_agg.connect.delta", frozenset({"from", "feed"})),
+    "delta": Kind("substrait_agg.connect.delta.source", frozenset({"from", "feed"})),
     "iceberg": Kind("substrait_agg.connect.iceberg", frozenset({"catalog", "from"})),
     "postgres": Kind(
         "substrait_agg.connect.postgres.source",
@@ -59,4 +59,4 @@ def connect(group: str, tables: Mapping[str, TableSource]) -> Connector:
         InputRefused, UsageError: it cannot be opened; the code says why.
     """
     module = import_module(KINDS[group.partition(":")[0]].module)
-    return cast(Connect, module.connect)(tables)
+    return cast("Connect", module.connect)(tables)

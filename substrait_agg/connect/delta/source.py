@@ -1,0 +1,379 @@
+"""Read a Delta table with deltalake: its rows at a version, then what each version changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pf
+
+from substrait_agg.connect.delta.files import Masks, RowReader
+from substrait_agg.connect.delta.layout import Layout, check_features
+from substrait_agg.connect.delta.log import Commit, Difference, Log, gone
+from substrait_agg.connect.protocol import WEIGHT, ConnectedTable, TableSource
+from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.optional_packages import require
+from substrait_agg.redaction import cleaned, redacted_place, remember, safe_cause
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+FEEDS = {
+    "auto": "changed rows where the table writes a change data feed, else whole files",
+    "feed": "changed rows of the change data feed",
+    "files": "whole files: an update reads the old file and the new one",
+}
+"""Value of the option ``feed`` -> how changes come."""
+
+
+def group(source: TableSource) -> str:
+    """Return the location of a table: a path, or a URL without a password."""
+    return redacted_place(_location(source.location))
+
+
+def _location(text: str) -> str:
+    path = text.removeprefix("file://") if text.startswith("file:///") else text
+    return path.rstrip("/") if "://" in path else str(Path(path).absolute())
+
+
+def connect(tables: Mapping[str, TableSource]) -> DeltaSource:
+    """Open a Delta table, which the plan may know by several names.
+
+    Raises:
+        UsageError: SOURCE_PACKAGE_MISSING, SPEC_OPTION_BAD, OPTION_CONFLICT.
+        InputRefused: SOURCE_NOT_FOUND, SOURCE_UNREADABLE.
+    """
+    require("deltalake")
+    return DeltaSource(tables)
+
+
+class DeltaSource:
+    """A connector (`substrait_agg.connect.protocol.Connector`) to one Delta table.
+
+    A position is a version of the table with the id of the table. A change is read from the files
+    that the log names. A version that has files of a change feed says there which rows it changed.
+    Any other version changes the rows of the files that it adds and removes. If an update copies
+    rows to another file, they come with both signs, and their sum is exact.
+
+    Args:
+        tables: the names of the table in the plan, with their options.
+    """
+
+    def __init__(self, tables: Mapping[str, TableSource]) -> None:
+        sources = list(tables.values())
+        self._location = _location(sources[0].location)
+        self._place = redacted_place(self._location)
+        remember([("", self._location)])
+        self._feeds = {name: _feed(source) for name, source in tables.items()}
+        self._begins = _first_version(sources, self._place)
+        newest = self._open()
+        self._layout = _layout(newest)
+        self._check(newest)
+        self._files = self._file_system()
+        self._log = Log(self._files, self._place)
+        self._schema = self._layout.schema
+        self._columns: dict[str, list[str]] = {name: self._schema.names for name in tables}
+        self._version: int | None = None
+        self._sign: tuple[int, bytes] | None = None
+        self._newest = newest.version()
+
+    def _check(self, table: DeltaTable) -> None:
+        protocol = table.protocol()
+        check_features(protocol.reader_features or (), self._place)
+        self._check_feed(self._layout)
+
+    def _check_feed(self, layout: Layout) -> None:
+        if "feed" in self._feeds.values() and not layout.has_feed:
+            message = "the Delta table writes no change data feed, and its source has feed=feed"
+            help = "set delta.enableChangeDataFeed to true, or give feed=auto, which reads files where needed"
+            raise InputRefused("CHANGE_FEED_MISSING", message, help=help, path=self._place)
+
+    def _file_system(self) -> pf.FileSystem:
+        """Return the file system whose root is the table."""
+        if "://" not in self._location:
+            return pf.SubTreeFileSystem(self._location, pf.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler
+
+        return pf.PyFileSystem(DeltaStorageHandler(self._location))
+
+    def _open(self, version: int | None = None) -> DeltaTable:
+        """Open the table at a version, or at the newest.
+
+        Raises:
+            InputRefused: SOURCE_NOT_FOUND, SOURCE_POSITION_GONE, SOURCE_UNREADABLE.
+        """
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+
+        try:
+            return DeltaTable(self._location, version=version)
+        except TableNotFoundError as error:
+            message = "there is no Delta table"
+            help = "check the path; the table must exist before the run"
+            raise InputRefused("SOURCE_NOT_FOUND", message, help=help, path=self._place) from (
+                safe_cause(error)
+            )
+        except (DeltaError, OSError) as error:
+            if version is not None:
+                message = f"the Delta table does not have version {version}"
+                raise gone(message, self._place) from safe_cause(error)
+            raise self._unreadable(error) from safe_cause(error)
+
+    def _unreadable(self, error: Exception) -> InputRefused:
+        message = f"the Delta table cannot be read: {cleaned(str(error))}"
+        help = "check the table with the program that writes it"
+        return InputRefused("SOURCE_UNREADABLE", message, help=help, path=self._place)
+
+    def table(self, name: str) -> ConnectedTable:
+        """Return the columns of the newest version; a changed row comes as the old and the new one."""
+        return ConnectedTable(self._schema, (), FEEDS[self._feeds[name]])
+
+    def begin(
+        self, columns: Mapping[str, Sequence[str]], checkpoint: str, position: str | None
+    ) -> None:
+        """Begin to read after a position.
+
+        Raises:
+            InputRefused: SOURCE_RECREATED, SOURCE_POSITION_GONE, SOURCE_SCHEMA_CHANGED.
+        """
+        self._columns = {name: list(read) for name, read in columns.items()}
+        if position is not None:
+            self._go_to(self._parse(position))
+
+    def _go_to(self, version: int) -> None:
+        """Take the columns of a version as those from which changes go on."""
+        newest = self._open()
+        self._check_identity(newest, version)
+        table = newest if newest.version() == version else self._open(version)
+        layout = _layout(table)
+        for names in self._columns.values():
+            layout.check_same(self._layout, names, self._place)
+        self._layout, self._version, self._sign = layout, version, self._log.sign(version)
+
+    def _parse(self, position: str) -> int:
+        """Return the version of a position.
+
+        Raises:
+            InputRefused: SOURCE_RECREATED.
+        """
+        place = json.loads(position)
+        if place["id"] != self._layout.table:
+            raise self._recreated()
+        return int(place["version"])
+
+    def _recreated(self) -> InputRefused:
+        message = "this is not the Delta table that the checkpoint has read: it was created again, or set back"
+        help = "start a new checkpoint, or restore the table"
+        return InputRefused("SOURCE_RECREATED", message, help=help, path=self._place)
+
+    def _check_identity(self, table: DeltaTable, version: int) -> None:
+        if str(table.metadata().id) != self._layout.table or table.version() < version:
+            raise self._recreated()
+
+    def _position(self, version: int) -> str:
+        return json.dumps({"version": version, "id": self._layout.table})
+
+    def latest(self, after: str | None, most_bytes: float) -> str | None:
+        """Return the position after as many versions as have about `most_bytes`, at least one.
+
+        Raises:
+            InputRefused: SOURCE_RECREATED, SOURCE_POSITION_GONE, SOURCE_SCHEMA_CHANGED,
+                SOURCE_UNREADABLE.
+        """
+        if after is None:
+            return self._position(self._first())
+        version = self._parse(after)
+        self._watch(version)
+        if not self._log.has(version + 1) and self._log.newest() <= version:
+            return None
+        self._newest = self._log.newest()
+        return self._position(self._cut(version, most_bytes))
+
+    def _cut(self, version: int, most_bytes: float) -> int:
+        """Return the last version of a batch.
+
+        If the table has deleted a file of the batch, only the files of its newest version are
+        certain, and the batch has all versions.
+        """
+        feed = any(feed != "files" for feed in self._feeds.values())
+        commits: list[Commit] = []
+        cost = 0
+        for next_ in range(version + 1, self._newest + 1):
+            commit = self._log.commit(next_)
+            cost += commit.cost(feed=feed)
+            if cost > most_bytes and commits:
+                whole = self._log.has_files(Difference.of(commits, feed=feed))
+                return commits[-1].version if whole else self._newest
+            commits.append(commit)
+        return self._newest
+
+    def _first(self) -> int:
+        """Return the version with which a run begins."""
+        table = self._open()
+        self._newest = table.version()
+        if self._begins is None:
+            self._check_identity(table, 0)
+            return self._newest
+        if self._begins > self._newest:
+            message = f"the Delta table has no version {self._begins}; the newest is {self._newest}"
+            help = "give from= an existing version"
+            raise UsageError("SPEC_OPTION_BAD", message, help=help, path=self._place)
+        return self._begins
+
+    def _watch(self, version: int) -> None:
+        """Check that the table is still the one that was read, if its log says otherwise."""
+        sign = self._log.sign(version)
+        if sign is None or version != self._version or sign != self._sign:
+            self._go_to(version)
+
+    def read(self, after: str | None, until: str) -> Mapping[str, pa.Table]:
+        """Return the rows at a version, or the difference of two versions.
+
+        Raises:
+            InputRefused: SOURCE_POSITION_GONE, SOURCE_SCHEMA_CHANGED, SOURCE_RECREATED,
+                SOURCE_UNREADABLE, CHANGE_FEED_MISSING.
+        """
+        end = self._parse(until)
+        if after is None:
+            return self._initial(end)
+        start = self._parse(after)
+        self._watch(start)
+        commits = [self._log.commit(version) for version in range(start + 1, end + 1)]
+        last = self._check_commits(commits)
+        read = {name: self._changes(name, commits) for name in self._columns}
+        self._layout, self._version, self._sign = last, end, self._log.sign(end)
+        return {name: rows for name, rows in read.items() if rows.num_rows}
+
+    def _initial(self, version: int) -> dict[str, pa.Table]:
+        self._go_to(version)
+        table = self._open(version)
+        read = {}
+        for name, columns in self._columns.items():
+            with self._reading(version):
+                rows = pa.RecordBatchReader.from_stream(table.scan(columns=columns)).read_all()
+            rows = rows.select(columns).cast(self._types(name))
+            read[name] = rows.append_column(WEIGHT, pa.repeat(1, rows.num_rows))
+        return read
+
+    def _types(self, name: str) -> pa.Schema:
+        return pa.schema([self._schema.field(column) for column in self._columns[name]])
+
+    @contextmanager
+    def _reading(self, version: int) -> Iterator[None]:
+        """Turn errors of reading the files of a version into those of the source."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            yield
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            if "not found" not in str(error).lower() and not isinstance(error, FileNotFoundError):
+                raise self._unreadable(error) from safe_cause(error)
+            message = (
+                f"a file of version {version} of the Delta table is gone: {cleaned(str(error))}"
+            )
+            raise gone(message, self._place) from safe_cause(error)
+
+    def _check_commits(self, commits: Sequence[Commit]) -> Layout:
+        """Check that the columns that are read stay the same, and return the last layout."""
+        layout = self._layout
+        for commit in commits:
+            check_features(commit.features, self._place)
+            if commit.layout is None:
+                continue
+            if commit.layout.table != layout.table:
+                raise self._recreated()
+            for names in self._columns.values():
+                layout.check_same(commit.layout, names, self._place)
+            layout = commit.layout
+            self._check_feed(layout)
+        return layout
+
+    def _changes(self, name: str, commits: Sequence[Commit]) -> pa.Table:
+        """Return the difference of two versions.
+
+        A difference of few files may need one that lay in the table only between the versions. If
+        it is gone, the files of both versions do as well.
+        """
+        columns = self._columns[name]
+        self._layout.check_stored(columns, self._place)
+        reader = RowReader(self._files, self._layout, self._types(name), self._place)
+        feed = self._feeds[name]
+        cheap = Difference.of(commits, feed=feed != "files")
+        if not cheap.has_vectors:
+            try:
+                return reader.read(cheap, {})
+            except FileNotFoundError:
+                pass
+        exact = Difference.between(commits)
+        with self._reading(commits[0].version - 1):
+            return reader.read(exact, self._masks(exact, commits))
+
+    def _masks(self, difference: Difference, commits: Sequence[Commit]) -> Masks:
+        """Return the deletion vectors of the files of a difference of two versions."""
+        masks: dict[tuple[str, str], np.ndarray] = {}
+        for version, sign in ((commits[0].version - 1, -1), (commits[-1].version, 1)):
+            vectors = {
+                file.path: file.vector
+                for file, weight in difference.weights.items()
+                if file.vector and weight * sign > 0
+            }
+            if not vectors:
+                continue
+            for path, mask in _vectors(self._open(version)):
+                if path in vectors:
+                    masks[path, vectors[path]] = mask
+        return masks
+
+    def committed(self, position: str) -> None:
+        """Forget the log up to a position; the table keeps its files by its own settings."""
+        self._log.forget(self._parse(position))
+
+    def lag(self) -> Mapping[str, float]:
+        """Return the versions that the table has and that were not read, as of the last look."""
+        return {"versions": float(max(0, self._newest - (self._version or 0)))}
+
+    def close(self) -> None:
+        """Forget what was read of the log."""
+        self._log.forget(self._newest)
+
+
+def _layout(table: DeltaTable) -> Layout:
+    metadata = table.metadata()
+    text = table.schema().to_json()
+    return Layout.of(str(metadata.id), text, metadata.partition_columns, metadata.configuration)
+
+
+def _vectors(table: DeltaTable) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the path and the living rows of every file with a deletion vector."""
+    root = table.table_uri.rstrip("/") + "/"
+    rows = pa.RecordBatchReader.from_stream(table.deletion_vectors()).read_all()
+    for path, mask in zip(rows.column("filepath"), rows.column("selection_vector"), strict=True):
+        living = mask.values.to_numpy(zero_copy_only=False).astype(np.int64)
+        yield path.as_py().removeprefix(root), living
+
+
+def _feed(source: TableSource) -> str:
+    feed = source.options.get("feed", "auto")
+    if feed not in FEEDS:
+        message = f"feed={feed} is not one of {', '.join(FEEDS)}"
+        raise UsageError("SPEC_OPTION_BAD", message, help="choose one of them", path=source.table)
+    return feed
+
+
+def _first_version(sources: Sequence[TableSource], place: str) -> int | None:
+    """Return the version with which a run begins; None for the newest."""
+    texts = {source.options.get("from", "") for source in sources}
+    if len(texts) > 1:
+        message = "one Delta table has two values of from="
+        help = "give the same one to all names of the table"
+        raise UsageError("OPTION_CONFLICT", message, help=help, path=place)
+    text = texts.pop()
+    if text and not (text.isascii() and text.isdigit()):
+        message = f"from={text} is not a version of a table"
+        raise UsageError("SPEC_OPTION_BAD", message, help="write from=NUMBER", path=place)
+    return int(text) if text else None
