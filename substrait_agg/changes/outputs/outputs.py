@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 from typing import Literal as OneOf
-from typing import TextIO
 
 from substrait_agg.changes.outputs.parquet_sinks import (
     ChangesParquet,
@@ -17,6 +17,7 @@ from substrait_agg.changes.outputs.parquet_sinks import (
     VersionFiles,
     ViewParquet,
 )
+from substrait_agg.changes.outputs.postgres_target import PostgresTarget, parse_postgres
 from substrait_agg.changes.outputs.sinks import (
     CHANGE_ENCODERS,
     VIEW_ENCODERS,
@@ -32,6 +33,10 @@ from substrait_agg.changes.outputs.spark_target import SparkTarget, parse_target
 from substrait_agg.changes.records import Record
 from substrait_agg.errors import UsageError
 from substrait_agg.files.locations import Location, location_of
+from substrait_agg.optional_packages import require
+
+if TYPE_CHECKING:
+    from substrait_agg.changes.outputs.postgres_sink import PostgresSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class OutputSpec:
         kind: key of `OUTPUTS`.
         location: file or folder; None for stdout, for no location, or if there is a `target`.
         target: where Spark writes, for the kind ``spark``.
+        table: the table to write, for the kind ``postgres``.
         view: name of the view; empty if it is not given.
         titled: whether the name of the view is written above it.
     """
@@ -51,9 +57,10 @@ class OutputSpec:
     target: SparkTarget | None = None
     view: str = ""
     titled: bool = False
+    table: PostgresTarget | None = None
 
     def __str__(self) -> str:
-        place = self.target if self.target is not None else self.location
+        place = self.target or self.table or self.location
         written = self.kind if place is None else f"{self.kind}={place}"
         return f"{self.view}={written}" if self.view else written
 
@@ -75,7 +82,7 @@ class OutputKind:
         check: checks the output before it is opened, without writing.
     """
 
-    location: OneOf["none", "optional", "required", "target"]
+    location: OneOf["none", "optional", "required", "target", "table"]
     open: Callable[[OutputSpec, SinkContext], Sink]
     check: Callable[[OutputSpec, SinkContext], object] = _nothing
 
@@ -150,6 +157,16 @@ def _spark(spec: OutputSpec, place: SinkContext) -> Sink:
     return place.writer(spec.target, place)
 
 
+def _postgres(spec: OutputSpec, _place: SinkContext) -> PostgresSink:
+    if spec.table is None:
+        raise TypeError("an output postgres without a table")
+    require("psycopg2")
+    # The module imports an optional package.
+    from substrait_agg.changes.outputs.postgres_sink import PostgresSink
+
+    return PostgresSink(spec.table)
+
+
 def _folder(spec: OutputSpec) -> Path:
     folder = spec.location or Path()
     if folder.exists() and not folder.is_dir():
@@ -174,6 +191,7 @@ OUTPUTS: dict[str, OutputKind] = {
     "late-parquet": _by_version(LateParquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "spark": OutputKind("target", _spark),
+    "postgres": OutputKind("table", _postgres, _postgres),
     "none": OutputKind("none", lambda _spec, _place: Sink()),
 }
 
@@ -200,6 +218,8 @@ def parse_output(text: str) -> OutputSpec:
     rule = OUTPUTS[kind].location
     if rule == "target":
         return OutputSpec(kind, None, parse_target(location))
+    if rule == "table":
+        return OutputSpec(kind, None, table=parse_postgres(location))
     if rule == "required" and location in ("", "-"):
         message = f"output {kind} needs a folder"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
@@ -236,7 +256,7 @@ def check_outputs(
         StateRefused: OUTPUT_DAMAGED, OUTPUT_RECORD_DAMAGED.
     """
     place = SinkContext(location_of(checkpoint), sys.stdout)
-    users: dict[Path, str] = {}
+    users: dict[Path | str, str] = {}
     if metrics is not None and not _is_device(Path(metrics)):
         users[Path(metrics).resolve()] = "metrics"
         _check_not_read("metrics", Path(metrics), tables or {})
@@ -253,6 +273,11 @@ def check_outputs(
             users[resolved] = spec.kind
             _check_not_read(spec.kind, spec.location, tables or {})
             _check_apart(spec.kind, spec.location, place.checkpoint)
+        if spec.table is not None:
+            identity = _postgres(spec, place).identity
+            if identity in users:
+                raise _location_conflict(spec, users[identity])
+            users[identity] = spec.kind
         if spec.target is not None and spec.target.local_path is not None:
             _check_apart(spec.kind, spec.target.local_path, place.checkpoint)
 
@@ -270,6 +295,9 @@ def reached(
     """
     if isinstance(output, OutputSpec) and output.target is not None:
         output = writer(output.target)
+    if isinstance(output, OutputSpec) and output.table is not None:
+        sink = _postgres(output, SinkContext(checkpoint, sys.stdout))
+        return sink, sink.reached(checkpoint, view)
     if isinstance(output, SparkSink):
         return output, output.reached(checkpoint, view)
     if isinstance(output, Sink):
@@ -332,7 +360,7 @@ def _check_apart(kind: str, location: Path, checkpoint: Location) -> None:
 def _location_conflict(spec: OutputSpec, other: str) -> UsageError:
     message = f"{other} and {spec.kind} would overwrite each other"
     help = "give each output its own location"
-    return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location))
+    return UsageError("OPTION_CONFLICT", message, help=help, path=str(spec.location or spec))
 
 
 def open_output(output: str | OutputSpec | Sink, place: SinkContext) -> tuple[str, Sink]:

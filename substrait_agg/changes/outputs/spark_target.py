@@ -65,29 +65,35 @@ def parse_target(text: str) -> SparkTarget:
     path, _, query = text.partition("?")
     match = _FORMAT.fullmatch(path)
     if match is None:
-        raise _bad(f"{redacted_place(path)!r} has no format", _HELP)
+        raise bad_target(f"{redacted_place(path)!r} has no format", _HELP)
     name, location = match.groups()
     format_ = name if "." in name else name.lower()
     if format_ in NEEDS_LOCATION and not location:
-        raise _bad(f"format {format_} needs a location", f"write spark={format_}:LOCATION")
+        raise bad_target(f"format {format_} needs a location", f"write spark={format_}:LOCATION")
     remember([("", location)])
-    return SparkTarget(format_, location, _pairs(query))
+    return SparkTarget(format_, location, parse_options(query))
 
 
-def _pairs(query: str) -> tuple[tuple[str, str], ...]:
+def parse_options(query: str, output: str = "spark") -> tuple[tuple[str, str], ...]:
+    """Parse ``key=value&...``; keys and values are percent-decoded, and secrets are remembered.
+
+    Raises:
+        UsageError: OPTION_INVALID; messages do not quote options.
+    """
     pairs: dict[str, str] = {}
     for number, part in enumerate(query.split("&") if query else (), 1):
         raw_key, equals, raw_value = part.partition("=")
         key = unquote(raw_key)
         if not key or not equals:
             help = "write ?key=value&key=value, and encode & and = in values as %26 and %3D"
-            raise _bad(f"option {number} is not key=value", help)
+            raise bad_target(f"option {number} is not key=value", help, output)
         if key in pairs:
-            raise _bad(f"option {key} is given twice", "give it once")
+            raise bad_target(f"option {key} is given twice", "give it once", output)
         pairs[key] = unquote(raw_value)
     remember(pairs.items())
     return tuple(pairs.items())
 
 
-def _bad(message: str, help: str) -> UsageError:
-    return UsageError("OPTION_INVALID", f"output spark: {message}", help=help, path="--output")
+def bad_target(message: str, help: str, output: str = "spark") -> UsageError:
+    """Return the error for the target of an output."""
+    return UsageError("OPTION_INVALID", f"output {output}: {message}", help=help, path="--output")

@@ -1,0 +1,271 @@
+"""A sink that keeps a table of PostgreSQL equal to the view, version by version.
+
+The rows of a version and its number are written in one transaction, so the number in the database
+decides which version comes next. The record in the checkpoint serves tools that do not connect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from substrait_agg.changes.outputs.postgres_owner import PostgresOwner
+from substrait_agg.changes.outputs.postgres_target import PostgresTarget
+from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table
+from substrait_agg.changes.postgres.keyed import KeyedRows, keyed_rows
+from substrait_agg.changes.postgres.session import Session, parts
+from substrait_agg.changes.postgres.table import TargetTable
+from substrait_agg.changes.postgres.versions import (
+    TableVersion,
+    locked_version,
+    write_version,
+)
+from substrait_agg.changes.records import Record
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.commit.log.fence import NO_FENCE, Fence
+from substrait_agg.errors import RunFailed, StateRefused, UsageError
+from substrait_agg.files.locations import Location
+
+KIND = "postgres"
+
+
+def identity_of(target: PostgresTarget) -> str:
+    """Return a text that stays the same if the password or the user changes."""
+    given = {**parts(target.arguments), **target.arguments}
+    names = ("service", "host", "port", "dbname")
+    place = "&".join(f"{name}={given[name]}" for name in names if name in given)
+    return f"{target.written}?{place}" if place else target.written
+
+
+def postgres_record(
+    target: PostgresTarget, checkpoint: Location, fence: Fence = NO_FENCE, view: str = ""
+) -> Record:
+    """Return the record of an output."""
+    output = f"{KIND}={identity_of(target)}"
+    digest = hashlib.sha256(output.encode()).hexdigest()[:16]
+    return Record(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
+
+
+class PostgresSink(Sink):
+    """Writes every version to a table in one transaction, exactly once.
+
+    Args:
+        target: the table and how to connect.
+
+    Raises:
+        UsageError: OPTION_INVALID.
+    """
+
+    takes_changes = True
+    keeps_position = True
+    changes_columns = True
+
+    def __init__(self, target: PostgresTarget) -> None:
+        self.name = f"{KIND}={target}"
+        self._target = target
+        self._table = TargetTable(target.schema, target.table)
+        self._session = Session(target.arguments)
+        self._record: Record | None = None
+        self._owner = PostgresOwner("")
+        self._view = ""
+        self._position: int | None = None
+        self._attempted: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """Return a text that two outputs to one table share."""
+        return f"{KIND}={identity_of(self._target)}"
+
+    def reached(self, checkpoint: Location, view: str = "") -> int | None:
+        """Return the version in the record, and set `changes_columns`; write nothing."""
+        record = postgres_record(self._target, checkpoint, view=view)
+        owner = PostgresOwner.read(record)
+        self.changes_columns = owner is None or owner.created
+        position = record.read()
+        return position[0] if position else None
+
+    @property
+    def position(self) -> int | None:
+        """Return the version that the table has."""
+        return self._position
+
+    def begin(self, place: SinkContext) -> None:
+        """Read which version the table has.
+
+        If the server cannot be reached, an output with a record begins after the version in it: the
+        first delivery finds out whether the table has the next one.
+
+        Raises:
+            RunFailed: OUTPUT_NOT_REACHABLE.
+            UsageError: OUTPUT_EXISTS.
+            StateRefused: OUTPUT_AHEAD, OUTPUT_DAMAGED, OUTPUT_NOT_WRITTEN.
+        """
+        self._view = place.view
+        self._record = record = postgres_record(
+            self._target, place.checkpoint, place.fence, place.view
+        )
+        known = record.read()
+        self._owner = PostgresOwner.read(record) or PostgresOwner(uuid.uuid4().hex)
+        try:
+            with self._session.transaction() as cursor:
+                found = locked_version(cursor, self._table.schema, self._table.name)
+                self._position = self._continued(cursor, found, place.checkpoint)
+        except RunFailed:
+            if known is None or known[0] is None:
+                raise
+            self._position = known[0]
+            self._attempted = self._position + 1
+        else:
+            self._owner = replace(self._owner, created=found is None or found.created)
+        self.changes_columns = self._owner.created
+        self._owner.write(record)
+        record.take_over(self._position)
+
+    def _continued(
+        self, cursor: Any, found: TableVersion | None, checkpoint: Location
+    ) -> int | None:
+        """Return the version after which this output continues."""
+        there = self._table.is_there(cursor)
+        if found is None:
+            if there and self._table.has_rows(cursor):
+                raise self._taken("contains rows that no output wrote")
+            return None
+        self._check_own(found)
+        if found.history < self._owner.history:
+            return None
+        newest = max(Checkpoint(checkpoint).versions(), default=-1)
+        if found.history > self._owner.history or found.version > newest:
+            raise StateRefused(
+                "OUTPUT_AHEAD",
+                f"the table {self._table} has version {found.version}, which the checkpoint does not have",
+                help="restore the newest copy of the whole checkpoint folder, or use another table",
+                path=self.name,
+            )
+        if not there:
+            raise StateRefused(
+                "OUTPUT_DAMAGED",
+                f"the table {self._table} is gone, but has version {found.version} in substrait_agg_versions",
+                help="restore it, or delete its row there: the next run writes it again",
+                path=self.name,
+            )
+        return found.version
+
+    def _check_own(self, found: TableVersion) -> None:
+        if (found.checkpoint, found.view) != (self._owner.id, self._view):
+            raise self._taken("is written by another checkpoint, or for another view")
+
+    def _taken(self, reason: str) -> UsageError:
+        return UsageError(
+            "OUTPUT_EXISTS",
+            f"the table {self._table} {reason}",
+            help="use another table; or drop it and delete its row in substrait_agg_versions",
+            path=self.name,
+        )
+
+    def deliver(self, changes: Table, version: int) -> None:
+        """Write the changes and the version in one transaction, then update the record.
+
+        Raises:
+            RunFailed: OUTPUT_NOT_REACHABLE.
+            StateRefused: OUTPUT_VERSION_CONFLICT, OUTPUT_KEY_MISSING, OUTPUT_KEY_NULL,
+                OUTPUT_TABLE_DIFFERS, OUTPUT_COLUMN_REFUSED, OUTPUT_TYPE_REFUSED, OUTPUT_DAMAGED,
+                OUTPUT_NOT_WRITTEN.
+        """
+        self._write(changes, version, anew=False)
+
+    def replace(self, old: Table, new: Table, version: int) -> None:
+        """Drop the table and create it with other columns, in one transaction.
+
+        Raises:
+            StateRefused: as `deliver`.
+        """
+        self._write(new, version, anew=True)
+
+    def _write(self, changes: Table, version: int, *, anew: bool) -> None:
+        if self._record is None:
+            raise TypeError("the output has not begun")
+        rows = keyed_rows(changes)
+        with self._session.transaction() as cursor:
+            had = locked_version(cursor, self._table.schema, self._table.name)
+            if self._is_next(had, version):
+                self._attempted = version
+                if had is not None and (anew or had.history < self._owner.history):
+                    self._table.clear(cursor, created=had.created)
+                    self._session.prepared = None
+                self._prepare(cursor, rows, had)
+                self._table.apply(cursor, rows)
+                self._note(cursor, had, version)
+        if self._owner.created != self.changes_columns:
+            self.changes_columns = self._owner.created
+            self._owner.write(self._record)
+        self._record.write(version)
+        self._position = version
+
+    def _is_next(self, had: TableVersion | None, version: int) -> bool:
+        """Return whether a version is to be written; False if an earlier attempt has done so.
+
+        The answer of the server to a commit may be lost.
+        """
+        if had is not None:
+            self._check_own(had)
+        owner = self._owner
+        older = had is None or had.history < owner.history
+        position = None if had is None or older else had.version
+        if had is not None and had.history > owner.history:
+            raise self._conflict(had.version)
+        if position == version and self._attempted == version:
+            return False
+        if position != self._position:
+            raise self._conflict(position)
+        return True
+
+    def _conflict(self, position: int | None) -> StateRefused:
+        has = "no version" if position is None else f"version {position}"
+        mine = "no version" if self._position is None else f"version {self._position}"
+        return StateRefused(
+            "OUTPUT_VERSION_CONFLICT",
+            f"the table {self._table} has {has}, but this run has written {mine} to it",
+            help="run one process at a time on a checkpoint; the next run continues after the version in the table",
+            path=self.name,
+        )
+
+    def _prepare(self, cursor: Any, rows: KeyedRows, had: TableVersion | None) -> None:
+        """Create or check the table, once per connection and set of columns."""
+        if self._session.prepared is None or self._session.prepared[0] != (rows.schema, rows.keys):
+            if not self._table.is_there(cursor):
+                self._table.create(cursor, rows)
+                self._owner = replace(self._owner, created=True)
+            elif had is None:
+                self._owner = replace(self._owner, created=False)
+                if self._table.has_rows(cursor):
+                    raise self._taken("contains rows that no output wrote")
+            elif self._owner.created:
+                self._table.rename(cursor, rows.schema)
+            nulls = self._table.check(cursor, rows)
+            self._table.stage(cursor, rows.schema)
+            self._session.prepared = (rows.schema, rows.keys), nulls
+        if rows.has_null_key and not self._session.prepared[1]:
+            raise self._null_key(rows.keys)
+
+    def _null_key(self, keys: tuple[str, ...]) -> StateRefused:
+        return StateRefused(
+            "OUTPUT_KEY_NULL",
+            f"a row has a null key, and the key of the table {self._table} does not hold nulls",
+            help=f"use PostgreSQL 15 or newer, and UNIQUE NULLS NOT DISTINCT ({', '.join(keys)}) as the only key; "
+            "or replace nulls in the query with coalesce",
+            path=self.name,
+        )
+
+    def _note(self, cursor: Any, had: TableVersion | None, version: int) -> None:
+        owner = self._owner
+        now = TableVersion(owner.id, self._view, owner.history, version, owner.created)
+        if not write_version(cursor, self._table.schema, self._table.name, had, now):
+            raise self._conflict(None if had is None else had.version)
+        if self._target.channel:
+            cursor.execute("SELECT pg_notify(%s, %s)", [self._target.channel, str(version)])
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()

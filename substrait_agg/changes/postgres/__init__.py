@@ -1,0 +1,1 @@
+"""What the output `postgres=` writes with: rows by key, types, the target table, the connection."""
