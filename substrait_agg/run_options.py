@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_JOIN_ROWS = 100_000_000
+LAST_PORT = 65_535
 
 
 def _option(default: Any, help: str, metavar: str = "", **form: Any) -> Any:
@@ -132,6 +133,13 @@ class RunOptions:
         "lines, appended; - is stdout.",
         "FILE",
     )
+    page: int | None = _option(
+        None,
+        "Show the run on a web page of this machine, http://127.0.0.1:PORT/: the first rows of each view, its versions "
+        "and its outputs. 0: a free port. The address is printed on stderr.",
+        "PORT",
+        least=0,
+    )
     accept_source_change: bool = _option(
         False,
         "Continue if a table has another location than before; all data of the new location counts as new rows. Of a "
@@ -169,7 +177,7 @@ class RunOptions:
         """Check all options that need a check."""
         _ = self.interval_seconds, self.retention, self.emit_policy, self.state_ttl, self.early
         _ = self.target_seconds, self.refresh_policies, self.most_join_rows
-        _ = self.allowed_folder
+        _ = self.allowed_folder, self.page_port
 
     @cached_property
     def interval_seconds(self) -> float | None:
@@ -231,6 +239,15 @@ class RunOptions:
             help = "give the most rows that a join may produce in a batch, or 0 for no bound"
             raise UsageError("OPTION_INVALID", message, help=help, path="max_join_rows")
         return self.max_join_rows
+
+    @cached_property
+    def page_port(self) -> int | None:
+        """Return the port of the web page, 0 for a free one; None without a page."""
+        if self.page is not None and not 0 <= self.page <= LAST_PORT:
+            message = f"{self.page} is not a port"
+            help = f"give a number up to {LAST_PORT}, or 0 for a free port"
+            raise UsageError("OPTION_INVALID", message, help=help, path="page")
+        return self.page
 
     @cached_property
     def refresh_policies(self) -> RefreshPolicies:

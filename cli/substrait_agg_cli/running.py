@@ -205,6 +205,9 @@ def run(
     with spark_log(debug=debug_wanted()) as log, notices_shown(meter, later=drawn):
         options |= {"outputs": sinks, "mode": mode, "progress": shown, "spark_log": log}
         started = substrait_agg.run(loaded, tables, **options)
+        if started.page is not None:
+            meter.end()
+            click.echo(f"page: {started.page}", err=True)
         for one in untyped:
             # The sources have the column types, so the plan is fully checked only now.
             show_warnings(one.check_to_run(mode).problems, one.name or QUERY)

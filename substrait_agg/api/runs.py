@@ -56,6 +56,7 @@ def run(
     evolve: bool = False,
     latency: str | None = None,
     max_join_rows: int = 100_000_000,
+    page: int | None = None,
 ) -> Run:
     """Start a run that maintains the plan over its sources, or continue the run of a checkpoint.
 
@@ -147,6 +148,8 @@ def run(
             upper limit. All streams have to be files given as a SPEC.
         max_join_rows: the most rows that a join may produce in a batch, 0 for any number. A batch with
             more fails with JOIN_ROWS_TOO_MANY, and nothing of it is committed.
+        page: port of 127.0.0.1 for a web page that shows the run until it ends; 0 for a free port. `Run.page`
+            has its address.
 
     Returns:
         A handle with ``wait()``, ``stop()`` and ``progress``. The first version is committed when
@@ -159,7 +162,7 @@ def run(
         StateRefused: the checkpoint belongs to another plan (PLAN_DIFFERS), is damaged
             (STATE_DAMAGED), cannot evolve (EVOLVE_REFUSED) or is used by another run
             (CHECKPOINT_BUSY).
-        UsageError: OPTION_INVALID, OPTION_CONFLICT or LATENCY_NOT_SUPPORTED; PYSPARK_MISSING, PANDAS_MISSING or
+        UsageError: OPTION_INVALID, OPTION_CONFLICT, LATENCY_NOT_SUPPORTED or PAGE_NOT_SERVED; PYSPARK_MISSING, PANDAS_MISSING or
             JAVA_MISSING.
         RunFailed: Spark could not start (SPARK_NOT_STARTED, RUN_NOT_STARTED), or the first version
             could not be computed (BATCH_FAILED).

@@ -38,6 +38,7 @@ class FakeRun:
     stopped: bool = False
     busy_outputs: tuple[str, ...] = ()
     progress: Progress = PROGRESS
+    page: str | None = None
 
     def wait(self) -> None:
         self.waiting()
@@ -155,6 +156,8 @@ def test_the_progress_tells_of_rows_in_quarantine() -> None:
         ["--conf", "=x"],
         ["--output", "paper"],
         ["--partitions", "0"],
+        ["--page", "70000"],
+        ["--page", "-1"],
         ["--mode", "loose"],
         ["--colour"],
         ["another"],
@@ -173,6 +176,15 @@ def test_metrics_are_passed_on(good_plan: Path, engine: Engine) -> None:
     call(good_plan, "--checkpoint", "ck", "--metrics", "m.prom")
     (found,) = engine.calls
     assert found["options"].metrics == "m.prom"
+
+
+def test_the_address_of_the_page_is_a_line_on_stderr(good_plan: Path, engine: Engine) -> None:
+    engine.run.page = "http://127.0.0.1:8123/"
+    result = call(good_plan, "--checkpoint", "ck", "--page", 0)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "page: http://127.0.0.1:8123/" in result.stderr.splitlines()
+    (found,) = engine.calls
+    assert found["options"].page_port == 0
 
 
 def test_warnings_of_a_run_are_lines_on_stderr(good_plan: Path, engine: Engine) -> None:

@@ -41,6 +41,7 @@ LAYERS = (
     {"metrics"},
     {"changes"},
     {"tools"},
+    {"page"},
     {"run_options"},
     {"spark"},
     {"api"},

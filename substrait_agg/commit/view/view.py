@@ -113,6 +113,11 @@ class View:
         return self._of(None)[0].sorts
 
     @property
+    def key_columns(self) -> tuple[int, ...] | None:
+        """Ordinals of the columns that identify a group; None if the view does not have all of them."""
+        return _key_columns(self._of(None)[0])
+
+    @property
     def version(self) -> int:
         """The newest version, -1 before the first commit."""
         newest = self._checkpoint.newest_snapshot()
@@ -150,6 +155,38 @@ class View:
             # A concurrent run may have swept the version in the meantime.
             self.check_retained(snapshot.version)
             raise
+
+    @typed
+    def head(self, rows: int, version: int | None = None) -> pa.Table:
+        """Return the first rows of `to_arrow`.
+
+        Without a sort order, it reads no more of the version than it needs; else it reads all rows, and keeps the
+        first ones in memory.
+
+        Args:
+            rows: the most rows to return.
+            version: the version; None means the newest.
+
+        Raises:
+            StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
+        """
+        snapshot = self._snapshot(version)
+        if snapshot is None:
+            return self._schema.empty_table()
+        view, schema = self._of(snapshot)
+        first: pa.Table | None = None
+        try:
+            for part in self._parts(snapshot):
+                both = part if first is None else pa.concat_tables([first, part])
+                first = ordered(both, view.sorts).slice(0, rows)
+                if first.num_rows == rows and not view.sorts:
+                    break
+        except StateRefused:
+            # A concurrent run may have swept the version in the meantime.
+            self.check_retained(snapshot.version)
+            raise
+        empty = schema.empty_table()
+        return empty if first is None else first.select(range(len(view.columns)))
 
     @typed
     def scan(self, version: int | None = None, columns: Sequence[str] | None = None) -> ViewScan:
@@ -240,17 +277,19 @@ class View:
 
     def _rows_at(self, snapshot: Snapshot) -> pa.Table:
         view, schema = self._of(snapshot)
-        state = snapshot.operators[view.operator]
-        rows = [
-            shown
-            for files in (state[GROUP], state[CLOSED])
-            for part in self._rows(files, view)
-            for shown in _shown(part, view, schema)
-        ]
+        rows = list(self._parts(snapshot))
         if not rows:
             return schema.empty_table()
         in_order = ordered(pa.concat_tables(rows), view.sorts)
         return in_order.select(range(len(view.columns)))
+
+    def _parts(self, snapshot: Snapshot) -> Iterator[pa.Table]:
+        """Yield the rows of a version, with the hidden columns, before they are sorted."""
+        view, schema = self._of(snapshot)
+        state = snapshot.operators[view.operator]
+        for files in (state[GROUP], state[CLOSED]):
+            for part in self._rows(files, view):
+                yield from _shown(part, view, schema)
 
     def _rows(self, files: Sequence[RunFile], view: ViewSchema) -> Iterator[pa.Table]:
         if files:
@@ -533,12 +572,15 @@ def _shown(rows: pa.Table, view: ViewSchema, schema: pa.Schema) -> Iterator[pa.T
             yield pa.Table.from_arrays([*columns, *hidden], schema=pa.schema([*schema, *types]))
 
 
-def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
+def _key_columns(view: ViewSchema) -> tuple[int, ...] | None:
     place = {c.source: i for i, c in reversed(tuple(enumerate(view.columns)))}
     keys = [place.get(f"k{i}") for i in range(view.keys)]
-    whole = None if None in keys else tuple(k for k in keys if k is not None)
+    return None if None in keys else tuple(k for k in keys if k is not None)
+
+
+def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
     committed = {s.version: s.created for s in snapshots}
-    return ChangesOrigin(whole, plan, committed).metadata()
+    return ChangesOrigin(_key_columns(view), plan, committed).metadata()
 
 
 def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:

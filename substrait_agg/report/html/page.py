@@ -10,6 +10,8 @@ from importlib import resources
 
 from substrait_agg.escape import printable
 
+SELF = "'self'"
+
 _SHELL = """<!doctype html>
 <html lang="en">
 <head>
@@ -31,7 +33,7 @@ _SHELL = """<!doctype html>
 """
 
 
-def page(title: str, body: str, script: str = "", style: str = "") -> str:
+def page(title: str, body: str, script: str = "", style: str = "", *, reads: bool = False) -> str:
     """Return a complete HTML document that needs no other file and no network.
 
     Args:
@@ -41,14 +43,24 @@ def page(title: str, body: str, script: str = "", style: str = "") -> str:
             them.
         script: more JavaScript, run after ``page.js``; it must not contain ``</script``.
         style: more CSS, after ``page.css``; it must not contain ``</style``.
+        reads: whether the script may read from the server of the page.
     """
-    style = asset("page.css") + style
-    code = asset("page.js") + script
-    policy = (
-        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"style-src '{_digest(style)}'; script-src '{_digest(code)}'"
+    return _SHELL.format(
+        policy=content_policy(script, style, reads=reads),
+        title=escape(title),
+        style=asset("page.css") + style,
+        body=body,
+        script=asset("page.js") + script,
     )
-    return _SHELL.format(policy=policy, title=escape(title), style=style, body=body, script=code)
+
+
+def content_policy(script: str = "", style: str = "", *, reads: bool = False) -> str:
+    """Return the content security policy of `page` with the same arguments."""
+    code, look = _digest(asset("page.js") + script), _digest(asset("page.css") + style)
+    return (
+        "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+        f"style-src '{look}'; script-src '{code}'{'; connect-src ' + SELF if reads else ''}"
+    )
 
 
 def escape(text: str) -> str:

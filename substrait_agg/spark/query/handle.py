@@ -173,6 +173,12 @@ class Run:
         return self._with_outputs(self._batches.progress)
 
     @property
+    def page(self) -> str | None:
+        """Return the address of the web page; None without one, and after the end of the run."""
+        page = self._observers.page
+        return None if page is None else page.address
+
+    @property
     def busy_outputs(self) -> tuple[str, ...]:
         """Return the outputs that `stop` did not wait for because they took too long.
 

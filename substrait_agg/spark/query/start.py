@@ -30,6 +30,7 @@ from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
+from substrait_agg.page.server import RunPage
 from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
@@ -96,13 +97,16 @@ def run(
     checked = checked_run(plan, sources, options)
     timer.end("check")
     observers = Observers(options.metrics, options.listener)
-    frame = next((s for s in checked.sources.values() if isinstance(s, DataFrame)), None)
-    session = frame.sparkSession if frame else _session(options)
-    timer.end("spark")
-    settings = SqlSettings(session, options.conf)
     with ExitStack() as undone:
-        undone.callback(settings.restore)
         undone.enter_context(observers)
+        if options.page_port is not None:
+            views = [outputs.view for outputs in checked.outputs]
+            observers.page = RunPage(options.page_port, checked.store, views)
+        frame = next((s for s in checked.sources.values() if isinstance(s, DataFrame)), None)
+        session = frame.sparkSession if frame else _session(options)
+        timer.end("spark")
+        settings = SqlSettings(session, options.conf)
+        undone.callback(settings.restore)
         try:
             started = _start(checked, session, settings, observers, timer, undone)
         except SPARK_ERRORS as error:
