@@ -1,25 +1,20 @@
 """The HTML report in a real browser, on a phone and on a desktop; no network, no display.
 
-The browser comes from `.ci/browser` (``make browser``); without it these tests fail and say so.
+The browser comes from `tests/browser.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 import substrait_agg
 from substrait_agg.errors import UsageError
@@ -27,80 +22,18 @@ from substrait_agg.problems import Problem
 from substrait_agg.report.html.report import reports_html
 from substrait_agg.report.report import Report
 from substrait_agg.report.select import Selection
+from tests.browser import SIZES, Browser, open_browser
 
 PLANS = Path(__file__).parents[2] / "plans"
 ROLLUP = PLANS / "samples/substrait-python/rollup.bin"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-DRIVERS = ("chromedriver", "chromium.chromedriver")
-ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars")  # fmt: skip
-SIZES = {"small phone": (320, 640), "phone": (360, 740), "large phone": (400, 860), "desktop": (1280, 900)}  # fmt: skip
 HOSTILE = "</script><script>window.hacked=1</script></style><img src=x onerror='window.hacked=1'>\"'\u202e\x00"
 TOP = "relations[0].root.input"
 
 
-def first(programs: tuple[str, ...]) -> str:
-    found = next(filter(None, map(shutil.which, programs)), None)
-    if found is None:
-        pytest.skip(f"no {' or '.join(programs)} on the path: make browser says how to get it")
-    return found
-
-
-class Browser:
-    """One Chromium; `show` gives it a page as it gives one to people: a file."""
-
-    def __init__(self, driver: webdriver.Chrome, folder: Path) -> None:
-        self.driver = driver
-        self.folder = folder
-
-    def show(self, html: str, size: str = "desktop", scheme: str = "light") -> None:
-        self.resize(size)
-        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
-        page = self.folder / "page.html"
-        page.write_text(html, encoding="utf-8")
-        self.complaints()  # Those of pages before it.
-        self.driver.get("about:blank")
-        self.driver.get(page.as_uri())
-
-    def resize(self, size: str) -> None:
-        width, height = SIZES[size]
-        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def one(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def every(self, selector: str) -> list[WebElement]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
-
-    def until(self, script: str, *arguments: Any) -> None:
-        WebDriverWait(self.driver, 5).until(lambda _: self.run(script, *arguments), script)
-
-    def complaints(self) -> list[str]:
-        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
-        return [str(entry["message"]) for entry in entries]
-
-
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = first(BROWSERS)
-    for argument in ARGUMENTS:
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # A browser from a snap sees another /tmp than we do, but the same home.
-    snap = "/snap/" in str(Path(options.binary_location).resolve())
-    home = tempfile.mkdtemp(prefix="substrait-agg-", dir=Path.home()) if snap else None
-    driver = webdriver.Chrome(options=options, service=Service(first(DRIVERS)))
-    try:
-        yield Browser(driver, Path(home) if home else tmp_path_factory.mktemp("pages"))
-    finally:
-        driver.quit()
-        if home:
-            shutil.rmtree(home)
+    with open_browser(tmp_path_factory.mktemp("pages")) as opened:
+        yield opened
 
 
 def report_of(name: str) -> Report:
