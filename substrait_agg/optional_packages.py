@@ -44,7 +44,7 @@ PACKAGES: dict[str, OptionalPackage] = {
         OptionalPackage("pandas", "PANDAS_MISSING", "handing rows from Spark to Python", SPARK_EXTRA, "2.2"),
         OptionalPackage("datafusion", "DATAFUSION_MISSING", "an object of DataFusion", "datafusion>=55,<56", "55"),
         OptionalPackage("ibis", "IBIS_MISSING", "planning an ibis expression", IBIS_EXTRA),
-        OptionalPackage("psycopg2", "SOURCE_PACKAGE_MISSING", "a table of PostgreSQL", "substrait-agg[postgres]", "2.9"),
+        OptionalPackage("psycopg2", "SOURCE_PACKAGE_MISSING", "a table of PostgreSQL", "substrait-agg[postgres]"),
         OptionalPackage("deltalake", "SOURCE_PACKAGE_MISSING", "a Delta table", "substrait-agg[delta]", "1.6"),
         OptionalPackage("duckdb", "DUCKDB_MISSING", "the check of the demo", DEMO_EXTRA),
     )

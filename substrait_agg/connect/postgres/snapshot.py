@@ -1,0 +1,134 @@
+"""Copy tables at one instant."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import psycopg2
+import pyarrow as pa
+from psycopg2 import sql
+from pyarrow import csv
+
+from substrait_agg.connect.postgres.connection import Address, connect, to_error, translated
+from substrait_agg.connect.postgres.position import Snapshot, read_lsn
+from substrait_agg.connect.postgres.setup import Table
+from substrait_agg.connect.postgres.types import convert
+from substrait_agg.errors import RunFailed
+
+BLOCK_BYTES = 8 << 20
+"""Bytes of CSV that become one batch of rows."""
+
+_NUMBERS = tuple(f"c{i}" for i in range(1600))
+"""Names of columns in the CSV: PostgreSQL has at most 1,600."""
+
+
+class TableSnapshot:
+    """A read-only transaction that sees all tables as they were at one instant.
+
+    Args:
+        address: of the database.
+
+    Attributes:
+        snapshot: which transactions it sees.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._connection = connect(address)
+        with translated(address), self._connection.cursor() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute("SELECT pg_current_snapshot()::text")
+            (text,) = cursor.fetchone()
+            cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
+            (end,) = cursor.fetchone()
+        self.snapshot = Snapshot.parse(text, read_lsn(end))
+
+    def read(self, table: Table, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
+        """Return the rows of a table in the columns of a schema.
+
+        Raises:
+            InputRefused: VALUE_OUT_OF_RANGE, SOURCE_NOT_PERMITTED.
+            RunFailed: SOURCE_NOT_REACHABLE.
+        """
+        name = sql.Identifier(table.schema, table.name)
+        source = sql.SQL("{}" if table.partitioned else "ONLY {}").format(name)
+        sink = _CsvSink(table, columns, schema)
+        try:
+            with self._connection.cursor() as cursor:
+                if not columns:
+                    cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(source))
+                    return _rows_without_columns(cursor.fetchone()[0])
+                fields = sql.SQL(", ").join(map(sql.Identifier, columns))
+                copy = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)")
+                cursor.copy_expert(copy.format(fields, source), sink)
+        except psycopg2.InterfaceError as error:
+            message = f"the snapshot of {self._address.name} is gone: {error}"
+            raise RunFailed("SOURCE_NOT_REACHABLE", message, help="run again") from None
+        except psycopg2.Error as error:
+            raise to_error(error, self._address) from None
+        sink.flush()
+        return pa.Table.from_batches(sink.batches, schema)
+
+    def close(self) -> None:
+        """End the transaction."""
+        self._connection.close()
+
+
+def _rows_without_columns(count: int) -> pa.Table:
+    """Return a table that has only a number of rows."""
+    return pa.table({"": pa.nulls(count)}).select([])
+
+
+class _CsvSink:
+    """Receives CSV, row by row, and turns it into batches.
+
+    PostgreSQL writes null as nothing, and an empty text as two quotes.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str], schema: pa.Schema) -> None:
+        self._table = table
+        self._columns = [table.columns[name] for name in columns]
+        self._schema = schema
+        self._rows: list[bytes] = []
+        self._size = 0
+        self.batches: list[pa.RecordBatch] = []
+
+    def write(self, data: bytes) -> None:
+        """Take a row."""
+        self._rows.append(data)
+        self._size += len(data)
+        if self._size >= BLOCK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Turn the rows that have come into a batch."""
+        if not self._rows:
+            return
+        data = b"".join(self._rows)
+        self._rows.clear()
+        self._size = 0
+        names = _NUMBERS[: len(self._columns)]
+        texts = csv.read_csv(
+            io.BytesIO(data),
+            # One block: a row must not be longer than a block.
+            read_options=csv.ReadOptions(column_names=names, block_size=len(data) + 1),
+            parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+        values = [
+            convert(texts[number].combine_chunks(), column, self._table.full_name)
+            for number, column in zip(names, self._columns, strict=True)
+        ]
+        self.batches.append(pa.record_batch(values, self._schema))
+
+
+def with_weights(rows: pa.Table, name: str, weight: int = 1) -> pa.Table:
+    """Return rows with a column of equal weights."""
+    return rows.append_column(name, pa.array(np.full(rows.num_rows, weight, np.int64)))
