@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from substrait_agg.commit.log.checkpoint import Checkpoint
+from substrait_agg.page.server import RunPage
 from tests.browser import SIZES, Browser, open_browser
 from tests.page.runs import largest, shown_run, totals
 from tests.page.test_server import HOSTILE
@@ -48,6 +50,23 @@ def test_the_page_follows_the_run_until_it_ends(browser: Browser, tmp_path: Path
         assert browser.complaints() == []
     browser.until("return document.body.classList.contains('lost')")
     assert "north" in browser.run(ROWS, "#rows0")
+
+
+def test_a_page_that_was_opened_before_the_first_version_gets_its_tables(
+    browser: Browser, tmp_path: Path
+) -> None:
+    page = RunPage(0, Checkpoint(tmp_path / "c"), [""])
+    try:
+        browser.visit(page.address)
+        browser.until(FOLLOWS)
+        assert not browser.every("#rows0")
+        with shown_run(tmp_path, [[("north", 10)]]) as shown:
+            shown.run.batch()
+            page.begin(lambda: shown.run.progress)
+            browser.until("return document.querySelectorAll('#rows0 tbody tr').length === 1")
+        assert browser.complaints() == []
+    finally:
+        page.close()
 
 
 def test_several_views_have_tabs(browser: Browser, tmp_path: Path) -> None:
