@@ -16,7 +16,7 @@ from substrait_agg.changes.outputs.postgres_target import PostgresTarget
 from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table
 from substrait_agg.changes.postgres.keyed import KeyedRows, keyed_rows
 from substrait_agg.changes.postgres.session import Session, parts
-from substrait_agg.changes.postgres.table import TargetTable
+from substrait_agg.changes.postgres.table import CheckedTable, TargetTable
 from substrait_agg.changes.postgres.versions import (
     TableVersion,
     locked_version,
@@ -135,7 +135,7 @@ class PostgresSink(Sink):
         self._check_own(found)
         if found.history < self._owner.history:
             return None
-        newest = max(Checkpoint(checkpoint).versions(), default=-1)
+        newest = max(Checkpoint(checkpoint).versions(), default=found.version)
         if found.history > self._owner.history or found.version > newest:
             raise StateRefused(
                 "OUTPUT_AHEAD",
@@ -194,8 +194,8 @@ class PostgresSink(Sink):
                 if had is not None and (anew or had.history < self._owner.history):
                     self._table.clear(cursor, created=had.created)
                     self._session.prepared = None
-                self._prepare(cursor, rows, had)
-                self._table.apply(cursor, rows)
+                checked = self._prepare(cursor, rows, had)
+                self._table.apply(cursor, rows, tells_new_rows=checked.tells_new_rows)
                 self._note(cursor, had, version)
         if self._owner.created != self.changes_columns:
             self.changes_columns = self._owner.created
@@ -231,9 +231,10 @@ class PostgresSink(Sink):
             path=self.name,
         )
 
-    def _prepare(self, cursor: Any, rows: KeyedRows, had: TableVersion | None) -> None:
+    def _prepare(self, cursor: Any, rows: KeyedRows, had: TableVersion | None) -> CheckedTable:
         """Create or check the table, once per connection and set of columns."""
-        if self._session.prepared is None or self._session.prepared[0] != (rows.schema, rows.keys):
+        checked: CheckedTable | None = self._session.prepared
+        if checked is None or (checked.schema, checked.keys) != (rows.schema, rows.keys):
             if not self._table.is_there(cursor):
                 self._table.create(cursor, rows)
                 self._owner = replace(self._owner, created=True)
@@ -243,11 +244,11 @@ class PostgresSink(Sink):
                     raise self._taken("contains rows that no output wrote")
             elif self._owner.created:
                 self._table.rename(cursor, rows.schema)
-            nulls = self._table.check(cursor, rows)
+            self._session.prepared = checked = self._table.check(cursor, rows)
             self._table.stage(cursor, rows.schema)
-            self._session.prepared = (rows.schema, rows.keys), nulls
-        if rows.has_null_key and not self._session.prepared[1]:
+        if rows.has_null_key and not checked.holds_null_keys:
             raise self._null_key(rows.keys)
+        return checked
 
     def _null_key(self, keys: tuple[str, ...]) -> StateRefused:
         return StateRefused(

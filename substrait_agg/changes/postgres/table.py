@@ -25,6 +25,9 @@ FROM pg_attribute
 WHERE attrelid = to_regclass(format('%%I.%%I', %s::text, %s::text)) AND attnum > 0 AND NOT attisdropped
 ORDER BY attnum"""
 
+_KIND = """
+SELECT relkind::text FROM pg_class WHERE oid = to_regclass(format('%%I.%%I', %s::text, %s::text))"""
+
 # PostgreSQL before 15 has no column indnullsnotdistinct.
 _KEYS = """
 SELECT array(SELECT attname::text FROM pg_attribute
@@ -33,6 +36,24 @@ SELECT array(SELECT attname::text FROM pg_attribute
 FROM pg_index i
 WHERE i.indrelid = to_regclass(format('%%I.%%I', %s::text, %s::text)) AND i.indisunique AND i.indisvalid
   AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL"""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTable:
+    """What is known of a table that can have the rows of a view.
+
+    Attributes:
+        schema: the columns of the view.
+        keys: the names of its key columns.
+        holds_null_keys: whether the key of the table takes two nulls for the same.
+        tells_new_rows: whether the server tells inserted rows from replaced ones; it does not for
+            partitioned tables.
+    """
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    holds_null_keys: bool
+    tells_new_rows: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +108,8 @@ class TargetTable:
         statement = "DROP TABLE {}" if created else "DELETE FROM {}"
         cursor.execute(filled(statement, self.place))
 
-    def check(self, cursor: Any, rows: KeyedRows) -> bool:
-        """Check that it can have the rows of a view; return whether its key holds nulls.
+    def check(self, cursor: Any, rows: KeyedRows) -> CheckedTable:
+        """Check that it can have the rows of a view.
 
         Raises:
             StateRefused: OUTPUT_TABLE_DIFFERS, OUTPUT_KEY_MISSING, OUTPUT_TYPE_REFUSED.
@@ -105,9 +126,12 @@ class TargetTable:
         for name, (_, needed) in found.items():
             if needed and name not in rows.schema.names:
                 raise self._differs(f"needs a value for {name}, which the view does not have")
-        return self._check_key(cursor, rows)
+        holds_null_keys = self._check_key(cursor, rows)
+        cursor.execute(_KIND, [self.schema, self.name])
+        return CheckedTable(rows.schema, rows.keys, holds_null_keys, cursor.fetchone()[0] == "r")
 
     def _check_key(self, cursor: Any, rows: KeyedRows) -> bool:
+        """Check that it has the key of a view; return whether the key holds nulls."""
         if not rows.keys:
             return True
         cursor.execute(_KEYS, [self.schema, self.name])
@@ -154,7 +178,7 @@ class TargetTable:
         parts = (place("pg_temp", STAGED), _names(schema.names), _names([WEIGHT]), self.place)
         cursor.execute(filled(statement, *parts))
 
-    def apply(self, cursor: Any, rows: KeyedRows) -> None:
+    def apply(self, cursor: Any, rows: KeyedRows, *, tells_new_rows: bool) -> None:
         """Delete the rows whose keys are gone, then insert or replace the others.
 
         Raises:
@@ -175,12 +199,10 @@ class TargetTable:
             deleted += cursor.rowcount
         if deleted != rows.deleted:
             raise self._damaged(f"{rows.deleted - deleted} rows are missing")
-        cursor.execute(self._upsert(rows))
+        cursor.execute(self._upsert(rows, "xmax = 0" if tells_new_rows else "NULL::boolean"))
         created = cursor.fetchone()[0]
-        if created is not None and created != rows.created:
-            raise self._damaged(
-                f"{abs(created - rows.created)} rows are missing, or are there twice"
-            )
+        if tells_new_rows and created != rows.created:
+            raise self._damaged(f"{abs(created - rows.created)} rows are missing or too many")
 
     def _deletions(self, rows: KeyedRows) -> Iterator[Any]:
         """Yield a statement per set of key columns that are null: indexes find `IS NULL` and `=`."""
@@ -198,7 +220,7 @@ class TargetTable:
             staged, weight = place("pg_temp", STAGED), _names([WEIGHT])
             yield filled(statement, self.place, staged, weight, sql.SQL(" AND ").join(same))
 
-    def _upsert(self, rows: KeyedRows) -> Any:
+    def _upsert(self, rows: KeyedRows, new: str) -> Any:
         """Return the statement that inserts or replaces rows and counts the new ones."""
         names = rows.schema.names
         values = [sql.Identifier(name) for name in names if name not in rows.keys]
@@ -208,7 +230,7 @@ class TargetTable:
             action = filled("DO UPDATE SET {}", sql.SQL(", ").join(pairs))
         conflict = filled("ON CONFLICT ({}) {}", _names(rows.keys), action) if rows.keys else action
         return filled(
-            "WITH written AS (INSERT INTO {} ({}) SELECT {} FROM {} WHERE {} > 0 {} RETURNING xmax = 0 AS new) "
+            "WITH written AS (INSERT INTO {} ({}) SELECT {} FROM {} WHERE {} > 0 {} RETURNING {} AS new) "
             "SELECT count(*) FILTER (WHERE new) FROM written",
             self.place,
             _names(names),
@@ -216,6 +238,7 @@ class TargetTable:
             place("pg_temp", STAGED),
             _names([WEIGHT]),
             conflict,
+            sql.SQL(new),
         )
 
     def _damaged(self, reason: str) -> StateRefused:

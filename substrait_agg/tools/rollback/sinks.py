@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from substrait_agg.changes.delivery.output_cursor import tables_to_deliver
+from substrait_agg.changes.outputs.postgres_owner import empty_again
 from substrait_agg.changes.outputs.sinks import CHANGE_ENCODERS
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.files import FolderFiles
@@ -22,9 +23,13 @@ from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
 from substrait_agg.tools.checks.findings import FindingCollector
 
-Way = Literal["cut text", "delete files", "deliver again", "stuck"]
+Way = Literal["cut text", "delete files", "deliver again", "write anew", "stuck"]
 
 DELTA = "spark=delta:"
+POSTGRES = "postgres="
+TRANSACTIONS = (DELTA, POSTGRES)
+"""Beginnings of outputs that write a version as a transaction, which a record may not know yet."""
+
 _RECORD = re.compile(r"([A-Za-z0-9_-]+)(?:\.([0-9]+))?\.json")
 """Name of a record, and the number of the run that wrote it."""
 
@@ -39,11 +44,12 @@ class OutputAhead:
         version: the last version that it has received.
         way: its treatment. ``cut text``: the lines of later versions are cut off. ``delete files``:
             the files of later versions are deleted. ``deliver again``: the output keeps what it has
-            received, and also receives the new versions. ``stuck``: it accepts no version twice, so
+            received, and also receives the new versions. ``write anew``: the next run empties the
+            table and writes it from the first version on. ``stuck``: it accepts no version twice, so
             the rollback is impossible.
         bytes: size of the text afterwards, 0 otherwise.
-        anew: whether it has received only versions of a later plan with other columns, and restarts
-            without a delivered version.
+        anew: whether it restarts without a delivered version: it is written anew, or has received
+            only versions of a later plan with other columns.
         view: name of its view; empty for the view of one plan without a name.
     """
 
@@ -71,7 +77,7 @@ def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
     A run may have been killed between a delivery and its record. A text is cut to the size in its
     record in that case. Files and transactions are not: the part of the next version that they have
     received would be taken for the version that replaces it. So this function also looks at files,
-    and assumes such a transaction for Delta tables.
+    and assumes such a transaction for tables.
 
     Returns:
         Per output its record, the last version that it has received, and the size in the record.
@@ -85,7 +91,8 @@ def ahead_of(folder: Location, version: int) -> list[tuple[Record, int, int]]:
         if state is None:
             continue
         had = max(-1 if state[0] is None else state[0], *_numbers_of_files(record.output), -1)
-        if record.output.startswith(DELTA) and had == version:
+        unknown = record.output.startswith(TRANSACTIONS) and had == version
+        if unknown or (record.output.startswith(POSTGRES) and state[0] is None):
             had = version + 1  # unknown without the table, so assume a transaction
         if had > version:
             ahead.append((record, had, state[1]))
@@ -155,6 +162,8 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
             )
             continue
         files: Way = "delete files" if kind in _FILES else "deliver again"
+        if record.output.startswith(POSTGRES):
+            files = "write anew"
         # A table whose record does not go beyond `version` is not stuck: it receives the next
         # version under a new transaction id.
         stuck = record.output.startswith(DELTA) and _recorded_version(record) > version
@@ -165,6 +174,7 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
             version < e.version <= had and not (e.same_tables if late else e.same_columns)
             for e in evolutions
         )
+        again |= files == "write anew"
         way: Way = "stuck" if stuck else files
         treatments.append(
             OutputAhead(record.path.name, record.output, had, way, anew=again, view=record.view)
@@ -219,6 +229,8 @@ def cut_output(folder: Location, ahead: OutputAhead, version: int, fence: Fence)
     if ahead.way == "cut text" and ahead.place.exists():
         with ahead.place.open("r+b") as file:
             file.truncate(ahead.bytes)
+    if ahead.way == "write anew":
+        empty_again(record)
     if ahead.output.startswith(DELTA):
         filesystem().remove(record.path.with_suffix(".id"))
     if ahead.way == "delete files":
