@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 from typing import Literal as OneOf
 
+from substrait_agg.changes.outputs.delta_target import DeltaTarget, parse_delta
 from substrait_agg.changes.outputs.parquet_sinks import (
     ChangesParquet,
     LateParquet,
@@ -36,6 +37,7 @@ from substrait_agg.files.locations import Location, location_of
 from substrait_agg.optional_packages import require
 
 if TYPE_CHECKING:
+    from substrait_agg.changes.outputs.delta_sink import DeltaSink
     from substrait_agg.changes.outputs.postgres_sink import PostgresSink
 
 
@@ -47,7 +49,7 @@ class OutputSpec:
         kind: key of `OUTPUTS`.
         location: file or folder; None for stdout, for no location, or if there is a `target`.
         target: where Spark writes, for the kind ``spark``.
-        table: the table to write, for the kind ``postgres``.
+        table: the table to write, for the kinds ``postgres`` and ``delta``.
         view: name of the view; empty if it is not given.
         titled: whether the name of the view is written above it.
     """
@@ -57,7 +59,7 @@ class OutputSpec:
     target: SparkTarget | None = None
     view: str = ""
     titled: bool = False
-    table: PostgresTarget | None = None
+    table: PostgresTarget | DeltaTarget | None = None
 
     def __str__(self) -> str:
         place = self.target or self.table or self.location
@@ -158,13 +160,32 @@ def _spark(spec: OutputSpec, place: SinkContext) -> Sink:
 
 
 def _postgres(spec: OutputSpec, _place: SinkContext) -> PostgresSink:
-    if spec.table is None:
+    if not isinstance(spec.table, PostgresTarget):
         raise TypeError("an output postgres without a table")
     require("psycopg2")
     # The module imports an optional package.
     from substrait_agg.changes.outputs.postgres_sink import PostgresSink
 
     return PostgresSink(spec.table)
+
+
+def _delta(spec: OutputSpec, _place: SinkContext) -> DeltaSink:
+    if not isinstance(spec.table, DeltaTarget):
+        raise TypeError("an output delta without a table")
+    require("deltalake")
+    # The module imports an optional package.
+    from substrait_agg.changes.outputs.delta_sink import DeltaSink
+
+    return DeltaSink(spec.table.absolute)
+
+
+def _table_sink(spec: OutputSpec, place: SinkContext) -> PostgresSink | DeltaSink:
+    open_ = _delta if isinstance(spec.table, DeltaTarget) else _postgres
+    return open_(spec, place)
+
+
+def _check_delta(spec: OutputSpec, place: SinkContext) -> None:
+    _delta(spec, place).check(place)
 
 
 def _folder(spec: OutputSpec) -> Path:
@@ -192,8 +213,16 @@ OUTPUTS: dict[str, OutputKind] = {
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "spark": OutputKind("target", _spark),
     "postgres": OutputKind("table", _postgres, _postgres),
+    "delta": OutputKind("table", _delta, _check_delta),
     "none": OutputKind("none", lambda _spec, _place: Sink()),
 }
+
+
+_TARGETS: dict[str, Callable[[str], PostgresTarget | DeltaTarget]] = {
+    "postgres": parse_postgres,
+    "delta": parse_delta,
+}
+"""Output kind -> parser of its table."""
 
 
 def parse_output(text: str) -> OutputSpec:
@@ -219,7 +248,7 @@ def parse_output(text: str) -> OutputSpec:
     if rule == "target":
         return OutputSpec(kind, None, parse_target(location))
     if rule == "table":
-        return OutputSpec(kind, None, table=parse_postgres(location))
+        return OutputSpec(kind, None, table=_TARGETS[kind](location))
     if rule == "required" and location in ("", "-"):
         message = f"output {kind} needs a folder"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
@@ -274,10 +303,13 @@ def check_outputs(
             _check_not_read(spec.kind, spec.location, tables or {})
             _check_apart(spec.kind, spec.location, place.checkpoint)
         if spec.table is not None:
-            identity = _postgres(spec, place).identity
+            identity = _table_sink(spec, place).identity
             if identity in users:
                 raise _location_conflict(spec, users[identity])
             users[identity] = spec.kind
+        if isinstance(spec.table, DeltaTarget) and spec.table.local_path is not None:
+            _check_not_read(spec.kind, spec.table.local_path, tables or {})
+            _check_apart(spec.kind, spec.table.local_path, place.checkpoint)
         if spec.target is not None and spec.target.local_path is not None:
             _check_apart(spec.kind, spec.target.local_path, place.checkpoint)
 
@@ -296,7 +328,7 @@ def reached(
     if isinstance(output, OutputSpec) and output.target is not None:
         output = writer(output.target)
     if isinstance(output, OutputSpec) and output.table is not None:
-        sink = _postgres(output, SinkContext(checkpoint, sys.stdout))
+        sink = _table_sink(output, SinkContext(checkpoint, sys.stdout))
         return sink, sink.reached(checkpoint, view)
     if isinstance(output, SparkSink):
         return output, output.reached(checkpoint, view)
@@ -331,7 +363,7 @@ def keeps_late(output: str | OutputSpec | Sink) -> bool:
 
 def _check_not_read(kind: str, location: Path, tables: Mapping[Path, str]) -> None:
     """Refuse an output in a folder whose files are rows of a table. Spark skips hidden files."""
-    in_folder = kind in OUTPUTS and OUTPUTS[kind].location == "required"
+    in_folder = kind in OUTPUTS and OUTPUTS[kind].location in ("required", "table")
     folder = location.resolve() if in_folder else location.resolve().parent
     if folder in tables and (in_folder or not location.name.startswith((".", "_"))):
         message = f"the run would read the files of {kind} as rows of the table {tables[folder]}"
@@ -347,7 +379,7 @@ def _check_apart(kind: str, location: Path, checkpoint: Location) -> None:
     if not isinstance(checkpoint, Path):
         return
     output, folder = location.resolve(), checkpoint.resolve()
-    is_table = kind in OUTPUTS and OUTPUTS[kind].location == "target"
+    is_table = kind in OUTPUTS and OUTPUTS[kind].location in ("target", "table")
     if output.is_relative_to(folder) or (is_table and folder.is_relative_to(output)):
         raise UsageError(
             "OPTION_CONFLICT",

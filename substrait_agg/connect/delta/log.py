@@ -122,7 +122,7 @@ class Log:
         """Return the newest version; -1 if there is none."""
         infos = self._files.get_file_info(pf.FileSelector(FOLDER, allow_not_found=True))
         stems = [info.base_name.removesuffix(".json") for info in infos if info.extension == "json"]
-        return max((int(stem) for stem in stems if len(stem) == 20 and stem.isdigit()), default=-1)  # noqa: PLR2004
+        return max((int(stem) for stem in stems if len(stem) == 20 and stem.isdigit()), default=-1)
 
     def has(self, version: int) -> bool:
         """Return whether the log has a version."""

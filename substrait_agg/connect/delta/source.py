@@ -77,7 +77,7 @@ class DeltaSource:
         self._files = self._file_system()
         self._log = Log(self._files, self._place)
         self._schema = self._layout.schema
-        self._columns: dict[str, list[str]] = {name: self._schema.names for name in tables}
+        self._columns: dict[str, list[str]] = dict.fromkeys(tables, self._schema.names)
         self._version: int | None = None
         self._sign: tuple[int, bytes] | None = None
         self._newest = newest.version()
