@@ -60,7 +60,7 @@ OUTPUT_WAYS = {
     "cut text": "its lines of later versions are removed",
     "delete files": "its files of later versions are deleted",
     "deliver again": "it keeps its later versions, and new versions are appended",
-    "write anew": "the next run empties the table and writes it from the first version on",
+    "write again": "the next run empties the table and writes it from the first version on",
     "stuck": "it cannot take a version twice",
 }
 

@@ -105,9 +105,9 @@ def failure(error: Any) -> SubstraitAggError:
     message = f"PostgreSQL: {lines[0].strip()}"
     lost = not state and isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
     if lost or state[:2] in _TEMPORARY:
-        help = "check the server and the connection; delivery goes on with this version"
+        help = "check the server and the connection; delivery continues with this version"
         return RunFailed("OUTPUT_NOT_REACHABLE", message, help=help)
-    help = "correct the table, its rights or the values, then run again: delivery goes on with this version"
+    help = "correct the table, its rights or the values, then run again: delivery continues with this version"
     return StateRefused(
         "OUTPUT_NOT_WRITTEN", f"{message} ({state})" if state else message, help=help
     )

@@ -153,7 +153,7 @@ def _outputs_ahead(refused: list[OutputAhead], to: int, *, force: bool) -> State
     else:
         help = (
             "with --force, the later versions are removed from text outputs and files of changes; tables of "
-            "PostgreSQL are written anew; other outputs keep them, and later runs append to them"
+            "PostgreSQL are written again; other outputs keep them, and later runs append to them"
         )
     message = f"outputs have versions after {to}: {names}"
     return StateRefused("OUTPUT_AHEAD", message, help=help, path=refused[0].output)

@@ -23,7 +23,7 @@ from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
 from substrait_agg.tools.checks.findings import FindingCollector
 
-Way = Literal["cut text", "delete files", "deliver again", "write anew", "stuck"]
+Way = Literal["cut text", "delete files", "deliver again", "write again", "stuck"]
 
 DELTA = "spark=delta:"
 POSTGRES = "postgres="
@@ -44,11 +44,11 @@ class OutputAhead:
         version: the last version that it has received.
         way: its treatment. ``cut text``: the lines of later versions are cut off. ``delete files``:
             the files of later versions are deleted. ``deliver again``: the output keeps what it has
-            received, and also receives the new versions. ``write anew``: the next run empties the
+            received, and also receives the new versions. ``write again``: the next run empties the
             table and writes it from the first version on. ``stuck``: it accepts no version twice, so
             the rollback is impossible.
         bytes: size of the text afterwards, 0 otherwise.
-        anew: whether it restarts without a delivered version: it is written anew, or has received
+        anew: whether it restarts without a delivered version: it is written again, or has received
             only versions of a later plan with other columns.
         view: name of its view; empty for the view of one plan without a name.
     """
@@ -163,7 +163,7 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
             continue
         files: Way = "delete files" if kind in _FILES else "deliver again"
         if record.output.startswith(POSTGRES):
-            files = "write anew"
+            files = "write again"
         # A table whose record does not go beyond `version` is not stuck: it receives the next
         # version under a new transaction id.
         stuck = record.output.startswith(DELTA) and _recorded_version(record) > version
@@ -174,7 +174,7 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
             version < e.version <= had and not (e.same_tables if late else e.same_columns)
             for e in evolutions
         )
-        again |= files == "write anew"
+        again |= files == "write again"
         way: Way = "stuck" if stuck else files
         treatments.append(
             OutputAhead(record.path.name, record.output, had, way, anew=again, view=record.view)
@@ -229,7 +229,7 @@ def cut_output(folder: Location, ahead: OutputAhead, version: int, fence: Fence)
     if ahead.way == "cut text" and ahead.place.exists():
         with ahead.place.open("r+b") as file:
             file.truncate(ahead.bytes)
-    if ahead.way == "write anew":
+    if ahead.way == "write again":
         empty_again(record)
     if ahead.output.startswith(DELTA):
         filesystem().remove(record.path.with_suffix(".id"))
