@@ -24,6 +24,7 @@ EXCEPTIONS = {
     "metrics/files.py": "the file of metrics is no part of a checkpoint, and a run goes on without it",
     "plan/messages/source.py": "reads plans, before there is a checkpoint",
     "report/html/page.py": "reads what is part of the package",
+    "page/rendering.py": "reads what is part of the package",
     "report/problem_pages.py": "reads what is part of the package",
     "functions/windows.py": "reads what is part of the package",
     "functions/signatures/declarations.py": "reads what is part of the package",
