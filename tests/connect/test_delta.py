@@ -257,3 +257,32 @@ def test_types_keep_their_values(tmp_path: Path) -> None:
                 read.drop_columns([WEIGHT]).sort_by([("flag", "ascending")]).to_pylist()
                 == rows.to_pylist()
             )
+
+
+def test_columns_that_are_mapped_by_name(tmp_path: Path) -> None:
+    """A renamed column is another one; the files have names of their own."""
+    path = tmp_path / "t"
+    write_deltalake(path, pa.table({"c1": [1, 2], "c2": ["a", "b"], "c3": ["x", "y"]}))
+    (meta,) = [action["metaData"] for action in _actions(path, 0) if "metaData" in action]
+
+    def map_to(*names: str) -> dict[str, Any]:
+        fields = json.loads(meta["schemaString"])["fields"]
+        for number, (field, name) in enumerate(zip(fields, names, strict=True), 1):
+            mapping = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+            field |= {"name": name, "metadata": mapping}
+        text = json.dumps({"type": "struct", "fields": fields})
+        settings = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}
+        return {"metaData": {**meta, "schemaString": text, "configuration": settings}}
+
+    protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    _append(path, protocol, map_to("k", "v", "p"))
+    run = Run(path)
+    run.drain()
+    assert run.rows == {(1, "a", "x"): 1, (2, "b", "y"): 1}
+    (add,) = [action["add"] for action in _actions(path, 0) if "add" in action]
+    removed = {"path": add["path"], "dataChange": True, "deletionTimestamp": 1}
+    _append(path, {"remove": {**removed, "extendedFileMetadata": True, "partitionValues": {}}})
+    run.drain()
+    assert run.rows == {}
+    _append(path, map_to("k", "other", "p"))
+    assert _refusal(run).code == "SOURCE_SCHEMA_CHANGED"

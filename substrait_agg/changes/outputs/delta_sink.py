@@ -7,6 +7,7 @@ record in the checkpoint serves tools that do not open the table.
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Literal as OneOf
 
 import numpy as np
@@ -89,7 +90,7 @@ class DeltaSink(Sink):
         if table is None and folder is not None and folder.exists() and any(folder.iterdir()):
             raise taken(folder)
         if table is not None and self._written(table) is None and table.count():
-            raise taken(folder or self._target.identity)
+            raise taken(folder or Path(self._target.identity))
         delta_record(self._target, place.checkpoint, view=place.view).read()
 
     def begin(self, place: SinkContext) -> None:
@@ -316,7 +317,7 @@ def _check_types(schema: pa.Schema, place: str) -> None:
 
 def _is_refused(type_: pa.DataType) -> bool:
     is_time = pa.types.is_time(type_) or pa.types.is_duration(type_)
-    return is_time or (pa.types.is_timestamp(type_) and type_.unit == "ns")
+    return bool(is_time or (pa.types.is_timestamp(type_) and type_.unit == "ns"))
 
 
 def _types_in(type_: pa.DataType) -> list[pa.DataType]:
