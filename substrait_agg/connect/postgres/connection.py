@@ -92,7 +92,7 @@ def _with_settings(dsn: str) -> str:
     parts["options"] = f"{parts.get('options', '')} {options}".strip()
     parts.setdefault("connect_timeout", str(CONNECT_SECONDS))
     parts.setdefault("application_name", "substrait-agg")
-    return extensions.make_dsn(**parts, client_encoding="UTF8")
+    return str(extensions.make_dsn(**parts, client_encoding="UTF8"))
 
 
 class Session:
@@ -155,7 +155,8 @@ def to_error(error: psycopg2.Error, address: Address) -> SubstraitAggError:
         message = f"{address.name}: {text}"
         help_ = "grant the role REPLICATION, and SELECT on the tables that are read"
         return InputRefused("SOURCE_NOT_PERMITTED", message, help=help_)
-    if isinstance(error, LOST):
+    # A connection that ends within a stream gives an error without a class and a code.
+    if isinstance(error, LOST) or (type(error) is psycopg2.DatabaseError and not error.pgcode):
         help_ = "start the server, or correct the connection and the password; then run again"
         return RunFailed("SOURCE_NOT_REACHABLE", f"{address.name}: {text}", help=help_)
     help_ = "see the message, which is PostgreSQL's own"

@@ -133,7 +133,7 @@ def decode(
     kinds = data[starts]
     block = Block(relations=dict(relations))
     versions = _read_versions(messages, kinds, block)
-    for at in np.flatnonzero(kinds == TRUNCATE):
+    for at in map(int, np.flatnonzero(kinds == TRUNCATE)):
         block.truncated.update(_truncated_tables(messages[at]))
     rows = np.flatnonzero((kinds == INSERT) | (kinds == UPDATE) | (kinds == DELETE))
     oids = _read_int32(data, starts[rows] + 1)
@@ -212,8 +212,10 @@ def _read_rows(
     texts, unchanged = {}, {}
     for name in set(names).intersection(relation.columns):
         at = relation.columns.index(name)
-        kind, start, length = map(np.concatenate, zip(old[at], new[at], strict=True))
-        values = kind[order], start[order], length[order]
+        kind = np.concatenate((old[at][0], new[at][0]))[order]
+        start = np.concatenate((old[at][1], new[at][1]))[order]
+        length = np.concatenate((old[at][2], new[at][2]))[order]
+        values = kind, start, length
         texts[name], unchanged[name] = _read_texts(data, values, order < len(with_old))
     weights = np.where(order < len(with_old), -1, 1)
     updates = np.count_nonzero(kinds == UPDATE) + np.count_nonzero(kinds == DELETE)
@@ -244,7 +246,7 @@ def _read_texts(
     if len(same):
         before = np.maximum(same - 1, 0)
         missing = bool((~old_rows[before] | (same == 0)).any())
-        taken[same] -= 2
+        taken[same] = before * 2
         # The old row of a key has nulls in other columns.
         missing = missing or bool((kinds[before] != TEXT).any())
     nulls = kinds == NULL

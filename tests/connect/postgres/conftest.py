@@ -17,7 +17,10 @@ NUMBERS = count()
 
 def serve(major: int) -> Iterator[Server]:
     # Not a folder of pytest: another run of it closes the folder above to other users.
-    with TemporaryDirectory(prefix="postgres") as folder, running(Path(folder) / "x", major) as server:
+    with (
+        TemporaryDirectory(prefix="postgres") as folder,
+        running(Path(folder) / "x", major) as server,
+    ):
         yield server
 
 

@@ -30,8 +30,14 @@ class Database:
 
     def run(self, text: str, values: object = None) -> list[tuple[Any, ...]]:
         """Execute one statement, or several in one transaction."""
-        if self.connection.closed:
+        try:
+            return self._run(text, values)
+        except psycopg2.OperationalError:
+            self.connection.close()
             self.connection = self.connect()
+            return self._run(text, values)
+
+    def _run(self, text: str, values: object) -> list[tuple[Any, ...]]:
         with self.connection.cursor() as cursor:
             cursor.execute(text, values)
             return cursor.fetchall() if cursor.description else []
@@ -41,9 +47,14 @@ class Database:
         connection = psycopg2.connect(self.server.dsn())
         connection.autocommit = True
         cursor = connection.cursor()
-        cursor.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", (self.name,))
+        cursor.execute(
+            "SELECT slot_name FROM pg_replication_slots WHERE database = %s", (self.name,)
+        )
         for (slot,) in cursor.fetchall():
-            cursor.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s AND active", (slot,))
+            cursor.execute(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = %s AND active",
+                (slot,),
+            )
             for _ in range(50):
                 try:
                     cursor.execute("SELECT pg_drop_replication_slot(%s)", (slot,))

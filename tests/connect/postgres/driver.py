@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from substrait_agg.connect.postgres.source import PostgresSource, connect
 from substrait_agg.connect.protocol import WEIGHT, ConnectedTable, TableSource
-
 from tests.connect.postgres.database import Database
 
 Rows = dict[str, Counter[tuple[Any, ...]]]
@@ -20,7 +19,9 @@ Rows = dict[str, Counter[tuple[Any, ...]]]
 class Reader:
     """Keeps the rows of tables, as weights or by key."""
 
-    def __init__(self, database: Database, tables: Mapping[str, Sequence[str]], **options: str) -> None:
+    def __init__(
+        self, database: Database, tables: Mapping[str, Sequence[str]], **options: str
+    ) -> None:
         self.database = database
         self.columns = tables
         self.options = {"dsn": database.dsn, "publication": "p", **options}
