@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import sleep
 
 import psycopg2
@@ -15,6 +17,7 @@ from substrait_agg.connect.protocol import TableSource
 from substrait_agg.errors import SubstraitAggError
 from tests.connect.postgres.database import Database
 from tests.connect.postgres.driver import Reader
+from tests.connect.server import running
 
 CREATE = (
     "CREATE TABLE t (id int PRIMARY KEY, v text, n numeric(10,2)); ALTER TABLE t REPLICA IDENTITY "
@@ -354,3 +357,61 @@ def test_rows_without_columns_are_counted(database: Database) -> None:
     for _ in range(2):
         assert source.read(position, until)["t"].column(0).to_pylist() == [-1]
     source.close()
+
+
+def test_a_slot_whose_wal_was_removed_is_lost(database: Database) -> None:
+    reader = ready(database)
+    reader.close()
+    database.run("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    database.run("SELECT pg_reload_conf()")
+    try:
+        for _ in range(3):
+            database.run(
+                "CREATE TABLE busy AS SELECT repeat('x', 1000) FROM generate_series(1, 20000)"
+            )
+            database.run("DROP TABLE busy")
+            database.run("SELECT pg_switch_wal()")
+        database.run("CHECKPOINT")
+        assert refused(reader.step) == "SLOT_LOST"
+    finally:
+        database.run("ALTER SYSTEM RESET max_slot_wal_keep_size")
+        database.run("SELECT pg_reload_conf()")
+
+
+def test_a_lag_is_in_bytes(database: Database) -> None:
+    reader = ready(database)
+    assert reader.source is not None
+    database.run("CREATE TABLE busy AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)")
+    lag = reader.source.lag()
+    assert lag["wal_retained_bytes"] >= lag["bytes"] > 1_000_000
+    reader.close()
+
+
+def test_a_role_without_rights_is_refused(database: Database) -> None:
+    database.run(CREATE + "FULL")
+    database.run("CREATE PUBLICATION p FOR TABLE t")
+    role = f"guest_{database.name}"
+    database.run(f"CREATE ROLE {role} LOGIN")
+    dsn = database.dsn.replace("postgres@", f"{role}@")
+    assert dsn != database.dsn
+    reader = Reader(database, {"t": ["id"]}, dsn=dsn)
+    assert refused(reader.open) == "SOURCE_NOT_PERMITTED"
+    database.run(f"ALTER ROLE {role} REPLICATION")
+    assert refused(reader.step) == "SOURCE_NOT_PERMITTED"
+    reader.close()
+    database.run(f"GRANT SELECT ON t TO {role}")
+    reader.step()
+    database.run("INSERT INTO t VALUES (1, 'a', 1)")
+    reader.catch_up(reader.is_current)
+    reader.close()
+    database.run(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_a_server_without_logical_wal() -> None:
+    with (
+        TemporaryDirectory(prefix="postgres") as folder,
+        running(Path(folder) / "x", 18, wal_level="replica") as server,
+    ):
+        source = connect({"t": TableSource("t", "t", {"dsn": server.dsn()})})
+        assert refused(lambda: source.table("t")) == "WAL_LEVEL_TOO_LOW"
+        source.close()
