@@ -24,7 +24,6 @@ from substrait_agg.changes import Delivery, check_outputs, parse_output
 from substrait_agg.changes.outputs.postgres_sink import PostgresSink, postgres_record
 from substrait_agg.changes.outputs.postgres_target import parse_postgres
 from substrait_agg.changes.outputs.sinks import SinkContext
-from substrait_agg.changes.postgres import session
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError, UsageError
@@ -326,7 +325,7 @@ def test_a_kill_between_commit_and_record_repeats_nothing(dsn: str, tmp_path: Pa
     assert record.read() == (6, 0)
 
 
-class LosesAnswers(psycopg2.extensions.connection):
+class LosesAnswers(psycopg2.extensions.connection):  # type: ignore[misc]
     """A connection that ends after the server has committed and before it can say so."""
 
     def commit(self) -> None:
@@ -343,7 +342,7 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(dsn: str, tmp_path: Path)
     LosesAnswers.executed = b""
     connect = partial(psycopg2.connect, connection_factory=LosesAnswers)
     with (
-        patch.object(session.psycopg2, "connect", connect),
+        patch("substrait_agg.changes.postgres.session.psycopg2.connect", connect),
         opened(output_to(dsn), tmp_path) as sink,
     ):
         LosesAnswers.executed = b"substrait_agg_changes"

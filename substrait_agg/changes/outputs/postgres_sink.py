@@ -14,7 +14,7 @@ from typing import Any
 from substrait_agg.changes.outputs.postgres_owner import PostgresOwner
 from substrait_agg.changes.outputs.postgres_target import PostgresTarget
 from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table
-from substrait_agg.changes.postgres.keyed import KeyedRows, keyed_rows
+from substrait_agg.changes.postgres.keyed import KeyedRows, check_view, keyed_rows
 from substrait_agg.changes.postgres.session import Session, parts
 from substrait_agg.changes.postgres.table import CheckedTable, TargetTable
 from substrait_agg.changes.postgres.versions import (
@@ -25,6 +25,7 @@ from substrait_agg.changes.postgres.versions import (
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
+from substrait_agg.commit.view.schema import decode_schema
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from substrait_agg.files.locations import Location
 
@@ -46,6 +47,19 @@ def postgres_record(
     output = f"{KIND}={identity_of(target)}"
     digest = hashlib.sha256(output.encode()).hexdigest()[:16]
     return Record(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
+
+
+def _check_columns(place: SinkContext) -> None:
+    """Refuse a view that a table cannot have, before the run reads anything."""
+    try:
+        document = Checkpoint(place.checkpoint).document()
+    except StateRefused as error:
+        if error.code != "NOT_A_CHECKPOINT":
+            raise
+        return
+    view = document.view_schema(place.view)
+    if view is not None:
+        check_view(decode_schema(view.types), view.key_places)
 
 
 class PostgresSink(Sink):
@@ -100,9 +114,11 @@ class PostgresSink(Sink):
         Raises:
             RunFailed: OUTPUT_NOT_REACHABLE.
             UsageError: OUTPUT_EXISTS.
-            StateRefused: OUTPUT_AHEAD, OUTPUT_DAMAGED, OUTPUT_NOT_WRITTEN.
+            StateRefused: OUTPUT_AHEAD, OUTPUT_DAMAGED, OUTPUT_NOT_WRITTEN, OUTPUT_KEY_MISSING,
+                OUTPUT_COLUMN_REFUSED, OUTPUT_TYPE_REFUSED.
         """
         self._view = place.view
+        _check_columns(place)
         self._record = record = postgres_record(
             self._target, place.checkpoint, place.fence, place.view
         )

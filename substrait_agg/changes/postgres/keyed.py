@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from substrait_agg.changes.formats.encode import csv_lines
-from substrait_agg.changes.postgres.types import input_texts
+from substrait_agg.changes.postgres.types import column_type, input_texts
 from substrait_agg.commit.documents.change_metadata import origin_of
 from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
 from substrait_agg.errors import StateRefused
 
 VERSION, WEIGHT = "__version", "__weight"
+HIDDEN = "does not show all columns that identify a row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,19 @@ def keyed_rows(changes: pa.Table) -> KeyedRows:
     )
 
 
+def check_view(schema: pa.Schema, keys: tuple[int, ...] | None) -> None:
+    """Refuse a view that a table cannot have.
+
+    Raises:
+        StateRefused: OUTPUT_KEY_MISSING, OUTPUT_COLUMN_REFUSED, OUTPUT_TYPE_REFUSED.
+    """
+    if keys is None:
+        raise no_key(HIDDEN)
+    check_names(schema)
+    for column in schema:
+        column_type(column)
+
+
 def key_names(changes: pa.Table) -> tuple[str, ...]:
     """Return the names of the columns that identify a row of a view.
 
@@ -85,7 +99,7 @@ def key_names(changes: pa.Table) -> tuple[str, ...]:
     """
     keys = origin_of(changes).keys
     if keys is None:
-        raise no_key("does not show all columns that identify a row")
+        raise no_key(HIDDEN)
     return tuple(dict.fromkeys(changes.schema.names[i] for i in keys))
 
 

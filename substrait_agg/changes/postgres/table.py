@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from psycopg2 import sql
 
-from substrait_agg.changes.postgres.keyed import WEIGHT, KeyedRows
+from substrait_agg.changes.postgres.keyed import WEIGHT, KeyedRows, no_key
 from substrait_agg.changes.postgres.types import column_type, holds
 from substrait_agg.changes.postgres.versions import filled, is_there, place
 from substrait_agg.errors import StateRefused
@@ -183,6 +183,7 @@ class TargetTable:
 
         Raises:
             StateRefused: OUTPUT_DAMAGED: it does not have the rows that were written to it.
+                OUTPUT_KEY_MISSING: a row of the view that is its own key is there twice.
         """
         if not rows.rows.num_rows:
             return
@@ -201,6 +202,8 @@ class TargetTable:
             raise self._damaged(f"{rows.deleted - deleted} rows are missing")
         cursor.execute(self._upsert(rows, "xmax = 0" if tells_new_rows else "NULL::boolean"))
         created = cursor.fetchone()[0]
+        if tells_new_rows and created < rows.created and len(rows.keys) == len(rows.schema):
+            raise no_key("has several equal rows")
         if tells_new_rows and created != rows.created:
             raise self._damaged(f"{abs(created - rows.created)} rows are missing or too many")
 

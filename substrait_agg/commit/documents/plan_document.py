@@ -76,6 +76,13 @@ class ViewSchema:
     positions: tuple[int, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
     hidden: tuple[str, ...] = field(default=(), metadata={DOCUMENT_OMITTED: True})
 
+    @property
+    def key_places(self) -> tuple[int, ...] | None:
+        """Return the ordinals of the columns that identify a row; None if it does not show all."""
+        place = {c.source: i for i, c in reversed(tuple(enumerate(self.columns)))}
+        keys = [place.get(f"k{i}") for i in range(self.keys)]
+        return None if None in keys else tuple(k for k in keys if k is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class EarlyRetractionSchema:

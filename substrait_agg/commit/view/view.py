@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from substrait_agg.arguments import typed
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
@@ -17,6 +16,7 @@ from substrait_agg.commit.documents.snapshot import ChangeFile, OperatorState, S
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.view.change_files import ChangeScan, named, read_change_file
 from substrait_agg.commit.view.quarantine import side_by_side, waiting_rows
+from substrait_agg.commit.view.row_order import hash_ranges, ordered
 from substrait_agg.commit.view.scan import ViewScan, view_tree
 from substrait_agg.commit.view.schema import (
     PlanChange,
@@ -27,12 +27,11 @@ from substrait_agg.commit.view.schema import (
     with_versions,
     with_view_types,
 )
-from substrait_agg.errors import StateRefused
+from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.locations import Location
 from substrait_agg.operator.common.names import CLOSED, GROUP, VERSION, WEIGHT
 from substrait_agg.optional_packages import require
 from substrait_agg.state.keys.row_sizes import repeated
-from substrait_agg.state.keys.rows import nested_bytes
 from substrait_agg.state.run import RunFile
 
 if TYPE_CHECKING:
@@ -168,15 +167,21 @@ class View:
             version: the version; None means the newest.
 
         Raises:
+            UsageError: OPTION_INVALID for a negative number of rows.
             StateRefused: VERSION_UNKNOWN, VERSION_EXPIRED, STATE_DAMAGED.
         """
+        if rows < 0:
+            help = "give the most rows to return"
+            raise UsageError(
+                "OPTION_INVALID", f"{rows} is not a number of rows", help=help, path="rows"
+            )
         snapshot = self._snapshot(version)
         if snapshot is None:
             return self._schema.empty_table()
         view, schema = self._of(snapshot)
         first: pa.Table | None = None
         try:
-            for part in self._parts(snapshot):
+            for part in self._parts(snapshot, None if view.sorts else rows):
                 both = part if first is None else pa.concat_tables([first, part])
                 first = ordered(both, view.sorts).slice(0, rows)
                 if first.num_rows == rows and not view.sorts:
@@ -277,25 +282,31 @@ class View:
 
     def _rows_at(self, snapshot: Snapshot) -> pa.Table:
         view, schema = self._of(snapshot)
-        rows = list(self._parts(snapshot))
+        rows = list(self._parts(snapshot, None))
         if not rows:
             return schema.empty_table()
         in_order = ordered(pa.concat_tables(rows), view.sorts)
         return in_order.select(range(len(view.columns)))
 
-    def _parts(self, snapshot: Snapshot) -> Iterator[pa.Table]:
-        """Yield the rows of a version, with the hidden columns, before they are sorted."""
+    def _parts(self, snapshot: Snapshot, rows: int | None) -> Iterator[pa.Table]:
+        """Yield the rows of a version, with the hidden columns, before they are sorted.
+
+        The caller stops after `rows` of them; None means after all.
+        """
         view, schema = self._of(snapshot)
         state = snapshot.operators[view.operator]
         for files in (state[GROUP], state[CLOSED]):
-            for part in self._rows(files, view):
+            for part in self._rows(files, view, rows):
                 yield from _shown(part, view, schema)
 
-    def _rows(self, files: Sequence[RunFile], view: ViewSchema) -> Iterator[pa.Table]:
+    def _rows(
+        self, files: Sequence[RunFile], view: ViewSchema, rows: int | None
+    ) -> Iterator[pa.Table]:
         if files:
             columns = [*(column.source for column in view.columns), *view.hidden]
             tree = view_tree(self._checkpoint.state, tuple(files), view.keys, columns)
-            yield from tree.scan()
+            for low, high in hash_ranges(files, rows):
+                yield from tree.scan(low, high)
 
     def _snapshot(self, version: int | None) -> Snapshot | None:
         if version is None:
@@ -581,26 +592,3 @@ def _key_columns(view: ViewSchema) -> tuple[int, ...] | None:
 def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
     committed = {s.version: s.created for s in snapshots}
     return ChangesOrigin(_key_columns(view), plan, committed).metadata()
-
-
-def ordered(table: pa.Table, sorts: tuple[ViewSort, ...]) -> pa.Table:
-    """Sort rows: nulls first or last as each key says, NaN above all numbers."""
-    if not sorts or not table.num_rows:
-        return table
-    columns: dict[str, pa.ChunkedArray] = {}
-    keys: list[tuple[str, str]] = []
-    for i, sort in enumerate(sorts):
-        column = table.column(sort.ordinal)
-        way = "descending" if sort.descending else "ascending"
-        columns[f"null{i}"] = pc.cast(pc.is_null(column), pa.int8())
-        keys.append((f"null{i}", "descending" if sort.nulls_first else "ascending"))
-        if pa.types.is_floating(column.type):
-            columns[f"nan{i}"] = pc.cast(pc.fill_null(pc.is_nan(column), False), pa.int8())
-            keys.append((f"nan{i}", way))
-        if pa.types.is_boolean(column.type):
-            column = pc.cast(column, pa.int8())
-        if pa.types.is_nested(column.type):
-            column = nested_bytes(column.combine_chunks())
-        columns[f"value{i}"] = column
-        keys.append((f"value{i}", way))
-    return table.take(pc.sort_indices(pa.table(columns), sort_keys=keys))
