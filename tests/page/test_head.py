@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import substrait_agg as sa
-from substrait_agg.errors import StateRefused
+from substrait_agg.errors import StateRefused, UsageError
 from tests.page.runs import largest, shown_run, totals
 from tests.sampling import sample
 from tests.sizes import tiny_sizes
@@ -30,6 +30,12 @@ def test_the_first_rows_are_those_of_the_whole_view(plan: str, seed: int, tmp_pa
                 head = view.head(rows, version)
                 assert head.to_pylist() == whole.slice(0, rows).to_pylist()
                 assert head.schema.equals(whole.schema)
+
+
+def test_a_number_of_rows_is_not_negative(tmp_path: Path) -> None:
+    with shown_run(tmp_path, [[("north", 1)]]), pytest.raises(UsageError) as refused:
+        sa.open_view(tmp_path / "c").head(-1)
+    assert refused.value.code == "OPTION_INVALID"
 
 
 def test_the_version_must_be_there(tmp_path: Path) -> None:

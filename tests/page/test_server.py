@@ -253,6 +253,20 @@ def test_before_the_first_version_the_page_says_so(tmp_path: Path) -> None:
         page.close()
 
 
+def test_a_run_that_goes_on_shows_the_version_that_it_continues(tmp_path: Path) -> None:
+    batches = [[("north", 1)], [("north", 2)]]
+    with shown_run(tmp_path, batches) as shown:
+        shown.run.batch()
+    with shown_run(tmp_path, batches) as shown:
+        data = shown.ask().data
+        assert (data["version"], data["views"][0]["rows"]) == (1, [["north", "1", "1"]])
+        assert data["versions"]["rows"] == [], "this run has committed nothing"
+        shown.run.batch()
+        data = shown.ask().data
+        assert data["views"][0]["rows"] == [["north", "3", "2"]]
+        assert [row[0] for row in data["versions"]["rows"]] == ["2"]
+
+
 def test_the_lag_of_outputs_is_part_of_the_tag(tmp_path: Path) -> None:
     with shown_run(tmp_path, [[("north", 1)]]) as shown:
         content = RunContent(Checkpoint(tmp_path / "c"), [""])
