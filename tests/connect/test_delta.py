@@ -9,6 +9,7 @@ import shutil
 import struct
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def test_rows_are_those_of_the_table(
     tables[1].create({}, partition)
     runs = [Run(table.path, {"feed": feed}) for table in tables]
     for table, run in zip(tables, runs, strict=True):
-        table.keep = lambda run=run: run.versions
+        table.keep = partial(Run.versions.__get__, run)
     for _ in range(40):
         number = rng.randrange(2)
         tables[number].step()
@@ -268,7 +269,10 @@ def test_columns_that_are_mapped_by_name(tmp_path: Path) -> None:
     def map_to(*names: str) -> dict[str, Any]:
         fields = json.loads(meta["schemaString"])["fields"]
         for number, (field, name) in enumerate(zip(fields, names, strict=True), 1):
-            mapping = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+            mapping = {
+                "delta.columnMapping.id": number,
+                "delta.columnMapping.physicalName": field["name"],
+            }
             field |= {"name": name, "metadata": mapping}
         text = json.dumps({"type": "struct", "fields": fields})
         settings = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "3"}

@@ -28,6 +28,7 @@ EXCEPTIONS = {
     "report/problem_pages.py": "reads what is part of the package",
     "functions/windows.py": "reads what is part of the package",
     "functions/signatures/declarations.py": "reads what is part of the package",
+    "connect/delta/source.py": "reads files of sources",
     "spark/inputs/table_batch.py": "calls the open method of a reader of sources, which are no part of a checkpoint",
     "spark/sources/files.py": "lists files of sources",
     "spark/positions/listing.py": "lists files of sources",

@@ -24,6 +24,7 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
+from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
 from substrait_agg.redaction import cleaned, safe_cause
 
@@ -87,7 +88,12 @@ class DeltaSink(Sink):
             help = "give the path of a folder; it is created if it does not exist"
             raise UsageError("OUTPUT_NOT_A_FOLDER", message, help=help, path=str(folder))
         table = self._open()
-        if table is None and folder is not None and folder.exists() and any(folder.iterdir()):
+        if (
+            table is None
+            and folder is not None
+            and folder.exists()
+            and filesystem().names(folder, folders=True)
+        ):
             raise taken(folder)
         if table is not None and self._written(table) is None and table.count():
             raise taken(folder or Path(self._target.identity))
@@ -129,12 +135,12 @@ class DeltaSink(Sink):
 
     def _deliver(self, changes: Table, version: int) -> None:
         _check_types(changes.schema, self._target.identity)
-        found = self._open()
-        table = self._create(changes) if found is None else found
+        existing = self._open()
+        table = self._create(changes) if existing is None else existing
         written = self._written(table)
         if written is not None and written >= version:
             self._check_written(table, changes, version, written)
-        elif changes.num_rows or found is None:
+        elif changes.num_rows or existing is None:
             self._write(table, changes, version)
 
     def _open(self) -> DeltaTable | None:

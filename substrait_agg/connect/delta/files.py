@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pf
 
-from substrait_agg.connect.delta.layout import Layout
-from substrait_agg.connect.delta.log import DataFile, Difference
+from substrait_agg.connect.delta.layout import DeltaLayout
+from substrait_agg.connect.delta.log import DataFile, DeltaDifference
 from substrait_agg.connect.protocol import WEIGHT
 from substrait_agg.errors import InputRefused
 
@@ -30,7 +30,7 @@ Masks = Mapping[tuple[str, str], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class RowReader:
+class DeltaRows:
     """Reads the columns of one table.
 
     Attributes:
@@ -41,11 +41,11 @@ class RowReader:
     """
 
     files: pf.FileSystem
-    layout: Layout
+    layout: DeltaLayout
     schema: pa.Schema
     place: str
 
-    def read(self, difference: Difference, masks: Masks) -> pa.Table:
+    def read(self, difference: DeltaDifference, masks: Masks) -> pa.Table:
         """Return the rows of a difference with their weights.
 
         Raises:

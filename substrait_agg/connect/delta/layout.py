@@ -32,7 +32,7 @@ SCHEMA_CHANGED = "SOURCE_SCHEMA_CHANGED"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DeltaColumn:
     """A column of a table.
 
     Attributes:
@@ -47,7 +47,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DeltaLayout:
     """The metadata of a table from one version on.
 
     Attributes:
@@ -59,7 +59,7 @@ class Layout:
     """
 
     table: str
-    columns: Mapping[str, Column]
+    columns: Mapping[str, DeltaColumn]
     partitions: tuple[str, ...]
     settings: Mapping[str, str]
     text: str
@@ -67,10 +67,10 @@ class Layout:
     @classmethod
     def of(
         cls, table: str, text: str, partitions: Iterable[str], settings: Mapping[str, str | None]
-    ) -> Layout:
+    ) -> DeltaLayout:
         """Return the layout that a schema of Delta as JSON describes."""
         columns = {
-            field["name"]: Column(
+            field["name"]: DeltaColumn(
                 json.dumps(field["type"], sort_keys=True),
                 bool(field["nullable"]),
                 field.get("metadata", {}).get(f"{MAPPING}.physicalName", field["name"]),
@@ -81,7 +81,7 @@ class Layout:
         return cls(table, columns, tuple(partitions), given, text)
 
     @classmethod
-    def parse(cls, action: Mapping[str, Any]) -> Layout:
+    def parse(cls, action: Mapping[str, Any]) -> DeltaLayout:
         """Return the layout of an action ``metaData``."""
         settings = action.get("configuration") or {}
         return cls.of(action["id"], action["schemaString"], action["partitionColumns"], settings)
@@ -105,7 +105,7 @@ class Layout:
             ]
         )
 
-    def check_same(self, other: Layout, names: Iterable[str], place: str) -> None:
+    def check_same(self, other: DeltaLayout, names: Iterable[str], place: str) -> None:
         """Check that `other`, a later layout, has the same columns of some names.
 
         Raises:

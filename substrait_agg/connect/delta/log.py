@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow.fs as pf
 
-from substrait_agg.connect.delta.layout import Layout
+from substrait_agg.connect.delta.layout import DeltaLayout
 from substrait_agg.errors import InputRefused
 
 FOLDER = "_delta_log"
@@ -52,7 +52,7 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class DeltaCommit:
     """One version of a table.
 
     Attributes:
@@ -69,11 +69,11 @@ class Commit:
     removed: tuple[DataFile, ...]
     feed: tuple[DataFile, ...]
     moves: bool
-    layout: Layout | None
+    layout: DeltaLayout | None
     features: tuple[str, ...]
 
     @classmethod
-    def parse(cls, version: int, content: bytes) -> Commit:
+    def parse(cls, version: int, content: bytes) -> DeltaCommit:
         """Return the version that a file of the log describes.
 
         Raises:
@@ -86,7 +86,7 @@ class Commit:
         added, removed = actions.get("add", []), actions.get("remove", [])
         still = not any(action["dataChange"] for action in (*added, *removed))
         operation = actions.get("commitInfo", [{}])[0].get("operation")
-        layouts = [Layout.parse(action) for action in actions.get("metaData", [])]
+        layouts = [DeltaLayout.parse(action) for action in actions.get("metaData", [])]
         return cls(
             version,
             tuple(DataFile.parse(action) for action in added),
@@ -105,7 +105,7 @@ class Commit:
         return sum(file.size for file in files)
 
 
-class Log:
+class DeltaLog:
     """The log of a table.
 
     Args:
@@ -116,7 +116,7 @@ class Log:
     def __init__(self, files: pf.FileSystem, place: str) -> None:
         self._files = files
         self._place = place
-        self._commits: dict[int, Commit] = {}
+        self._commits: dict[int, DeltaCommit] = {}
 
     def newest(self) -> int:
         """Return the newest version; -1 if there is none."""
@@ -136,7 +136,7 @@ class Log:
         except FileNotFoundError:
             return None
 
-    def commit(self, version: int) -> Commit:
+    def commit(self, version: int) -> DeltaCommit:
         """Return what a version has changed.
 
         Raises:
@@ -146,10 +146,10 @@ class Log:
             self._commits[version] = self._read(version)
         return self._commits[version]
 
-    def _read(self, version: int) -> Commit:
+    def _read(self, version: int) -> DeltaCommit:
         try:
             with self._files.open_input_file(_path(version)) as file:
-                return Commit.parse(version, file.read())
+                return DeltaCommit.parse(version, file.read())
         except FileNotFoundError as error:
             message = f"the log of the Delta table no longer has version {version}"
             raise gone(message, self._place) from error
@@ -158,7 +158,7 @@ class Log:
             help = "check the log of the table"
             raise InputRefused("SOURCE_UNREADABLE", message, help=help, path=self._place) from error
 
-    def has_files(self, difference: Difference) -> bool:
+    def has_files(self, difference: DeltaDifference) -> bool:
         """Return whether all files of a difference exist."""
         paths = {unquote(file.path) for file in (*difference.weights, *difference.feed)}
         infos = self._files.get_file_info(sorted(paths))
@@ -184,7 +184,7 @@ def gone(message: str, place: str) -> InputRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DeltaDifference:
     """What lies between two versions: the sum of its files is the difference of their rows.
 
     Attributes:
@@ -196,7 +196,7 @@ class Difference:
     feed: tuple[DataFile, ...]
 
     @classmethod
-    def of(cls, commits: Iterable[Commit], *, feed: bool) -> Difference:
+    def of(cls, commits: Iterable[DeltaCommit], *, feed: bool) -> DeltaDifference:
         """Return the cheap difference: without moved rows, and with the change feed if wanted.
 
         It may need files that were added and removed between the two versions.
@@ -211,7 +211,7 @@ class Difference:
         return cls(_nonzero(weights), tuple(changed))
 
     @classmethod
-    def between(cls, commits: Iterable[Commit]) -> Difference:
+    def between(cls, commits: Iterable[DeltaCommit]) -> DeltaDifference:
         """Return the difference that needs files of the two versions only."""
         weights: Counter[DataFile] = Counter()
         for commit in commits:
@@ -224,7 +224,7 @@ class Difference:
         return any(file.vector for file in self.weights)
 
 
-def _add(weights: Counter[DataFile], commit: Commit) -> None:
+def _add(weights: Counter[DataFile], commit: DeltaCommit) -> None:
     weights.subtract(commit.removed)
     weights.update(commit.added)
 

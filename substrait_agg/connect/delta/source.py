@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pf
 
-from substrait_agg.connect.delta.files import Masks, RowReader
-from substrait_agg.connect.delta.layout import Layout, check_features
-from substrait_agg.connect.delta.log import Commit, Difference, Log, gone
+from substrait_agg.connect.delta.files import DeltaRows, Masks
+from substrait_agg.connect.delta.layout import DeltaLayout, check_features
+from substrait_agg.connect.delta.log import DeltaCommit, DeltaDifference, DeltaLog, gone
 from substrait_agg.connect.protocol import WEIGHT, ConnectedTable, TableSource
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.optional_packages import require
@@ -75,7 +75,7 @@ class DeltaSource:
         self._layout = _layout(newest)
         self._check(newest)
         self._files = self._file_system()
-        self._log = Log(self._files, self._place)
+        self._log = DeltaLog(self._files, self._place)
         self._schema = self._layout.schema
         self._columns: dict[str, list[str]] = dict.fromkeys(tables, self._schema.names)
         self._version: int | None = None
@@ -87,7 +87,7 @@ class DeltaSource:
         check_features(protocol.reader_features or (), self._place)
         self._check_feed(self._layout)
 
-    def _check_feed(self, layout: Layout) -> None:
+    def _check_feed(self, layout: DeltaLayout) -> None:
         if "feed" in self._feeds.values() and not layout.has_feed:
             message = "the Delta table writes no change data feed, and its source has feed=feed"
             help = "set delta.enableChangeDataFeed to true, or give feed=auto, which reads files where needed"
@@ -201,13 +201,13 @@ class DeltaSource:
         certain, and the batch has all versions.
         """
         feed = any(feed != "files" for feed in self._feeds.values())
-        commits: list[Commit] = []
+        commits: list[DeltaCommit] = []
         cost = 0
         for next_ in range(version + 1, self._newest + 1):
             commit = self._log.commit(next_)
             cost += commit.cost(feed=feed)
             if cost > most_bytes and commits:
-                whole = self._log.has_files(Difference.of(commits, feed=feed))
+                whole = self._log.has_files(DeltaDifference.of(commits, feed=feed))
                 return commits[-1].version if whole else self._newest
             commits.append(commit)
         return self._newest
@@ -278,7 +278,7 @@ class DeltaSource:
             )
             raise gone(message, self._place) from safe_cause(error)
 
-    def _check_commits(self, commits: Sequence[Commit]) -> Layout:
+    def _check_commits(self, commits: Sequence[DeltaCommit]) -> DeltaLayout:
         """Check that the columns that are read stay the same, and return the last layout."""
         layout = self._layout
         for commit in commits:
@@ -293,7 +293,7 @@ class DeltaSource:
             self._check_feed(layout)
         return layout
 
-    def _changes(self, name: str, commits: Sequence[Commit]) -> pa.Table:
+    def _changes(self, name: str, commits: Sequence[DeltaCommit]) -> pa.Table:
         """Return the difference of two versions.
 
         A difference of few files may need one that lay in the table only between the versions. If
@@ -301,19 +301,19 @@ class DeltaSource:
         """
         columns = self._columns[name]
         self._layout.check_stored(columns, self._place)
-        reader = RowReader(self._files, self._layout, self._types(name), self._place)
+        reader = DeltaRows(self._files, self._layout, self._types(name), self._place)
         feed = self._feeds[name]
-        cheap = Difference.of(commits, feed=feed != "files")
+        cheap = DeltaDifference.of(commits, feed=feed != "files")
         if not cheap.has_vectors:
             try:
                 return reader.read(cheap, {})
             except FileNotFoundError:
                 pass
-        exact = Difference.between(commits)
+        exact = DeltaDifference.between(commits)
         with self._reading(commits[0].version - 1):
             return reader.read(exact, self._masks(exact, commits))
 
-    def _masks(self, difference: Difference, commits: Sequence[Commit]) -> Masks:
+    def _masks(self, difference: DeltaDifference, commits: Sequence[DeltaCommit]) -> Masks:
         """Return the deletion vectors of the files of a difference of two versions."""
         masks: dict[tuple[str, str], np.ndarray] = {}
         for version, sign in ((commits[0].version - 1, -1), (commits[-1].version, 1)):
@@ -342,10 +342,12 @@ class DeltaSource:
         self._log.forget(self._newest)
 
 
-def _layout(table: DeltaTable) -> Layout:
+def _layout(table: DeltaTable) -> DeltaLayout:
     metadata = table.metadata()
     text = table.schema().to_json()
-    return Layout.of(str(metadata.id), text, metadata.partition_columns, metadata.configuration)
+    return DeltaLayout.of(
+        str(metadata.id), text, metadata.partition_columns, metadata.configuration
+    )
 
 
 def _vectors(table: DeltaTable) -> Iterator[tuple[str, np.ndarray]]:
