@@ -84,7 +84,9 @@ def _vector(rows: list[int]) -> dict[str, Any]:
 
 def _delete_rows(path: Path, add: dict[str, Any], rows: list[int]) -> dict[str, Any]:
     """Write a version that deletes rows of a file by a deletion vector; return the new action."""
-    old = {k: add[k] for k in ("path", "partitionValues", "size", "deletionVector") if k in add}
+    old: dict[str, Any] = {
+        k: add[k] for k in ("path", "partitionValues", "size", "deletionVector") if k in add
+    }
     removed = {**old, "dataChange": True, "deletionTimestamp": 1, "extendedFileMetadata": True}
     new = {
         **add,

@@ -77,8 +77,8 @@ class DeltaLayout:
             )
             for field in json.loads(text)["fields"]
         }
-        given = {key: value for key, value in settings.items() if value is not None}
-        return cls(table, columns, tuple(partitions), given, text)
+        properties = {key: value for key, value in settings.items() if value is not None}
+        return cls(table, columns, tuple(partitions), properties, text)
 
     @classmethod
     def parse(cls, action: Mapping[str, Any]) -> DeltaLayout:
