@@ -34,9 +34,9 @@ KIND = "postgres"
 
 def identity_of(target: PostgresTarget) -> str:
     """Return a text that stays the same if the password or the user changes."""
-    given = {**parts(target.arguments), **target.arguments}
+    parameters = {**parts(target.arguments), **target.arguments}
     names = ("service", "host", "port", "dbname")
-    place = "&".join(f"{name}={given[name]}" for name in names if name in given)
+    place = "&".join(f"{name}={parameters[name]}" for name in names if name in parameters)
     return f"{target.written}?{place}" if place else target.written
 
 
@@ -122,54 +122,54 @@ class PostgresSink(Sink):
         self._record = record = postgres_record(
             self._target, place.checkpoint, place.fence, place.view
         )
-        known = record.read()
+        recorded = record.read()
         self._owner = PostgresOwner.read(record) or PostgresOwner(uuid.uuid4().hex)
         try:
             with self._session.transaction() as cursor:
-                found = locked_version(cursor, self._table.schema, self._table.name)
-                self._position = self._continued(cursor, found, place.checkpoint)
+                stored = locked_version(cursor, self._table.schema, self._table.name)
+                self._position = self._continued(cursor, stored, place.checkpoint)
         except RunFailed:
-            if known is None or known[0] is None:
+            if recorded is None or recorded[0] is None:
                 raise
-            self._position = known[0]
+            self._position = recorded[0]
             self._attempted = self._position + 1
         else:
-            self._owner = replace(self._owner, created=found is None or found.created)
+            self._owner = replace(self._owner, created=stored is None or stored.created)
         self.changes_columns = self._owner.created
         self._owner.write(record)
         record.take_over(self._position)
 
     def _continued(
-        self, cursor: Any, found: TableVersion | None, checkpoint: Location
+        self, cursor: Any, stored: TableVersion | None, checkpoint: Location
     ) -> int | None:
         """Return the version after which this output continues."""
-        there = self._table.is_there(cursor)
-        if found is None:
-            if there and self._table.has_rows(cursor):
+        exists = self._table.is_there(cursor)
+        if stored is None:
+            if exists and self._table.has_rows(cursor):
                 raise self._taken("contains rows that no output wrote")
             return None
-        self._check_own(found)
-        if found.history < self._owner.history:
+        self._check_own(stored)
+        if stored.history < self._owner.history:
             return None
-        newest = max(Checkpoint(checkpoint).versions(), default=found.version)
-        if found.history > self._owner.history or found.version > newest:
+        newest = max(Checkpoint(checkpoint).versions(), default=stored.version)
+        if stored.history > self._owner.history or stored.version > newest:
             raise StateRefused(
                 "OUTPUT_AHEAD",
-                f"the table {self._table} has version {found.version}, which the checkpoint does not have",
+                f"the table {self._table} has version {stored.version}, which the checkpoint does not have",
                 help="restore the newest copy of the whole checkpoint folder, or use another table",
                 path=self.name,
             )
-        if not there:
+        if not exists:
             raise StateRefused(
                 "OUTPUT_DAMAGED",
-                f"the table {self._table} is gone, but has version {found.version} in substrait_agg_versions",
+                f"the table {self._table} is gone, but has version {stored.version} in substrait_agg_versions",
                 help="restore it, or delete its row there: the next run writes it again",
                 path=self.name,
             )
-        return found.version
+        return stored.version
 
-    def _check_own(self, found: TableVersion) -> None:
-        if (found.checkpoint, found.view) != (self._owner.id, self._view):
+    def _check_own(self, stored: TableVersion) -> None:
+        if (stored.checkpoint, stored.view) != (self._owner.id, self._view):
             raise self._taken("is written by another checkpoint, or for another view")
 
     def _taken(self, reason: str) -> UsageError:
@@ -189,7 +189,7 @@ class PostgresSink(Sink):
                 OUTPUT_TABLE_DIFFERS, OUTPUT_COLUMN_REFUSED, OUTPUT_TYPE_REFUSED, OUTPUT_DAMAGED,
                 OUTPUT_NOT_WRITTEN.
         """
-        self._write(changes, version, anew=False)
+        self._write(changes, version, replaces=False)
 
     def replace(self, old: Table, new: Table, version: int) -> None:
         """Drop the table and create it with other columns, in one transaction.
@@ -197,9 +197,9 @@ class PostgresSink(Sink):
         Raises:
             StateRefused: as `deliver`.
         """
-        self._write(new, version, anew=True)
+        self._write(new, version, replaces=True)
 
-    def _write(self, changes: Table, version: int, *, anew: bool) -> None:
+    def _write(self, changes: Table, version: int, *, replaces: bool) -> None:
         if self._record is None:
             raise TypeError("the output has not begun")
         rows = keyed_rows(changes)
@@ -207,7 +207,7 @@ class PostgresSink(Sink):
             had = locked_version(cursor, self._table.schema, self._table.name)
             if self._is_next(had, version):
                 self._attempted = version
-                if had is not None and (anew or had.history < self._owner.history):
+                if had is not None and (replaces or had.history < self._owner.history):
                     self._table.clear(cursor, created=had.created)
                     self._session.prepared = None
                 checked = self._prepare(cursor, rows, had)

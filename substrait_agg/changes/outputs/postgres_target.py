@@ -58,17 +58,17 @@ def parse_postgres(text: str) -> PostgresTarget:
     raw_schema, dot, raw_table = path.partition(".")
     schema, table = unquote(raw_schema), unquote(raw_table)
     options = parse_options(query, "postgres")
-    given = dict(options)
-    names = {"schema": schema, "table": table, "channel": given.get("notify", "-")}
+    option_values = dict(options)
+    names = {"schema": schema, "table": table, "channel": option_values.get("notify", "-")}
     if not dot or "." in raw_table:
         raise bad_target("the target is not SCHEMA.TABLE", _HELP, "postgres")
     for what, name in names.items():
         if not name or "\0" in name or len(name.encode()) > MOST_BYTES:
             message = f"the name of the {what} does not have 1 to {MOST_BYTES} bytes"
             raise bad_target(message, _HELP, "postgres")
-    for key in given:
+    for key in option_values:
         if key not in _OPTIONS:
             raise bad_target(f"option {key} is not known", f"use {', '.join(_OPTIONS)}", "postgres")
-    if "service" in given and "dsn" in given:
+    if "service" in option_values and "dsn" in option_values:
         raise bad_target("service and dsn are both given", "give one of them", "postgres")
     return PostgresTarget(schema, table, path, options)

@@ -63,18 +63,18 @@ def keyed_rows(changes: pa.Table) -> KeyedRows:
     retracted = np.bincount(codes[weights < 0], minlength=len(inserted))
     if (np.abs(weights) > 1).any() or (inserted > 1).any() or (retracted > 1).any():
         raise no_key("has several rows with the same key")
-    kept = changes.filter(pa.array((weights > 0) | (inserted[codes] == 0)))
+    remaining = changes.filter(pa.array((weights > 0) | (inserted[codes] == 0)))
     created = (inserted > 0) & ((retracted == 0) | (not keys))
-    gone = kept.filter(pc.less(kept.column(WEIGHT), 0)).select(list(keys))
-    texts = [input_texts(kept.column(i), field) for i, field in enumerate(schema)]
+    deletions = remaining.filter(pc.less(remaining.column(WEIGHT), 0)).select(list(keys))
+    texts = [input_texts(remaining.column(i), field) for i, field in enumerate(schema)]
     return KeyedRows(
         schema=schema,
         keys=keys,
-        rows=pa.table([*texts, kept.column(WEIGHT)], [*schema.names, WEIGHT]),
+        rows=pa.table([*texts, remaining.column(WEIGHT)], [*schema.names, WEIGHT]),
         created=int(np.count_nonzero(created)),
-        deleted=gone.num_rows if keys else int(retracted.sum()),
-        nulls=_null_sets(gone, keys),
-        has_null_key=any(kept.column(key).null_count for key in keys),
+        deleted=deletions.num_rows if keys else int(retracted.sum()),
+        nulls=_null_sets(deletions, keys),
+        has_null_key=any(remaining.column(key).null_count for key in keys),
     )
 
 
@@ -147,5 +147,5 @@ def _null_sets(rows: pa.Table, keys: tuple[str, ...]) -> tuple[frozenset[str], .
     if not rows.num_rows or not keys:
         return ()
     masks = pa.table({key: rows.column(key).is_null() for key in keys})
-    found = masks.group_by(list(keys)).aggregate([]).to_pylist()
-    return tuple(frozenset(key for key, null in one.items() if null) for one in found)
+    combinations = masks.group_by(list(keys)).aggregate([]).to_pylist()
+    return tuple(frozenset(key for key, null in one.items() if null) for one in combinations)

@@ -114,16 +114,16 @@ class TargetTable:
         Raises:
             StateRefused: OUTPUT_TABLE_DIFFERS, OUTPUT_KEY_MISSING, OUTPUT_TYPE_REFUSED.
         """
-        found = self._columns(cursor)
+        existing_columns = self._columns(cursor)
         for field in rows.schema:
-            existing = found.get(field.name)
+            existing = existing_columns.get(field.name)
             if existing is None:
                 raise self._differs(f"has no column {field.name} of type {column_type(field)}")
             if not holds(existing[0], field):
                 raise self._differs(
                     f"has the column {field.name} as {existing[0]}, not as {column_type(field)}"
                 )
-        for name, (_, needed) in found.items():
+        for name, (_, needed) in existing_columns.items():
             if needed and name not in rows.schema.names:
                 raise self._differs(f"needs a value for {name}, which the view does not have")
         holds_null_keys = self._check_key(cursor, rows)

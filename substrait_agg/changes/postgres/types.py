@@ -77,12 +77,12 @@ def column_type(field: pa.Field) -> str:
 
 def holds(existing: str, field: pa.Field) -> bool:
     """Return whether a column of an existing table holds every value of a column of the view."""
-    wanted = column_type(field)
-    if existing == wanted or existing in _WIDER.get(wanted, ()):
+    expected = column_type(field)
+    if existing == expected or existing in _WIDER.get(expected, ()):
         return True
-    if not wanted.startswith("numeric(") or not existing.startswith("numeric"):
+    if not expected.startswith("numeric(") or not existing.startswith("numeric"):
         return False
-    precision, scale = _digits(wanted)
+    precision, scale = _digits(expected)
     most, after = _digits(existing)
     return existing == "numeric" or (after >= scale and most - after >= precision - scale)
 
