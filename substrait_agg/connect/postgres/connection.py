@@ -95,7 +95,7 @@ def _with_settings(dsn: str) -> str:
     return str(extensions.make_dsn(**parts, client_encoding="UTF8"))
 
 
-class Session:
+class Catalogue:
     """A connection for queries of the catalogue, which is made again if the server restarted."""
 
     def __init__(self, address: Address) -> None:

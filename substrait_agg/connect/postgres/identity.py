@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from substrait_agg.connect.postgres.connection import Session
+from substrait_agg.connect.postgres.connection import Catalogue
 from substrait_agg.connect.postgres.position import Identity
 from substrait_agg.connect.postgres.setup import Table
 from substrait_agg.errors import InputRefused
@@ -43,7 +43,7 @@ RELOAD = "start a new checkpoint, which reads the tables again"
 
 
 def read_identity(
-    session: Session,
+    catalogue: Catalogue,
     publication: str,
     tables: Mapping[str, Table],
     columns: Mapping[str, Sequence[str]],
@@ -51,26 +51,26 @@ def read_identity(
     """Return the identity of tables and publication as JSON values.
 
     Args:
-        session: of the database.
+        catalogue: of the database.
         publication: its name.
         tables: the tables by their names in the plan.
         columns: the columns that are read, by the same names.
     """
-    system, database, oid, whole, root = session.query(_DATABASE, (publication,))[0]
-    wanted = {
+    system, database, oid, whole, root = catalogue.query(_DATABASE, (publication,))[0]
+    requests = {
         name: {"oid": table.oid, "columns": list(columns[name])} for name, table in tables.items()
     }
-    values = {"publication": oid, "wanted": json.dumps(wanted)}
+    values = {"publication": oid, "wanted": json.dumps(requests)}
     names = ("oid", "identity", "file", "entries", "partitions", "columns")
-    found = {
+    described = {
         row[0]: dict(zip(names, row[1:], strict=True), keys=list(tables[row[0]].keys))
-        for row in session.query(_TABLES, values)
+        for row in catalogue.query(_TABLES, values)
     }
     return {
         "system": system,
         "database": database,
         "publication": [oid, whole, root],
-        "tables": found,
+        "tables": described,
     }
 
 

@@ -29,7 +29,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class TableShape:
     """A table as a relation message describes it.
 
     Attributes:
@@ -56,14 +56,14 @@ class Changes:
     Attributes:
         relation: the table.
         texts: column -> its texts, as strings that have not been validated; null for SQL null.
-        unchanged: column -> whether a row omits a large value that did not change, and has no old row.
+        incomplete: column -> whether a row omits a large value that did not change, and has no old row.
         weights: 1 for a new row, -1 for an old one or the key of one.
         whole: whether every old row is complete and every update has one.
     """
 
-    relation: Relation
+    relation: TableShape
     texts: Mapping[str, pa.Array]
-    unchanged: Mapping[str, bool]
+    incomplete: Mapping[str, bool]
     weights: Ints
     whole: bool
 
@@ -80,10 +80,10 @@ class Block:
 
     changes: list[Changes] = field(default_factory=list)
     truncated: set[int] = field(default_factory=set)
-    relations: dict[int, Relation] = field(default_factory=dict)
+    relations: dict[int, TableShape] = field(default_factory=dict)
 
 
-def read_relation(message: bytes) -> Relation:
+def read_relation(message: bytes) -> TableShape:
     """Return the table that a relation message describes."""
     (oid,) = struct.unpack_from(">I", message, 1)
     schema, name, rest = message[5:].split(b"\0", 2)
@@ -99,7 +99,7 @@ def read_relation(message: bytes) -> Relation:
             keys.append(column)
         at = end + 9
     full_name = f"{schema.decode() or 'pg_catalog'}.{name.decode()}"
-    return Relation(oid, full_name, identity, tuple(columns), tuple(types), tuple(keys))
+    return TableShape(oid, full_name, identity, tuple(columns), tuple(types), tuple(keys))
 
 
 def blocks(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
@@ -117,7 +117,7 @@ def blocks(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 def decode(
     messages: Sequence[bytes],
-    relations: Mapping[int, Relation],
+    relations: Mapping[int, TableShape],
     columns: Mapping[int, Sequence[str]],
 ) -> Block:
     """Decode a block of messages.
@@ -153,9 +153,9 @@ def _truncated_tables(message: bytes) -> tuple[int, ...]:
 
 def _read_versions(
     messages: Sequence[bytes], kinds: Bytes, block: Block
-) -> dict[int, list[tuple[int, int, Relation | None]]]:
+) -> dict[int, list[tuple[int, int, TableShape | None]]]:
     """Return the ranges of messages in which a table has one version, and note the newest one."""
-    versions: dict[int, list[tuple[int, int, Relation | None]]] = {}
+    versions: dict[int, list[tuple[int, int, TableShape | None]]] = {}
     for at in map(int, np.flatnonzero(kinds == RELATION)):
         new = read_relation(messages[at])
         old = block.relations.get(new.oid)
@@ -196,7 +196,7 @@ def _read_tuples(data: Bytes, at: Ints, width: int) -> tuple[list[_Values], Ints
 
 
 def _read_rows(
-    data: Bytes, starts: Ints, kinds: Bytes, relation: Relation, names: Sequence[str]
+    data: Bytes, starts: Ints, kinds: Bytes, relation: TableShape, names: Sequence[str]
 ) -> Changes:
     """Return old and new rows of messages of one version of a table."""
     width = len(relation.columns)
@@ -209,18 +209,18 @@ def _read_rows(
     new, _ = _read_tuples(data, places[with_new], width)
     # Old rows stand before the new row of their message, so the places of a column only grow.
     order = np.argsort(np.concatenate((with_old * 2, with_new * 2 + 1)), kind="stable")
-    texts, unchanged = {}, {}
+    texts, incomplete = {}, {}
     for name in set(names).intersection(relation.columns):
         at = relation.columns.index(name)
         kind = np.concatenate((old[at][0], new[at][0]))[order]
         start = np.concatenate((old[at][1], new[at][1]))[order]
         length = np.concatenate((old[at][2], new[at][2]))[order]
         values = kind, start, length
-        texts[name], unchanged[name] = _read_texts(data, values, order < len(with_old))
+        texts[name], incomplete[name] = _read_texts(data, values, order < len(with_old))
     weights = np.where(order < len(with_old), -1, 1)
     updates = np.count_nonzero(kinds == UPDATE) + np.count_nonzero(kinds == DELETE)
     whole = updates == np.count_nonzero(markers == OLD)
-    return Changes(relation, texts, unchanged, weights, bool(whole))
+    return Changes(relation, texts, incomplete, weights, bool(whole))
 
 
 def _read_texts(
@@ -229,7 +229,7 @@ def _read_texts(
     """Return the texts of a column, and whether a value is missing.
 
     A string array over the bytes of all messages alternates between a value and the gap to the next
-    one; every other element is taken. A value that did not change is taken from the old row.
+    one; every second element is a value. A value that did not change is that of the old row.
     """
     kinds, starts, lengths = values
     wide = len(data) > np.iinfo(np.int32).max
@@ -240,16 +240,16 @@ def _read_texts(
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     kind = pa.large_string() if wide else pa.string()
     pieces = pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
-    taken = np.arange(0, 2 * len(starts), 2, dtype=np.int64)
+    places = np.arange(0, 2 * len(starts), 2, dtype=np.int64)
     same = np.flatnonzero(kinds == UNCHANGED)
     missing = False
     if len(same):
         before = np.maximum(same - 1, 0)
         missing = bool((~old_rows[before] | (same == 0)).any())
-        taken[same] = before * 2
+        places[same] = before * 2
         # The old row of a key has nulls in other columns.
         missing = missing or bool((kinds[before] != TEXT).any())
     nulls = kinds == NULL
-    indices = pa.array(taken, mask=nulls if nulls.any() else None)
+    indices = pa.array(places, mask=nulls if nulls.any() else None)
     texts = pieces.take(indices)
     return (texts.cast(pa.string()) if wide else texts), missing

@@ -11,7 +11,7 @@ Identity = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class VisibleTransactions:
     """Which transactions the initial rows have.
 
     An LSN does not say it: a commit is written before its transaction is visible. The stream has
@@ -31,10 +31,10 @@ class Snapshot:
     end: int
 
     @classmethod
-    def parse(cls, text: str, end: int) -> Snapshot:
+    def parse(cls, text: str, end: int) -> VisibleTransactions:
         """Read the text of a ``pg_snapshot``.
 
-        >>> Snapshot.parse("10:14:11,13", 0).has(12, 0)
+        >>> VisibleTransactions.parse("10:14:11,13", 0).has(12, 0)
         True
         """
         xmin, xmax, ids = text.split(":")
@@ -78,7 +78,7 @@ class Position:
 
     end: int
     commit: int
-    snapshot: Snapshot | None
+    snapshot: VisibleTransactions | None
     identity: Identity
 
     @classmethod
@@ -88,7 +88,7 @@ class Position:
         snapshot = None
         if "snapshot" in document:
             end = read_lsn(document["snapshot"]["end"])
-            snapshot = Snapshot.parse(document["snapshot"]["transactions"], end)
+            snapshot = VisibleTransactions.parse(document["snapshot"]["transactions"], end)
         lsns = read_lsn(document["lsn"]), read_lsn(document["commit"])
         return cls(*lsns, snapshot, document["identity"])
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from substrait_agg.connect.postgres.connection import Session
-from substrait_agg.connect.postgres.types import Column
+from substrait_agg.connect.postgres.connection import Catalogue
+from substrait_agg.connect.postgres.types import PublishedColumn
 from substrait_agg.errors import InputRefused
 
 PUBLICATION = "substrait_agg"
@@ -39,7 +39,7 @@ class Table:
     partitioned: bool
     identity: str
     keys: tuple[str, ...]
-    columns: Mapping[str, Column]
+    columns: Mapping[str, PublishedColumn]
 
     @property
     def full_name(self) -> str:
@@ -88,43 +88,43 @@ WHERE l.isleaf AND c.relreplident <> %s LIMIT 1
 """
 
 
-def check_server(session: Session) -> None:
+def check_server(catalogue: Catalogue) -> None:
     """Check that the server writes what logical decoding needs.
 
     Raises:
         InputRefused: WAL_LEVEL_TOO_LOW.
     """
-    (level,) = session.query("SHOW wal_level")[0]
+    (level,) = catalogue.query("SHOW wal_level")[0]
     if level != "logical":
-        message = f"the server of {session.address.name} has wal_level={level}"
+        message = f"the server of {catalogue.address.name} has wal_level={level}"
         help_ = "ALTER SYSTEM SET wal_level = 'logical', then restart the server"
         raise InputRefused("WAL_LEVEL_TOO_LOW", message, help=help_)
 
 
-def read_table(session: Session, location: str, publication: str) -> Table:
+def read_table(catalogue: Catalogue, location: str, publication: str) -> Table:
     """Return a table and its published columns.
 
     Args:
-        session: of its database.
+        catalogue: of its database.
         location: its name as in SQL: ``schema.table``, with quotes where SQL needs them.
         publication: which must publish all its rows and changes.
 
     Raises:
         InputRefused: SOURCE_NOT_FOUND, SOURCE_UNREADABLE, PUBLICATION_INCOMPLETE.
     """
-    row = session.row(_TABLE, (location,))
+    row = catalogue.row(_TABLE, (location,))
     if row is None:
-        message = f"there is no table {location} in {session.address.name}"
+        message = f"there is no table {location} in {catalogue.address.name}"
         raise InputRefused("SOURCE_NOT_FOUND", message, help="write schema.table, as in SQL")
     oid, schema, name, kind, identity, keys = row
     if kind not in {"r", "p"}:
         message = f"{schema}.{name} is not a table"
         raise InputRefused("SOURCE_UNREADABLE", message, help="name the tables that it reads")
-    published = _read_published(session, publication, schema, name)
-    columns = {c[0]: Column(*c) for c in session.query(_COLUMNS, (oid, published))}
+    published = _read_published(catalogue, publication, schema, name)
+    columns = {c[0]: PublishedColumn(*c) for c in catalogue.query(_COLUMNS, (oid, published))}
     keys = tuple(keys) if identity in {DEFAULT, INDEX} else ()
     table = Table(oid, schema, name, kind == "p", identity, keys, columns)
-    _check_partitions(session, table)
+    _check_partitions(catalogue, table)
     missing = [key for key in table.keys if key not in columns]
     if missing:
         problem = f"does not publish {', '.join(missing)} of {table.full_name}"
@@ -132,9 +132,11 @@ def read_table(session: Session, location: str, publication: str) -> Table:
     return table
 
 
-def _read_published(session: Session, publication: str, schema: str, name: str) -> Sequence[str]:
+def _read_published(
+    catalogue: Catalogue, publication: str, schema: str, name: str
+) -> Sequence[str]:
     """Return the columns of a table that a publication has."""
-    flags = session.row(_FLAGS, (publication,))
+    flags = catalogue.row(_FLAGS, (publication,))
     create = f"CREATE PUBLICATION {publication} FOR TABLE {schema}.{name}"
     if flags is None:
         raise _incomplete(publication, "does not exist", create)
@@ -143,7 +145,7 @@ def _read_published(session: Session, publication: str, schema: str, name: str) 
         off = ", ".join(word for word, on in zip(names, flags, strict=False) if not on)
         help_ = f"ALTER PUBLICATION {publication} SET (publish = '{', '.join(names)}')"
         raise _incomplete(publication, f"does not publish {off}", help_)
-    row = session.row(_PUBLISHED, (publication, schema, name))
+    row = catalogue.row(_PUBLISHED, (publication, schema, name))
     if row is None:
         help_ = (
             f"ALTER PUBLICATION {publication} ADD TABLE {schema}.{name}; a partitioned table also"
@@ -164,10 +166,10 @@ def _incomplete(publication: str, problem: str, help_: str) -> InputRefused:
     return InputRefused("PUBLICATION_INCOMPLETE", message, help=help_)
 
 
-def _check_partitions(session: Session, table: Table) -> None:
+def _check_partitions(catalogue: Catalogue, table: Table) -> None:
     if not table.partitioned:
         return
-    other = session.row(_OTHER_IDENTITY, (table.oid, table.identity))
+    other = catalogue.row(_OTHER_IDENTITY, (table.oid, table.identity))
     if other is not None:
         message = f"partition {other[0]} has another replica identity than {table.full_name}"
         help_ = "ALTER TABLE ... REPLICA IDENTITY of the table and all its partitions alike"

@@ -10,7 +10,7 @@ from time import monotonic, sleep
 import psycopg2
 from psycopg2 import errors
 
-from substrait_agg.connect.postgres.connection import Address, Session, connect, to_error
+from substrait_agg.connect.postgres.connection import Address, Catalogue, connect, to_error
 from substrait_agg.connect.postgres.identity import RELOAD
 from substrait_agg.connect.postgres.position import Position, read_lsn
 from substrait_agg.errors import InputRefused, SubstraitAggError
@@ -42,11 +42,11 @@ def slot_name(checkpoint: str) -> str:
     return f"substrait_agg_{re.sub('[^a-z0-9_]', '_', checkpoint.lower())}"[:63]
 
 
-def create_slot(session: Session, name: str, *, keep: bool) -> int:
+def create_slot(catalogue: Catalogue, name: str, *, keep: bool) -> int:
     """Create a slot for a checkpoint that has no version, and return the LSN from which it streams.
 
     Args:
-        session: of the database.
+        catalogue: of the database.
         name: of the slot.
         keep: use the slot if there is one; otherwise it is left from a run that committed nothing,
             and made again.
@@ -54,13 +54,13 @@ def create_slot(session: Session, name: str, *, keep: bool) -> int:
     Raises:
         InputRefused: SLOT_NOT_CREATED, SLOT_IN_USE.
     """
-    row = session.row(_SLOT, (name,))
+    row = catalogue.row(_SLOT, (name,))
     if row is not None and keep:
         _check_kind(name, row[0], row[1])
         return read_lsn(row[3])
     if row is not None:
-        wait_for_slot(name, lambda: _drop(session.address, name))
-    connection = connect(session.address)
+        wait_for_slot(name, lambda: _drop(catalogue.address, name))
+    connection = connect(catalogue.address)
     try:
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = %s", (f"{CREATE_SECONDS}s",))
@@ -69,7 +69,7 @@ def create_slot(session: Session, name: str, *, keep: bool) -> int:
             )
             return read_lsn(cursor.fetchone()[0])
     except psycopg2.Error as error:
-        raise _not_created(session, name, error) from None
+        raise _not_created(catalogue, name, error) from None
     finally:
         connection.close()
 
@@ -83,14 +83,14 @@ def _drop(address: Address, name: str) -> None:
         connection.close()
 
 
-def _not_created(session: Session, name: str, error: psycopg2.Error) -> SubstraitAggError:
+def _not_created(catalogue: Catalogue, name: str, error: psycopg2.Error) -> SubstraitAggError:
     if isinstance(error, errors.InsufficientPrivilege):
-        return to_error(error, session.address)
+        return to_error(error, catalogue.address)
     message = f"the slot {name} was not created: {' '.join(str(error).split())}"
     help_ = "drop unused slots, or raise max_replication_slots; then run again"
     if isinstance(error, errors.QueryCanceled):
         help_ = "a slot waits for all open transactions: end them, then run again"
-        oldest = session.row(_OLDEST)
+        oldest = catalogue.row(_OLDEST)
         if oldest is not None:
             help_ = (
                 f"{help_}; the oldest is process {oldest[0]}, open for {oldest[2]} s: {oldest[1]}"
@@ -98,15 +98,15 @@ def _not_created(session: Session, name: str, error: psycopg2.Error) -> Substrai
     return InputRefused("SLOT_NOT_CREATED", message, help=help_)
 
 
-def check_slot(session: Session, name: str, position: Position) -> None:
+def check_slot(catalogue: Catalogue, name: str, position: Position) -> None:
     """Check that a slot has everything after a position.
 
     Raises:
         InputRefused: SLOT_LOST, SOURCE_POSITION_GONE.
     """
-    row = session.row(_SLOT, (name,))
+    row = catalogue.row(_SLOT, (name,))
     if row is None:
-        message = f"the slot {name} does not exist in {session.address.name}"
+        message = f"the slot {name} does not exist in {catalogue.address.name}"
         raise InputRefused("SLOT_LOST", message, help=RELOAD)
     plugin, here, _, confirmed, status = row
     _check_kind(name, plugin, here)

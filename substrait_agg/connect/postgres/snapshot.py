@@ -12,7 +12,7 @@ from psycopg2 import sql
 from pyarrow import csv
 
 from substrait_agg.connect.postgres.connection import Address, connect, to_error, translated
-from substrait_agg.connect.postgres.position import Snapshot, read_lsn
+from substrait_agg.connect.postgres.position import VisibleTransactions, read_lsn
 from substrait_agg.connect.postgres.setup import Table
 from substrait_agg.connect.postgres.types import convert
 from substrait_agg.errors import RunFailed
@@ -43,7 +43,7 @@ class TableSnapshot:
             (text,) = cursor.fetchone()
             cursor.execute("SELECT pg_current_wal_insert_lsn()::text")
             (end,) = cursor.fetchone()
-        self.snapshot = Snapshot.parse(text, read_lsn(end))
+        self.snapshot = VisibleTransactions.parse(text, read_lsn(end))
 
     def read(self, table: Table, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
         """Return the rows of a table in the columns of a schema.

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.connect.postgres import pgoutput
-from substrait_agg.connect.postgres.connection import Address, Session, read_address
+from substrait_agg.connect.postgres.connection import Address, Catalogue, read_address
 from substrait_agg.connect.postgres.identity import RELOAD, check_identity, read_identity
 from substrait_agg.connect.postgres.position import Identity, Position, read_lsn
 from substrait_agg.connect.postgres.setup import FULL, PUBLICATION, Table, check_server, read_table
@@ -26,7 +26,7 @@ IDLE_BYTES = 16 << 20
 CATCH_UP_SECONDS = 600.0
 """How long to wait for what was committed before a run began."""
 
-Relations = dict[int, pgoutput.Relation]
+Relations = dict[int, pgoutput.TableShape]
 
 
 def group(source: TableSource) -> str:
@@ -58,7 +58,7 @@ def connect(tables: Mapping[str, TableSource]) -> PostgresSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ReadTable:
     """A table that is read: its entry in the catalogue, and its columns in order."""
 
     table: Table
@@ -83,9 +83,9 @@ class PostgresSource:
         self._sources = tables
         self._publication = options.get("publication", PUBLICATION)
         self._slot_given = options.get("slot")
-        self._session = Session(address)
+        self._catalogue = Catalogue(address)
         self._tables: dict[str, Table] = {}
-        self._readings: dict[str, _Reading] = {}
+        self._readings: dict[str, _ReadTable] = {}
         self._slot = ""
         self._start = 0
         self._snapshot: TableSnapshot | None = None
@@ -115,9 +115,9 @@ class PostgresSource:
     def _table(self, name: str) -> Table:
         if name not in self._tables:
             if not self._tables:
-                check_server(self._session)
+                check_server(self._catalogue)
             location = self._sources[name].location
-            self._tables[name] = read_table(self._session, location, self._publication)
+            self._tables[name] = read_table(self._catalogue, location, self._publication)
         return self._tables[name]
 
     def begin(
@@ -136,17 +136,17 @@ class PostgresSource:
         self._identity = self._read_identity()
         if position is None:
             keep = self._slot_given is not None
-            self._start = create_slot(self._session, self._slot, keep=keep)
+            self._start = create_slot(self._catalogue, self._slot, keep=keep)
             return
         at = Position.parse(position)
         check_identity(at.identity, self._identity)
-        check_slot(self._session, self._slot, at)
+        check_slot(self._catalogue, self._slot, at)
         self._open_stream(at)
 
     def _read_identity(self) -> Identity:
         tables = {name: reading.table for name, reading in self._readings.items()}
         columns = {name: reading.columns for name, reading in self._readings.items()}
-        return read_identity(self._session, self._publication, tables, columns)
+        return read_identity(self._catalogue, self._publication, tables, columns)
 
     def _open_stream(self, position: Position) -> Stream:
         if self._stream is None:
@@ -182,7 +182,7 @@ class PostgresSource:
             return empty
         behind = max(at.end, self._marked)
         if stream.server_end >= behind + IDLE_BYTES:
-            self._session.query("SELECT pg_logical_emit_message(true, %s, '')", (MARK,))
+            self._catalogue.query("SELECT pg_logical_emit_message(true, %s, '')", (MARK,))
             self._marked = stream.server_end
         return None
 
@@ -254,7 +254,7 @@ class PostgresSource:
 
     def lag(self) -> Mapping[str, float]:
         """Return the bytes of WAL after the last position, and those that the slot keeps."""
-        row = self._session.row(_LAG, (self._slot,))
+        row = self._catalogue.row(_LAG, (self._slot,))
         if row is None:
             return {}
         now, retained, safe = row
@@ -272,7 +272,7 @@ class PostgresSource:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
-        self._session.close()
+        self._catalogue.close()
 
 
 _LAG = """
@@ -293,7 +293,7 @@ def _schema(table: Table, columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([(c.name, arrow_type(c.base, c.base_modifier)) for c in described])
 
 
-def _read_columns(name: str, table: Table, columns: tuple[str, ...]) -> _Reading:
+def _read_columns(name: str, table: Table, columns: tuple[str, ...]) -> _ReadTable:
     """Return a table with the columns to read.
 
     Raises:
@@ -304,10 +304,10 @@ def _read_columns(name: str, table: Table, columns: tuple[str, ...]) -> _Reading
             message = f"the publication has no column {column} of {name}"
             help_ = "correct the name, or publish the column"
             raise InputRefused("COLUMN_MISSING", message, help=help_)
-    return _Reading(table, columns, _schema(table, columns))
+    return _ReadTable(table, columns, _schema(table, columns))
 
 
-def _to_rows(name: str, reading: _Reading, changes: pgoutput.Changes) -> pa.RecordBatch:
+def _to_rows(name: str, reading: _ReadTable, changes: pgoutput.Changes) -> pa.RecordBatch:
     """Return the rows of changes in the types of the table.
 
     Raises:
@@ -328,7 +328,7 @@ def _to_rows(name: str, reading: _Reading, changes: pgoutput.Changes) -> pa.Reco
         if relation.types[relation.columns.index(column)] != (described.oid, described.modifier):
             message = f"the column {column} of {name} has another type"
             raise InputRefused("SOURCE_SCHEMA_CHANGED", message, help=RELOAD)
-        if changes.unchanged[column]:
+        if changes.incomplete[column]:
             message = f"an update of {name} omits the large value of {column}, which did not change"
             help_ = f"ALTER TABLE {table.full_name} REPLICA IDENTITY FULL, and {RELOAD}"
             raise InputRefused("VALUE_UNAVAILABLE", message, help=help_)

@@ -21,7 +21,7 @@ from psycopg2 import errors
 
 from substrait_agg.connect.postgres.connection import (
     Address,
-    Session,
+    Catalogue,
     connect_walsender,
     to_error,
 )
@@ -79,7 +79,7 @@ class Stream:
         self._slot = slot
         self._publication = publication
         self._position = position
-        self._session = Session(address)
+        self._catalogue = Catalogue(address)
         self._changed = Condition()
         self._transactions: list[Transaction] = []
         self._size = 0
@@ -164,10 +164,10 @@ class Stream:
 
     def _connect(self) -> Any:
         """Start to replicate; raises errors of psycopg2 for what may be over soon."""
-        check_slot(self._session, self._slot, self._position)
+        check_slot(self._catalogue, self._slot, self._position)
         # Everything that was committed before this message comes before it.
         self._mark = uuid4().hex.encode()
-        self._session.query(
+        self._catalogue.query(
             "SELECT pg_logical_emit_message(true, %s, %s)", (MARK, self._mark.decode())
         )
         self._messages.clear()
@@ -191,7 +191,7 @@ class Stream:
     def _disconnect(self) -> None:
         if self._walsender is not None:
             self._walsender.close()
-        self._session.close()
+        self._catalogue.close()
 
     def _run(self, cursor: Any) -> None:
         while not self._ends:
@@ -263,11 +263,11 @@ class Stream:
         return len(messages) == _CHUNK
 
     def _wait_for_server(self, cursor: Any) -> None:
-        watched = self._session.socket
+        watched = self._catalogue.socket
         readable, _, _ = select.select([cursor, watched], [], [], FEEDBACK_SECONDS)
         if watched in readable:
             # Nobody asked, so the server is shutting down: it would wait for a reader that stays.
-            self._session.query("SELECT 1")
+            self._catalogue.query("SELECT 1")
 
     def _end_transaction(self) -> None:
         first, *messages, last = self._messages

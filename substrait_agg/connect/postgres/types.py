@@ -46,7 +46,7 @@ _PLAIN: dict[int, pa.DataType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PublishedColumn:
     """A column of a table.
 
     Attributes:
@@ -88,7 +88,7 @@ def _decimal_type(modifier: int) -> pa.DataType:
     return pa.decimal128(digits, max(scale, 0)) if digits <= MAX_PRECISION else pa.string()
 
 
-def convert(texts: pa.Array, column: Column, table: str) -> pa.Array:
+def convert(texts: pa.Array, column: PublishedColumn, table: str) -> pa.Array:
     """Return the values of a column, in its Arrow type.
 
     Args:

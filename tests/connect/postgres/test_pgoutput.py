@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from substrait_agg.connect.postgres import pgoutput
-from substrait_agg.connect.postgres.position import Position, Snapshot
+from substrait_agg.connect.postgres.position import Position, VisibleTransactions
 
 Value = str | None
 Row = tuple[Value, ...]
@@ -73,7 +73,7 @@ def test_rows_of_random_messages(changes: list[Change], read: set[int]) -> None:
         decoded = found[oid]
         rows = zip(decoded.texts["c"].to_pylist(), decoded.texts["a"].to_pylist(), strict=True)
         assert list(zip(rows, decoded.weights.tolist(), strict=True)) == expected
-        assert not any(decoded.unchanged.values())
+        assert not any(decoded.incomplete.values())
         assert decoded.whole
         for texts in decoded.texts.values():
             texts.validate(full=True)
@@ -91,7 +91,7 @@ def test_a_missing_value_without_old_row_is_seen(
         messages.append(b"U" + struct.pack(">I", 7) + key + b"N" + row_of(row, same - {0}))
     (changes,) = pgoutput.decode(messages, {}, {7: NAMES}).changes
     for number, name in enumerate(NAMES[1:], 1):
-        assert changes.unchanged[name] == any(number in same for _, same, _ in rows)
+        assert changes.incomplete[name] == any(number in same for _, same, _ in rows)
     assert not changes.whole
 
 
@@ -140,7 +140,7 @@ def test_transactions_of_a_snapshot_across_2_to_the_32(
 ) -> None:
     """The stream has ids of 32 bits, the snapshot of 64 bits."""
     ids = ",".join(str(xmin + i) for i in sorted(open_) if i < size)
-    snapshot = Snapshot.parse(f"{xmin}:{xmin + size}:{ids}", 1000)
+    snapshot = VisibleTransactions.parse(f"{xmin}:{xmin + size}:{ids}", 1000)
     xid = xmin + distance
     expected = xid < xmin or (xid < xmin + size and distance not in open_)
     assert snapshot.has(xid % 2**32, 1000) == expected

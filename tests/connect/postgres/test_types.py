@@ -122,7 +122,7 @@ OIDS = {"date": 1082, "time": 1083, "timestamp": 1114, "timestamptz": 1184, "num
 @pytest.mark.parametrize(("name", "text"), [(n, t) for n, ts in OUT_OF_RANGE.items() for t in ts])
 def test_a_value_that_no_column_can_have(name: str, text: str) -> None:
     modifier = (10 << 16 | 2) + 4 if name == "numeric" else -1
-    column = types.Column("c", OIDS[name], modifier, OIDS[name], modifier)
+    column = types.PublishedColumn("c", OIDS[name], modifier, OIDS[name], modifier)
     with pytest.raises(SubstraitAggError, match="VALUE_OUT_OF_RANGE"):
         types.convert(pa.array([text]), column, "t")
 
@@ -130,7 +130,7 @@ def test_a_value_that_no_column_can_have(name: str, text: str) -> None:
 @given(st.lists(st.none() | st.binary(max_size=9)), st.integers(0, 3))
 def test_bytes(values: list[bytes | None], start: int) -> None:
     texts = pa.array([None if v is None else "\\x" + v.hex() for v in values], pa.string())
-    column = types.Column("c", types.BYTEA, -1, types.BYTEA, -1)
+    column = types.PublishedColumn("c", types.BYTEA, -1, types.BYTEA, -1)
     converted = types.convert(texts[start:], column, "t")
     converted.validate(full=True)
     assert converted.to_pylist() == values[start:]
@@ -148,4 +148,7 @@ def test_times(data: st.DataObject, oid: int) -> None:
     drawn = {types.DATE: st.dates(), types.TIME: st.times(), types.TIMESTAMP: st.datetimes(*YEARS)}
     values = data.draw(st.lists(st.none() | drawn[oid]))
     texts = pa.array([None if v is None else PARSED[oid](v) for v in values], pa.string())
-    assert types.convert(texts, types.Column("c", oid, -1, oid, -1), "t").to_pylist() == values
+    assert (
+        types.convert(texts, types.PublishedColumn("c", oid, -1, oid, -1), "t").to_pylist()
+        == values
+    )
