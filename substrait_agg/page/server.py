@@ -31,7 +31,7 @@ POLL_SECONDS = 0.1
 """Seconds after which the server sees that it has to end."""
 
 
-class RunPage:
+class WebPage:
     """The page of a run. It is served from now on, until `close`.
 
     Args:

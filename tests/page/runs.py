@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.metrics import Progress
-from substrait_agg.page.server import RunPage
+from substrait_agg.page.server import WebPage
 from tests.e2e.files import write_in_order
 from tests.e2e.plans import Builder, aggregate, column, ordered, read
 from tests.local.run import LocalRun
@@ -66,7 +66,7 @@ class ShownRun:
     """A run with a page."""
 
     run: LocalRun
-    page: RunPage
+    page: WebPage
 
     def ask(
         self, path: str = "/data.json", method: str = "GET", host: str | None = None, **headers: str
@@ -102,7 +102,7 @@ def shown_run(
     write_in_order(folder / "sales", tables)
     plan = totals() if plan is None else plan
     names = list(plan) if isinstance(plan, dict) else [""]
-    page = RunPage(0, Checkpoint(folder / "c"), names)
+    page = WebPage(0, Checkpoint(folder / "c"), names)
     try:
         page.begin(Progress)
         run = LocalRun(

@@ -9,7 +9,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.page.server import RunPage
+from substrait_agg.page.server import WebPage
 from tests.browser import SIZES, Browser, open_browser
 from tests.page.runs import largest, shown_run, totals
 from tests.page.test_server import HOSTILE
@@ -55,7 +55,7 @@ def test_the_page_follows_the_run_until_it_ends(browser: Browser, tmp_path: Path
 def test_a_page_that_was_opened_before_the_first_version_gets_its_tables(
     browser: Browser, tmp_path: Path
 ) -> None:
-    page = RunPage(0, Checkpoint(tmp_path / "c"), [""])
+    page = WebPage(0, Checkpoint(tmp_path / "c"), [""])
     try:
         browser.visit(page.address)
         browser.until(FOLLOWS)

@@ -19,7 +19,7 @@ from substrait_agg.commit.view.view import View
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.metrics import Progress, SinkProgress
 from substrait_agg.page.content import RunContent
-from substrait_agg.page.server import RunPage
+from substrait_agg.page.server import WebPage
 from tests.page.runs import ShownRun, largest, shown_run, totals
 
 HOSTILE = "</span></script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>\"\u202e\t"
@@ -234,18 +234,18 @@ def test_every_answer_forbids_foreign_content(tmp_path: Path) -> None:
 
 def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
     store = Checkpoint(tmp_path / "c")
-    page = RunPage(0, store, [""])
+    page = WebPage(0, store, [""])
     port = urlsplit(page.address).port
     assert port
     with pytest.raises(UsageError, match=f"port {port} of 127.0.0.1 cannot be opened") as refused:
-        RunPage(port, store, [""])
+        WebPage(port, store, [""])
     assert (refused.value.code, bool(refused.value.help)) == ("PAGE_NOT_SERVED", True)
     page.close()
-    RunPage(port, store, [""]).close()
+    WebPage(port, store, [""]).close()
 
 
 def test_before_the_first_version_the_page_says_so(tmp_path: Path) -> None:
-    page = RunPage(0, Checkpoint(tmp_path / "c"), [""])
+    page = WebPage(0, Checkpoint(tmp_path / "c"), [""])
     try:
         answer = ShownRun(None, page).ask("/")  # type: ignore[arg-type]
         assert (answer.status, "none yet" in answer.text) == (200, True)

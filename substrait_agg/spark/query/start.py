@@ -30,7 +30,7 @@ from substrait_agg.flow.passes.event_time import EventColumns
 from substrait_agg.flow.passes.lower import lower
 from substrait_agg.metrics.observers import Observers
 from substrait_agg.metrics.startup import StartTimer
-from substrait_agg.page.server import RunPage
+from substrait_agg.page.server import WebPage
 from substrait_agg.plan.model import DecodedPlan
 from substrait_agg.redaction import remember, safe_cause
 from substrait_agg.run_options import RunOptions
@@ -101,7 +101,7 @@ def run(
         undone.enter_context(observers)
         if options.page_port is not None:
             views = [outputs.view for outputs in checked.outputs]
-            observers.page = RunPage(options.page_port, checked.store, views)
+            observers.page = WebPage(options.page_port, checked.store, views)
         frame = next((s for s in checked.sources.values() if isinstance(s, DataFrame)), None)
         session = frame.sparkSession if frame else _session(options)
         timer.end("spark")
