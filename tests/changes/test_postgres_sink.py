@@ -287,12 +287,15 @@ def test_a_killed_process_writes_every_version_once(dsn: str, tmp_path: Path) ->
         "from pathlib import Path; from tests.changes.keyed_view import deliver_all; "
         f"deliver_all({output!r}, Path({str(tmp_path)!r}), {last})"
     )
-    reached = []
-    for _ in range(12):
+    reached = [-1]
+    for kill in range(12):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"begun\n"
-            time.sleep(draw.random() * 0.8)
+            # Two kills may come before the first version, the others come after progress.
+            while kill > 1 and process.poll() is None and _state(dsn)[0] <= reached[-1]:
+                time.sleep(0.01)
+            time.sleep(draw.random() * 0.1)
             process.send_signal(signal.SIGKILL)
         for _attempt in range(50):
             before = _state(dsn)
@@ -303,7 +306,7 @@ def test_a_killed_process_writes_every_version_once(dsn: str, tmp_path: Path) ->
     assert reached == sorted(reached)
     deliver(output, tmp_path, whole)
     assert (rows(dsn), run(dsn, VERSIONS)) == (whole.rows(last), [("", last, True)])
-    assert len(set(reached)) > 3
+    assert len(set(reached)) > 10 or reached[-1] == last
 
 
 def _state(dsn: str) -> tuple[int, set[Any]]:
