@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import psycopg2
@@ -50,23 +51,27 @@ class Server:
     """A server in a folder of its own.
 
     Args:
-        folder: does not exist yet.
+        folder: does not exist yet; where tests run as root, the files are in another one.
         major: 18 or 16.
         settings: further settings.
     """
 
     def __init__(self, folder: Path, major: int = 18, **settings: str) -> None:
-        self.folder = folder
+        # pytest closes its folder to other users whenever another session starts.
+        self.folder = Path(mkdtemp(prefix="postgres-")) if os.geteuid() == 0 else folder
         self.port = _free_port()
         self._bin = _binaries(major)
         self._settings = {**SETTINGS, **settings, "port": str(self.port)}
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         if os.geteuid() == 0:
-            os.chown(folder, NOBODY, NOBODY)
-            for parent in folder.parents[:3]:
-                if parent != Path("/tmp"):
-                    parent.chmod(parent.stat().st_mode | 0o011)
-        words = ["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C"]
+            os.chown(self.folder, NOBODY, NOBODY)
+        words = [
+            "--no-sync",
+            "--auth=trust",
+            "--username=postgres",
+            "--encoding=UTF8",
+            "--locale=C",
+        ]
         self._call("initdb", *words)
         self.start()
 
