@@ -44,12 +44,12 @@ def groups(sources: Iterable[tuple[str, TableSource]]) -> dict[str, dict[str, Ta
     Args:
         sources: the format of each table, and the table.
     """
-    found: dict[str, dict[str, TableSource]] = {}
+    by_group: dict[str, dict[str, TableSource]] = {}
     for format_, source in sources:
         module = import_module(KINDS[format_].module)
         group = f"{format_}:{module.group(source)}"
-        found.setdefault(group, {})[source.table] = source
-    return found
+        by_group.setdefault(group, {})[source.table] = source
+    return by_group
 
 
 def connect(group: str, tables: Mapping[str, TableSource]) -> Connector:

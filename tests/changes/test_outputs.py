@@ -19,7 +19,7 @@ import pytest
 from substrait_agg.changes import Delivery, Sink, check_outputs, parse_output
 from substrait_agg.changes.records import Record
 from substrait_agg.errors import StateRefused, UsageError
-from substrait_agg.spark.sources.source_identity import source_folders
+from substrait_agg.spark.inputs.source_identity import source_folders
 
 
 @dataclass

@@ -28,7 +28,8 @@ from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.reader import REMEMBERED_VERSIONS
 from substrait_agg.commit.log.retention import KEEP_VERSIONS
 from substrait_agg.commit.log.sweep import sweep
-from substrait_agg.commit.view.view import View, ordered
+from substrait_agg.commit.view.row_order import ordered
+from substrait_agg.commit.view.view import View
 from substrait_agg.errors import CommitConflict, StateRefused
 from substrait_agg.files.filesystem import FileSystem, using
 from substrait_agg.files.locations import Location

@@ -27,6 +27,7 @@ LAYERS = (
         "required",
     },
     {"errors", "problems", "notices", "optional_packages", "arguments"},
+    {"connect"},
     {"plan"},
     {"functions"},
     {"bind"},

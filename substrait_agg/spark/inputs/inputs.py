@@ -158,7 +158,7 @@ class Inputs:
         self,
         files: Mapping[Table, Sequence[FoundFile]],
         streamed: Mapping[Table, DataFrame],
-        given: Mapping[Table, pa.Table],
+        arrow_rows: Mapping[Table, pa.Table],
     ) -> TableBatch:
         opened = {self._whole[table]: source for table, source in self.tables.items()}
         return TableBatch(
@@ -166,7 +166,7 @@ class Inputs:
             opened,
             {self._whole[table]: found for table, found in files.items()},
             {self._whole[table]: rows for table, rows in streamed.items()},
-            {self._whole[table]: rows for table, rows in given.items()},
+            {self._whole[table]: rows for table, rows in arrow_rows.items()},
         )
 
     @contextmanager
@@ -174,7 +174,7 @@ class Inputs:
         self,
         files: Mapping[Table, Sequence[FoundFile]],
         streamed: Mapping[Table, DataFrame],
-        given: Mapping[Table, pa.Table],
+        arrow_rows: Mapping[Table, pa.Table],
         state: EventState,
         instant: int,
     ) -> Iterator[BatchInputs]:
@@ -186,7 +186,7 @@ class Inputs:
         Args:
             files: the files of each table that has some.
             streamed: the rows of each table that a query of Spark reads.
-            given: the rows of each table that a connector has read.
+            arrow_rows: the rows of each table that a connector has read.
             state: the event time at the previous version.
             instant: when the batch began, in microseconds since 1970.
 
@@ -196,7 +196,7 @@ class Inputs:
         several = len(self._uses) > 1 or len(streamed) > 1
         persisted = [rows.persist() for rows in streamed.values() if several]
         try:
-            batch = self._table_batch(files, streamed, given)
+            batch = self._table_batch(files, streamed, arrow_rows)
             if self._looked_at:
                 with self._observed_batch(batch, state, instant) as (rows, times):
                     yield BatchInputs(rows, {}, times)

@@ -69,7 +69,7 @@ class TableBatch:
         sources: the streaming tables.
         files: the files of each table of files that has some in the batch.
         streamed: the rows of each table that a query of Spark reads.
-        given: the rows of each table that a connector has read.
+        arrow_rows: the rows of each table that a connector has read.
 
     Attributes:
         files: the opened files of all tables that have rows; None if Spark has to read the batch.
@@ -84,11 +84,13 @@ class TableBatch:
         sources: Mapping[TableOrigin, SourceFrame],
         files: Mapping[TableOrigin, Sequence[FoundFile]],
         streamed: Mapping[TableOrigin, DataFrame],
-        given: Mapping[TableOrigin, pa.Table],
+        arrow_rows: Mapping[TableOrigin, pa.Table],
     ) -> None:
         self._spark, self._sources = spark, sources
-        self._found, self._streamed, self._given = files, streamed, given
-        self._present = tuple(o for o in sources if files.get(o) or o in streamed or o in given)
+        self._found, self._streamed, self._arrow = files, streamed, arrow_rows
+        self._present = tuple(
+            o for o in sources if files.get(o) or o in streamed or o in arrow_rows
+        )
         self._collected: pa.Table | None = None
         self._unreadable = False
         self._frames: dict[TableOrigin, DataFrame] = {}
@@ -107,8 +109,8 @@ class TableBatch:
         """
         opened: dict[TableOrigin, OpenedFiles | GivenRows] = {}
         for origin in self._present:
-            if origin in self._given:
-                opened[origin] = GivenRows(self._given[origin], origin)
+            if origin in self._arrow:
+                opened[origin] = GivenRows(self._arrow[origin], origin)
                 continue
             source, uris = self._sources[origin], self._uris(origin)
             files = source.reader.open(uris) if source.reader and uris else None
@@ -142,10 +144,10 @@ class TableBatch:
 
     @cached_property
     def bytes(self) -> int:
-        """Return the bytes of the batch: those of files and of given rows, and an estimate of Spark."""
+        """Return the bytes of the batch: those of files, of rows of connectors, and an estimate of Spark."""
         files = sum(file.size for found in self._found.values() for file in found)
-        given = sum(int(rows.nbytes) for rows in self._given.values())
-        return files + given + sum(map(size_of, self._streamed.values()))
+        in_memory = sum(int(rows.nbytes) for rows in self._arrow.values())
+        return files + in_memory + sum(map(size_of, self._streamed.values()))
 
     def collected(self, origin: TableOrigin, collect: Collect) -> pa.Table:
         """Return the rows of a table; one Spark job collects those of all tables.
@@ -186,8 +188,8 @@ class TableBatch:
             return self._spark.createDataFrame([], source.frame.schema)
         if origin in self._streamed:
             return self._streamed[origin]
-        if origin in self._given and source.of_arrow is not None:
-            return source.of_arrow(self._spark, self._given[origin])
+        if origin in self._arrow and source.of_arrow is not None:
+            return source.of_arrow(self._spark, self._arrow[origin])
         if source.of_files is None:
             raise TypeError(origin)
         return source.of_files(self._spark, self._uris(origin))

@@ -160,9 +160,9 @@ class Sources:
         """Return the bytes that a batch read from each table of files and each connector."""
         of_files = [sum(file.size for file in batch.files.get(t, ())) for t in self._files]
         # The rows of several connectors are not told apart.
-        given = sum(int(rows.nbytes) for rows in batch.connected.rows.values())
+        connected_bytes = sum(int(rows.nbytes) for rows in batch.connected.rows.values())
         count = len(self._connectors.groups)
-        return tuple(map(float, [*of_files, *([given / count] * count if count else [])]))
+        return tuple(map(float, [*of_files, *([connected_bytes / count] * count if count else [])]))
 
     @property
     def has_ended(self) -> bool:

@@ -49,6 +49,11 @@ from substrait_agg.spark.inputs.event_time_setup import (
 )
 from substrait_agg.spark.inputs.inputs import Inputs, Source
 from substrait_agg.spark.inputs.plan_files import with_plan_files
+from substrait_agg.spark.inputs.source_identity import (
+    check_locations,
+    input_locations,
+    source_folders,
+)
 from substrait_agg.spark.query.document import plan_document
 from substrait_agg.spark.query.evolve import evolutions, evolve_to
 from substrait_agg.spark.query.handle import CheckedRun, Run
@@ -72,11 +77,6 @@ from substrait_agg.spark.session.session import (
 from substrait_agg.spark.sources.connected import with_connected
 from substrait_agg.spark.sources.open import is_static, weight_kind
 from substrait_agg.spark.sources.readers import with_absolute_location
-from substrait_agg.spark.sources.source_identity import (
-    check_locations,
-    input_locations,
-    source_folders,
-)
 from substrait_agg.spark.sources.source_types import source_schemas, with_names
 from substrait_agg.spark.sources.specs import Table, check_sources
 from substrait_agg.spark.sources.upserts import upserts_in

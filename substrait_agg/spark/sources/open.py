@@ -177,8 +177,8 @@ def _open_connected(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) 
         raise TypeError(table)
     rows = spec.schema.append(pa.field(WEIGHT, pa.int64()))
 
-    def of_arrow(session: SparkSession, given: pa.Table) -> DataFrame:
-        return _shaped(session.createDataFrame(given), spec, origin, table)
+    def of_arrow(session: SparkSession, arrow_rows: pa.Table) -> DataFrame:
+        return _shaped(session.createDataFrame(arrow_rows), spec, origin, table)
 
     return SourceFrame(
         of_arrow(spark, rows.empty_table()), weight_kind(spec), streaming=True, of_arrow=of_arrow
