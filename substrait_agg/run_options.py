@@ -92,8 +92,9 @@ class RunOptions:
         "Repeatable; default batch-table. With several views, VIEW= says which one; without it, batch-table and "
         "batch-csv show all views, and changes-parquet and view-parquet use a subfolder per view. At the end of the run: batch-table, batch-csv. After every version: "
         "live-table, live-csv, stream-json, debezium-json (stdout or a file), changes-parquet=DIR, "
-        "late-parquet=DIR (late rows), view-parquet=DIR, spark=FORMAT:LOCATION[?key=value] (changes, appended by "
-        "Spark). none: no output. A slow or failing output does not delay the run; delivery is retried, and the "
+        "late-parquet=DIR (late rows), view-parquet=DIR, delta=PATH[?mode=view], "
+        "postgres=SCHEMA.TABLE[?service=NAME] (a table kept equal to the view), spark=FORMAT:LOCATION[?key=value] "
+        "(changes, appended by Spark). none: no output. A slow or failing output does not delay the run; delivery is retried, and the "
         "next run delivers missing versions.",
         "[VIEW=]KIND[=LOCATION]",
         name="output",

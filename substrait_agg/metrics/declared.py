@@ -101,6 +101,14 @@ def _per_sink(value: Callable[[SinkProgress], Number]) -> Read:
     return lambda progress: (Sample((s.sink,), value(s)) for s in progress.sinks)
 
 
+def _per_source(progress: Progress) -> Iterable[Sample]:
+    return (
+        Sample((source.source, measure), value)
+        for source in progress.sources
+        for measure, value in source.lag.items()
+    )
+
+
 def _per_view(progress: Progress) -> Iterable[Sample]:
     return (Sample((view.view,), view.changes) for view in progress.views)
 
@@ -146,6 +154,7 @@ def _refresh_estimates(progress: Progress) -> Iterable[Sample]:
 
 
 _OPERATOR, _TREE, _SINK = ("operator",), ("operator", "tree"), ("sink",)
+_SOURCE = ("source", "measure")
 
 METRICS: tuple[Metric, ...] = (
     Metric("info", "gauge", "", ("plan",), "Always 1; the label has the fingerprint of the plan.", _info),
@@ -193,6 +202,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("written_bytes_total", "counter", "bytes", _OPERATOR, "Bytes of runs and change files written, including merges.", _per_operator(lambda o: o.written_bytes)),
     Metric("commit_seconds_total", "counter", "seconds", (), "Publishing versions.", _plain(lambda p: p.commit_seconds)),
     Metric("sweep_seconds_total", "counter", "seconds", (), "Deleting files that no version refers to.", _plain(lambda p: p.sweep_seconds)),
+    Metric("source_lag", "gauge", "", _SOURCE, "How far the last version is behind the source of a connector, by measure.", _per_source),
     Metric("output_version", "gauge", "", _SINK, "The newest version that the output has; -1 before the first.", _per_sink(lambda s: s.version)),
     Metric("output_lag_versions", "gauge", "versions", _SINK, "Committed versions that the output does not have yet.", _per_sink(lambda s: s.lag)),
     Metric("output_versions_total", "counter", "versions", _SINK, "Versions delivered to the output.", _per_sink(lambda s: s.delivered)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 END_OF_INPUT = 2**63 - 1
 """The watermark after the last row of a bounded input."""
@@ -104,6 +105,19 @@ class SinkProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """How far a connector is behind its source.
+
+    Attributes:
+        source: the group of the connector, without passwords.
+        lag: measure -> value, such as ``bytes``; measured at most every few seconds.
+    """
+
+    source: str
+    lag: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ViewProgress:
     """The progress of one of several views.
 
@@ -190,6 +204,7 @@ class Progress:
         refresh: how batches were computed; None if no refresh policy chooses.
         join: the join that is being computed; None without one, or if it has few rows.
         views: progress per view; empty for the view of one plan without a name.
+        sources: how far each connector is behind its source.
     """
 
     version: int = -1
@@ -225,6 +240,7 @@ class Progress:
     limit_bytes: int | None = None
     refresh: RefreshProgress | None = None
     join: JoinProgress | None = None
+    sources: tuple[SourceProgress, ...] = ()
 
     @property
     def input_ended(self) -> bool:

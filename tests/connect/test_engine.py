@@ -187,3 +187,15 @@ def test_explain_says_how_changes_come() -> None:
     text = sa.explain(plan, sources={"accounts": "memory:bank/accounts"})
     assert "source accounts: with the old row" in text
     assert "assumed" not in text
+
+
+def test_the_lag_of_a_source_is_a_metric(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    database.commit(accounts=[(1, "ada", 10, 1)])
+    with patch.object(memory.Memory, "lag", lambda _: {"bytes": 7.0}):
+        maintain(spark, TOTALS, tmp_path / "c", metrics=tmp_path / "m.prom")
+    lines = (tmp_path / "m.prom").read_text().splitlines()
+    (lag,) = (line for line in lines if line.startswith("substrait_agg_source_lag{"))
+    assert 'source="memory:bank",measure="bytes"' in lag
+    assert float(lag.rpartition(" ")[2]) == 7

@@ -18,6 +18,7 @@ from substrait_agg.metrics.progress import (
     BATCH_SECONDS,
     END_OF_INPUT,
     RefreshProgress,
+    SourceProgress,
     ViewProgress,
 )
 from substrait_agg.metrics.summary import progress_line, status_line, watermark_text
@@ -42,6 +43,7 @@ FULL = Progress(
     limit_bytes=4096,
     refresh=RefreshProgress(3, 1, "full: estimated 2.00 s incremental, 1.00 s full", 2.0, 1.0),
     sinks=(SinkProgress(HOSTILE, version=2, lag=1, delivered=3, failures=4, seconds=0.5),),
+    sources=(SourceProgress(HOSTILE, {"bytes": 5.0}),),
     started=1.5e9,
     committed=1.6e9,
     plan="ab12",

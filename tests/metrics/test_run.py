@@ -26,9 +26,9 @@ COLUMNS = {"k": "i64", "x": "i64"}
 FILES = 14
 UNKNOWN = {
     "watermark_seconds", "view_changes_total", "batch_target_seconds", "batch_limit_bytes", "refreshes_total",
-    "refresh_estimate_seconds",
+    "refresh_estimate_seconds", "source_lag",
 }  # fmt: skip
-"""What a run without a watermark or target duration does not know, and one whose view has no name."""
+"""What a run without a watermark, a target duration or a connector does not know, and one whose view has no name."""
 
 
 def plan() -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from substrait_agg.metrics.progress import SourceProgress
 from substrait_agg.spark.sources.connected import grouped_tables, open_connectors
 from substrait_agg.spark.sources.specs import Table
+
+LAG_SECONDS = 5.0
+"""Seconds for which the lag of a source is shown before it is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Connectors:
         self._tables = {".".join(table): table for table in columns}
         self._connectors = closing.enter_context(open_connectors(sources))
         self._goals: dict[str, str | None] | None = None
+        self._lag: tuple[SourceProgress, ...] = ()
+        self._asked = -LAG_SECONDS
         for group, named in grouped_tables(sources).items():
             read = {name: columns[self._tables[name]] for name in named if name in self._tables}
             self._connectors[group].begin(read, checkpoint, positions.get(group))
@@ -92,6 +99,15 @@ class Connectors:
                 if table.num_rows:
                     rows[self._tables[name]] = table
         return ConnectedBatch(rows, positions)
+
+    @property
+    def lag(self) -> tuple[SourceProgress, ...]:
+        """Return how far each connector is behind; asked for again after `LAG_SECONDS`."""
+        if self._connectors and time.monotonic() - self._asked > LAG_SECONDS:
+            self._asked = time.monotonic()
+            pairs = self._connectors.items()
+            self._lag = tuple(SourceProgress(group, dict(c.lag())) for group, c in pairs)
+        return self._lag
 
     @property
     def has_ended(self) -> bool:

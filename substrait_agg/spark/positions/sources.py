@@ -13,6 +13,7 @@ from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
 from substrait_agg.commit.log.read_files import read_files, with_files
 from substrait_agg.files.download_cache import work_folder
+from substrait_agg.metrics.progress import SourceProgress
 from substrait_agg.spark.inputs.inputs import Inputs, Source
 from substrait_agg.spark.positions.connectors import ConnectedBatch, Connectors
 from substrait_agg.spark.positions.file_source import FileSource, file_source
@@ -211,6 +212,11 @@ class Sources:
         self._connectors.commit(batch.connected)
         if batch.streamed is not None and self._streams is not None:
             self._streams.commit()
+
+    @property
+    def lag(self) -> tuple[SourceProgress, ...]:
+        """Return how far each connector is behind its source."""
+        return self._connectors.lag
 
     def wake(self) -> None:
         """End `wait`."""

@@ -271,6 +271,7 @@ class Run:
         if self._working.locked() or not self._sources:
             # The first version has no rows of sources that stream.
             self._timer.end("batch")
+        self._batches.progress = progress = replace(progress, sources=self._sources.lag)
         reported = self._with_outputs(progress)
         if self._options.progress is not None:
             self._options.progress(reported)
