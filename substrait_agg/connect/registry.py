@@ -29,7 +29,10 @@ class Kind:
 
 KINDS: Mapping[str, Kind] = {
     "delta": Kind("substrait_agg.connect.delta.source", frozenset({"from", "feed"})),
-    "iceberg": Kind("substrait_agg.connect.iceberg", frozenset({"catalog", "from"})),
+    "iceberg": Kind(
+        "substrait_agg.connect.iceberg.source",
+        frozenset({"catalog", "uri", "warehouse", "from"}),
+    ),
     "postgres": Kind(
         "substrait_agg.connect.postgres.source",
         frozenset({"dsn", "service", "slot", "publication", "snapshot"}),

@@ -1,0 +1,1 @@
+"""Tables of Iceberg as sources: their rows at a snapshot, and the difference of later ones."""

@@ -1,0 +1,118 @@
+"""Open a catalogue of Iceberg: one that pyiceberg's own configuration names, or one by its address."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.redaction import cleaned, redacted_place, remember, safe_cause
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+DEFAULT = "default"
+OPTIONS = frozenset({"catalog", "uri", "warehouse"})
+"""Options that name a catalogue."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogAddress:
+    """Where a catalogue is.
+
+    Attributes:
+        name: its name in the configuration of pyiceberg; a database of catalogues has it as well.
+        uri: its address, which replaces the one of the configuration; it may have a password.
+        warehouse: the location of new tables, or for a REST catalogue its warehouse.
+    """
+
+    name: str = DEFAULT
+    uri: str = field(default="", repr=False)
+    warehouse: str = field(default="", repr=False)
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> CatalogAddress:
+        """Return the catalogue that options name, and remember its passwords."""
+        given = {key: options.get(key, "") for key in ("uri", "warehouse")}
+        remember(given.items())
+        return cls(options.get("catalog") or DEFAULT, **given)
+
+    def __str__(self) -> str:
+        text = self.name
+        if self.uri:
+            text += f" at {redacted_place(self.uri)}"
+        return text + (f" of {redacted_place(self.warehouse)}" if self.warehouse else "")
+
+    def open(self, *, may_create: bool) -> Catalog:
+        """Open the catalogue.
+
+        Args:
+            may_create: whether a database of catalogues gets its tables.
+
+        Raises:
+            UsageError: SPEC_OPTION_BAD, SOURCE_PACKAGE_MISSING.
+            InputRefused: SOURCE_NOT_REACHABLE.
+        """
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.exceptions import NotInstalledError
+
+        given = {"uri": self.uri, "warehouse": self.warehouse}
+        properties: dict[str, str] = {key: value for key, value in given.items() if value}
+        properties["init_catalog_tables"] = str(may_create).lower()
+        try:
+            with self.reached():
+                return load_catalog(self.name, **properties)
+        except NotInstalledError as error:
+            message = (
+                f"a package for the catalogue {self.name} is not installed: {cleaned(str(error))}"
+            )
+            help = "pip install 'pyiceberg[...]' with the extra of the catalogue"
+            raise UsageError("SOURCE_PACKAGE_MISSING", message, help=help) from safe_cause(error)
+        except ValueError as error:
+            message = f"the catalogue {self.name} cannot be opened: {cleaned(str(error))}"
+            help = "configure it for pyiceberg, or give uri= and warehouse="
+            raise UsageError("SPEC_OPTION_BAD", message, help=help) from safe_cause(error)
+
+    @contextmanager
+    def reached(self) -> Iterator[None]:
+        """Turn errors of the catalogue itself into SOURCE_NOT_REACHABLE."""
+        try:
+            yield
+        except errors_of_catalogs() as error:
+            message = f"the catalogue {self.name} does not answer: {cleaned(str(error))}"
+            help = "start the catalogue, or correct its address in the configuration or in uri="
+            raise InputRefused("SOURCE_NOT_REACHABLE", message, help=help, path=str(self)) from (
+                safe_cause(error)
+            )
+
+
+def errors_of_catalogs() -> tuple[type[Exception], ...]:
+    """Return the errors with which the programs of catalogues say that they cannot be used."""
+    from pyiceberg.exceptions import RESTError
+
+    # Only a catalogue in a database has loaded this package.
+    database = sys.modules.get("sqlalchemy.exc")
+    return (OSError, RESTError, *((database.SQLAlchemyError,) if database else ()))
+
+
+def open_table(address: CatalogAddress, catalog: Catalog, name: str, place: str) -> Table:
+    """Open a table at its newest state.
+
+    Raises:
+        InputRefused: SOURCE_NOT_FOUND, SOURCE_NOT_REACHABLE.
+    """
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    try:
+        with address.reached():
+            return catalog.load_table(name)
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        message = "there is no Iceberg table of this name in the catalogue"
+        help = "write iceberg:NAMESPACE.TABLE; the table must exist before the run"
+        raise InputRefused("SOURCE_NOT_FOUND", message, help=help, path=place) from (
+            safe_cause(error)
+        )
