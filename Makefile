@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.installed
 
-.PHONY: install java browser demo docs pictures test soak bench bench-large lint clean
+.PHONY: install java browser demo demo-live docs pictures test soak bench bench-large lint clean
 .DEFAULT_GOAL := test
 
 install: $(READY)
@@ -15,7 +15,7 @@ $(READY): pyproject.toml
 	done); \
 	test -n "$$python" || { echo 'Python 3.11 or newer with venv is needed: sudo apt-get install -y python3 python3-venv' >&2; exit 1; }; \
 	test -x $(RUN) || $$python -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[spark,stores,demo,docs,test]'
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[spark,stores,demo,demo-live,docs,test]'
 	@touch $@
 
 java:
@@ -26,6 +26,10 @@ browser:
 
 demo: $(READY) java
 	$(RUN) -m substrait_agg_cli.demo
+
+# The same for PostgreSQL: server and pgbench are from a wheel. Options are those of `-m substrait_agg_cli.demo_live --help`.
+demo-live: $(READY) java
+	$(RUN) -m substrait_agg_cli.demo_live
 
 # The site of docs/, in build/site. A broken link or a page outside the navigation fails it.
 docs: $(READY)

