@@ -7,7 +7,7 @@ import json
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -164,9 +164,7 @@ class IcebergChanges:
 
     def expire(self) -> None:
         """Expire snapshots that no run needs."""
-        kept = {*self.keep(), self.table.metadata.current_snapshot_id}
-        old = [s.snapshot_id for s in self.table.snapshots() if s.snapshot_id not in kept]
-        self.table.maintenance.expire_snapshots().by_ids(old).commit()
+        expire(self.table, self.keep())
 
     def back(self) -> None:
         """Set the table back to an earlier snapshot."""
@@ -180,6 +178,14 @@ class IcebergChanges:
         files = list(self.table.scan().plan_files()) if self.table.current_snapshot() else []
         if files:
             delete_positions(self.table, files[0].file, [0])
+
+
+def expire(table: Table, keep: Sequence[int | None]) -> None:
+    """Expire all snapshots but the newest and some others."""
+    kept = {*keep, table.metadata.current_snapshot_id}
+    old = [s.snapshot_id for s in table.snapshots() if s.snapshot_id not in kept]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+    table.refresh()
 
 
 def set_current(table: Table, snapshot: int | None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from typing import Literal as OneOf
 
 from substrait_agg.changes.outputs.delta_target import DeltaTarget, parse_delta
+from substrait_agg.changes.outputs.iceberg_sink import IcebergSink, IcebergTarget, parse_iceberg
 from substrait_agg.changes.outputs.parquet_sinks import (
     ChangesParquet,
     LateParquet,
@@ -49,7 +50,7 @@ class OutputSpec:
         kind: key of `OUTPUTS`.
         location: file or folder; None for stdout, for no location, or if there is a `target`.
         target: where Spark writes, for the kind ``spark``.
-        table: the table to write, for the kinds ``postgres`` and ``delta``.
+        table: the table to write, for the kinds ``postgres``, ``delta`` and ``iceberg``.
         view: name of the view; empty if it is not given.
         titled: whether the name of the view is written above it.
     """
@@ -59,7 +60,7 @@ class OutputSpec:
     target: SparkTarget | None = None
     view: str = ""
     titled: bool = False
-    table: PostgresTarget | DeltaTarget | None = None
+    table: PostgresTarget | DeltaTarget | IcebergTarget | None = None
 
     def __str__(self) -> str:
         place = self.target or self.table or self.location
@@ -179,13 +180,26 @@ def _delta(spec: OutputSpec, _place: SinkContext) -> DeltaSink:
     return DeltaSink(spec.table.absolute)
 
 
-def _table_sink(spec: OutputSpec, place: SinkContext) -> PostgresSink | DeltaSink:
+def _iceberg(spec: OutputSpec, _place: SinkContext) -> IcebergSink:
+    if not isinstance(spec.table, IcebergTarget):
+        raise TypeError("an output iceberg without a table")
+    require("pyiceberg")
+    return IcebergSink(spec.table)
+
+
+def _table_sink(spec: OutputSpec, place: SinkContext) -> PostgresSink | DeltaSink | IcebergSink:
+    if isinstance(spec.table, IcebergTarget):
+        return _iceberg(spec, place)
     open_ = _delta if isinstance(spec.table, DeltaTarget) else _postgres
     return open_(spec, place)
 
 
 def _check_delta(spec: OutputSpec, place: SinkContext) -> None:
     _delta(spec, place).check(place)
+
+
+def _check_iceberg(spec: OutputSpec, place: SinkContext) -> None:
+    _iceberg(spec, place).check(place)
 
 
 def _folder(spec: OutputSpec) -> Path:
@@ -214,13 +228,15 @@ OUTPUTS: dict[str, OutputKind] = {
     "spark": OutputKind("target", _spark),
     "postgres": OutputKind("table", _postgres, _postgres),
     "delta": OutputKind("table", _delta, _check_delta),
+    "iceberg": OutputKind("table", _iceberg, _check_iceberg),
     "none": OutputKind("none", lambda _spec, _place: Sink()),
 }
 
 
-_TARGETS: dict[str, Callable[[str], PostgresTarget | DeltaTarget]] = {
+_TARGETS: dict[str, Callable[[str], PostgresTarget | DeltaTarget | IcebergTarget]] = {
     "postgres": parse_postgres,
     "delta": parse_delta,
+    "iceberg": parse_iceberg,
 }
 """Output kind -> parser of its table."""
 

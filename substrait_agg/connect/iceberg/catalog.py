@@ -47,11 +47,8 @@ class CatalogAddress:
             text += f" at {redacted_place(self.uri)}"
         return text + (f" of {redacted_place(self.warehouse)}" if self.warehouse else "")
 
-    def open(self, *, may_create: bool) -> Catalog:
-        """Open the catalogue.
-
-        Args:
-            may_create: whether a database of catalogues gets its tables.
+    def open(self) -> Catalog:
+        """Open the catalogue, which must exist.
 
         Raises:
             UsageError: SPEC_OPTION_BAD, SOURCE_PACKAGE_MISSING.
@@ -61,8 +58,8 @@ class CatalogAddress:
         from pyiceberg.exceptions import NotInstalledError
 
         given = {"uri": self.uri, "warehouse": self.warehouse}
-        properties: dict[str, str] = {key: value for key, value in given.items() if value}
-        properties["init_catalog_tables"] = str(may_create).lower()
+        properties = {key: value for key, value in given.items() if value}
+        properties["init_catalog_tables"] = "false"
         try:
             with self.reached():
                 return load_catalog(self.name, **properties)
@@ -84,7 +81,7 @@ class CatalogAddress:
             yield
         except errors_of_catalogs() as error:
             message = f"the catalogue {self.name} does not answer: {cleaned(str(error))}"
-            help = "start the catalogue, or correct its address in the configuration or in uri="
+            help = "start or create the catalogue, or correct its address in the configuration or in uri="
             raise InputRefused("SOURCE_NOT_REACHABLE", message, help=help, path=str(self)) from (
                 safe_cause(error)
             )

@@ -36,7 +36,9 @@ class IcebergDifference:
         """Return the difference; a file that both have with the same deletions is not part of it.
 
         Args:
-            old, new: ids of snapshots; None for the table before its first one.
+            table: the table, which has both snapshots.
+            old: id of a snapshot; None for the table before its first one.
+            new: id of the other one.
 
         Raises:
             ValueError, NotImplementedError: a snapshot has deletions by values.

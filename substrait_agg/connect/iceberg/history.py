@@ -30,6 +30,7 @@ class IcebergHistory:
         the table still has can end a batch.
 
         Args:
+            table: the table in its newest state.
             after: the snapshot that was read last; None before the first one.
             most_bytes: about the most bytes to read.
         """

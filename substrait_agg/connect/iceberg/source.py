@@ -21,7 +21,6 @@ from substrait_agg.redaction import cleaned, safe_cause
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
 
 CHANGES = "whole files: an update reads the old file and the new one"
 
@@ -82,7 +81,7 @@ class IcebergSource:
         self._address = CatalogAddress.of(sources[0].options)
         self._place = f"{self._name} in {self._address}"
         self._begins = _first_snapshot(sources, self._place)
-        self._catalog = self._address.open(may_create=False)
+        self._catalog = self._address.open()
         self._table = open_table(self._address, self._catalog, self._name, self._place)
         self._uuid = str(self._table.metadata.table_uuid)
         self._layout = self._table.schema()
