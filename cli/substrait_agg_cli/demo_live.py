@@ -218,7 +218,7 @@ class LiveDemo:
     def _check(self, killed: int) -> bool:
         """Compare everything with PostgreSQL. Print the differences."""
         title("Compare view, output table and PostgreSQL's own answer to the same SQL, row by row")
-        answers(self._server)
+        create_answers(self._server, SQL.read_text())
         results = [self._check_view(view) for view in VIEWS]
         sums = self._board.sums
         for line in sums.different:
@@ -252,12 +252,11 @@ class LiveDemo:
         return passed
 
 
-def answers(server: Server) -> None:
-    """Create the views of the SQL file as views of PostgreSQL, in the schema ``answer``."""
-    statements = SQL.read_text().split(";")
+def create_answers(server: Server, sql: str) -> None:
+    """Create the views of a SQL file as views of PostgreSQL, in the schema ``answer``."""
     with server.connection() as cursor:
         cursor.execute("CREATE SCHEMA answer; SET search_path = answer, public")
-        for statement in statements:
+        for statement in sql.split(";"):
             if "CREATE VIEW" in statement:
                 cursor.execute(statement)
 
