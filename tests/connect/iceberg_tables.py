@@ -26,7 +26,7 @@ from pyiceberg.manifest import (
     write_manifest_list,
 )
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
@@ -190,10 +190,8 @@ def expire(table: Table, keep: Sequence[int | None]) -> None:
 
 def set_current(table: Table, snapshot: int | None) -> None:
     """Set the branch of a table to a snapshot that it has."""
-    with table.transaction() as transaction:
-        transaction._apply(
-            (SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=snapshot),), ()
-        )
+    assert snapshot is not None
+    table.manage_snapshots().set_current_snapshot(snapshot).commit()
     table.refresh()
 
 
@@ -250,19 +248,20 @@ def write_deletes(
         2, table.io.new_output(listed), number, old.snapshot_id, sequence, "null"
     ) as manifests:
         manifests.add_manifests([*old.manifests(table.io), writer.to_manifest_file()])
-    snapshot = Snapshot(
-        snapshot_id=number,
-        parent_snapshot_id=old.snapshot_id,
-        sequence_number=sequence,
-        manifest_list=listed,
-        timestamp_ms=int(dt.datetime.now().timestamp() * 1000),
-        summary=Summary(Operation.DELETE),
-        schema_id=table.schema().schema_id,
-    )
+    snapshot = {
+        "snapshot-id": number,
+        "parent-snapshot-id": old.snapshot_id,
+        "sequence-number": sequence,
+        "manifest-list": listed,
+        "timestamp-ms": int(dt.datetime.now().timestamp() * 1000),
+        "summary": {"operation": "delete"},
+        "schema-id": table.schema().schema_id,
+    }
+    reference = {"ref-name": "main", "type": "branch", "snapshot-id": number}
     with table.transaction() as transaction:
         updates = (
-            AddSnapshotUpdate(snapshot=snapshot),
-            SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number),
+            AddSnapshotUpdate(snapshot=Snapshot.model_validate(snapshot)),
+            SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", **reference}),
         )
         transaction._apply(updates, ())
     table.refresh()

@@ -40,7 +40,7 @@ class IcebergHistory:
         if _cost(table.metadata, newest, after) <= most_bytes:
             return [newest]
         commits = [*self._between(table, after), newest]
-        end, spent = 0, 0
+        end, spent = 0, 0.0
         for number, commit in enumerate(commits):
             spent += _cost(table.metadata, commit, commits[number - 1] if number else after)
             if spent > most_bytes:
