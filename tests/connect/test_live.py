@@ -19,7 +19,7 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.errors import StateRefused
 from substrait_agg_cli.demo_board import VersionSums
-from substrait_agg_cli.demo_live import SQL, create_answers
+from substrait_agg_cli.demo_live import SQL, compare_rows, create_answers
 from substrait_agg_cli.demo_postgres import TABLES, Server, serving
 from tests.e2e.rows import Bag, bag, running_sums
 from tests.kills.process_killer import strike
@@ -107,8 +107,8 @@ class LiveRun:
             columns = ", ".join(view.names)
             shown = bag(view.to_arrow())
             for schema in ("public", "answer"):
-                rows = self.server.query(f"SELECT {columns} FROM {schema}.{name}")
-                assert Counter(rows) == shown, (schema, name)
+                found = self.server.query(f"SELECT {columns} FROM {schema}.{name}")
+                assert Counter(found) == shown, (schema, name)
             versions = view.versions()
             assert versions == list(range(self.newest() + 1))
             for version, rows in running_sums(view.changes(), versions).items():
@@ -207,6 +207,24 @@ def test_the_live_demo_passes_and_leaves_nothing_behind(tmp_path: Path) -> None:
         assert not list(folder.iterdir())
     finally:
         folder.rmdir()
+
+
+@pytest.mark.parametrize("who", range(3))
+@pytest.mark.parametrize(
+    "other", [[(1, "a")], [(1, "a"), (2, "c")], [(1, "a"), (2, "b"), (3, "c")]]
+)
+def test_the_demo_finds_rows_that_differ(
+    capsys: pytest.CaptureFixture[str], who: int, other: list[tuple[int, str]]
+) -> None:
+    """In the view, in the table, or in PostgreSQL: a missing row, another value, a row too many."""
+    rows = [[(1, "a"), (2, "b")] for _ in range(3)]
+    assert compare_rows("v", *rows)
+    rows[who] = other
+    assert not compare_rows("v", *rows)
+    printed = capsys.readouterr().out
+    assert "FAIL" in printed
+    assert f"v, row {2 if len(other) == 3 else 1}: view " in printed
+    assert not compare_rows("v", [], [], [])
 
 
 def changes(*rows: tuple[int, int, str, int, int]) -> Any:

@@ -234,6 +234,13 @@ def test_the_demo_says_what_it_needs(fresh: Environment) -> None:
     assert install in help
 
 
+def test_the_live_demo_says_what_it_needs(fresh: Environment) -> None:
+    arguments = ("-m", "substrait_agg_cli.demo_live")
+    install = "pip install 'substrait-agg[demo-live]'"
+    result = fresh.call(*arguments, program="python")
+    assert refusal(result, install)[0] == "SOURCE_PACKAGE_MISSING"
+
+
 def test_with_everything_installed_a_run_gets_as_far_as_java(
     fresh: Environment, run_arguments: list[str], tmp_path: Path
 ) -> None:
