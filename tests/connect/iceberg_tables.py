@@ -52,9 +52,13 @@ def catalog(folder: Path) -> Catalog:
     return opened
 
 
-def create(folder: Path, name: str = "shop.orders") -> Table:
+def create(folder: Path, name: str = "shop.orders", partition: str | None = None) -> Table:
     """Create a table without rows."""
-    return catalog(folder).create_table(name, SCHEMA, properties={"format-version": "2"})
+    table = catalog(folder).create_table(name, SCHEMA, properties={"format-version": "2"})
+    if partition is not None:
+        with table.update_spec() as update:
+            update.add_identity(partition)
+    return table
 
 
 def content(table: Table, snapshot: int | None = None) -> Rows:
@@ -215,11 +219,15 @@ def delete_positions(table: Table, file: DataFile, rows: list[int]) -> None:
         ]
     )
     values = pa.table([[file.file_path] * len(rows), rows], schema=places)
-    write_deletes(table, values, DataFileContent.POSITION_DELETES)
+    write_deletes(table, values, DataFileContent.POSITION_DELETES, partition=file.partition)
 
 
 def write_deletes(
-    table: Table, values: pa.Table, kind: DataFileContent, equal: list[int] | None = None
+    table: Table,
+    values: pa.Table,
+    kind: DataFileContent,
+    equal: list[int] | None = None,
+    partition: Record | None = None,
 ) -> None:
     """Write a snapshot that has one more file with deletions."""
     old = table.current_snapshot()
@@ -232,7 +240,7 @@ def write_deletes(
         content=kind,
         file_path=str(path),
         file_format=FileFormat.PARQUET,
-        partition=Record(),
+        partition=partition or Record(),
         record_count=values.num_rows,
         file_size_in_bytes=path.stat().st_size,
         equality_ids=equal,

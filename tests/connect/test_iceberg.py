@@ -33,12 +33,13 @@ from tests.connect.iceberg_tables import (
 pytestmark = pytest.mark.filterwarnings("ignore:Delete operation did not match:UserWarning")
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_are_those_of_the_table(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("partition", [None, "p"])
+def test_rows_are_those_of_the_table(tmp_path: Path, partition: str | None, seed: int) -> None:
     """Forty random operations on two tables; batches of one or more commits; restarts anywhere."""
-    rng = random.Random(seed)
+    rng = random.Random(f"{partition} {seed}")
     names = ("shop.orders", "shop.lines")
-    tables = [IcebergChanges(create(tmp_path, name), rng) for name in names]
+    tables = [IcebergChanges(create(tmp_path, name, partition), rng) for name in names]
     runs = [IcebergRun(tmp_path, name=name) for name in names]
     for table, run in zip(tables, runs, strict=True):
         table.keep = partial(lambda run: run.snapshots, run)

@@ -117,7 +117,7 @@ class IcebergSink(Sink):
             StateRefused: OUTPUT_RECORD_DAMAGED.
         """
         self._owner = _identity(place.checkpoint), place.view
-        catalog = self._target.catalog.open()
+        catalog = self._target.catalog.load()
         try:
             with self._target.catalog.reached():
                 table = self._open(catalog)
@@ -136,7 +136,7 @@ class IcebergSink(Sink):
             UsageError, InputRefused, StateRefused: as `check`.
         """
         self.check(place)
-        self._catalog = self._target.catalog.open()
+        self._catalog = self._target.catalog.load()
         self._record = iceberg_record(self._target, place.checkpoint, place.fence, place.view)
         position = self._record.read()
         self._position = position[0] if position else None

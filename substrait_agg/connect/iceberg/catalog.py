@@ -47,7 +47,7 @@ class CatalogAddress:
             text += f" at {redacted_place(self.uri)}"
         return text + (f" of {redacted_place(self.warehouse)}" if self.warehouse else "")
 
-    def open(self) -> Catalog:
+    def load(self) -> Catalog:
         """Open the catalogue, which must exist.
 
         Raises:

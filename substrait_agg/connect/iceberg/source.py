@@ -81,7 +81,7 @@ class IcebergSource:
         self._address = CatalogAddress.of(sources[0].options)
         self._place = f"{self._name} in {self._address}"
         self._begins = _first_snapshot(sources, self._place)
-        self._catalog = self._address.open()
+        self._catalog = self._address.load()
         self._table = open_table(self._address, self._catalog, self._name, self._place)
         self._uuid = str(self._table.metadata.table_uuid)
         self._layout = self._table.schema()
