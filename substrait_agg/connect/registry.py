@@ -21,11 +21,22 @@ class Kind:
         module: has the functions ``connect`` (`Connect`) and ``group``, which returns what the tables of
             one connector have in common: for a database its connection, without a password.
         options: the keys of a SPEC that it takes.
+        needs: the key without which a package of Spark reads the source; empty for none.
+        prefix: begins further keys, for the client of the source; empty for none.
     """
 
     module: str
     options: frozenset[str]
+    needs: str = ""
+    prefix: str = ""
 
+    def takes(self, key: str) -> bool:
+        """Return whether a key of a SPEC is one of this kind."""
+        return key in self.options or bool(self.prefix and key.startswith(self.prefix))
+
+
+SPARK_READER = "spark"
+"""Value of the key ``reader`` with which Spark's package for a format reads a source."""
 
 KINDS: Mapping[str, Kind] = {
     "delta": Kind("substrait_agg.connect.delta.source", frozenset({"from", "feed"})),
@@ -33,12 +44,31 @@ KINDS: Mapping[str, Kind] = {
         "substrait_agg.connect.iceberg.source",
         frozenset({"catalog", "uri", "warehouse", "from"}),
     ),
+    "kafka": Kind(
+        "substrait_agg.connect.kafka.source",
+        frozenset({"columns", "value", "key", "cdc", "startingOffsets"}),
+        needs="columns",
+        prefix="kafka.",
+    ),
     "postgres": Kind(
         "substrait_agg.connect.postgres.source",
         frozenset({"dsn", "service", "slot", "publication", "snapshot"}),
     ),
 }
 """Format of a SPEC -> its connector."""
+
+
+def is_read_here(format_: str, options: Mapping[str, str]) -> bool:
+    """Return whether a connector reads a source, and not a package of Spark.
+
+    Args:
+        format_: the format of its SPEC.
+        options: the keys in lower case, and the values.
+    """
+    kind = KINDS.get(format_)
+    if kind is None or options.get("reader") == SPARK_READER:
+        return False
+    return not kind.needs or kind.needs in options
 
 
 def groups(sources: Iterable[tuple[str, TableSource]]) -> dict[str, dict[str, TableSource]]:

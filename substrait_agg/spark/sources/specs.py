@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from substrait_agg.bind.bound import BoundRead
-from substrait_agg.connect.registry import KINDS
+from substrait_agg.connect.registry import KINDS, is_read_here
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.flow.passes.upserts import ENVELOPE_FIELDS, UpsertDeclaration
@@ -35,9 +35,6 @@ from substrait_agg.spark.sources.format_options import (
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
 """How rows distinguish inserts from deletes: not at all (every row is an insert), by a weight
 column, by an operation column, or by the envelope of a change event."""
-
-SPARK_READER = "spark"
-"""Value of the key ``reader`` with which Spark's package for a format reads a source."""
 
 BadRowPolicy = OneOf["fail", "quarantine"]
 """What happens to a row that is unreadable or violates the plan: it fails the batch, or goes to the
@@ -139,7 +136,7 @@ class SourceSpec:
     def is_connected(self) -> bool:
         """Return whether a connector reads the source."""
         options = {key.lower(): value for key, value in self.options}
-        return self.format in KINDS and options.get("reader") != SPARK_READER
+        return is_read_here(self.format, options)
 
     @property
     def by_position(self) -> bool:
@@ -434,7 +431,7 @@ def parse_spec(text: str) -> SourceSpec:
             "write [FORMAT:]LOCATION[?key=value&...], such as parquet:data/orders",
         )  # fmt: skip
     pairs = _pairs(query, shown)
-    if format_ in KINDS and pairs.get("reader") != SPARK_READER:
+    if is_read_here(format_, {key.lower(): value for key, value in pairs.items()}):
         return _connected_spec(format_, location, pairs, shown)
     remember([("", location), *pairs.items()])
     static = _static(pairs, format_, shown)
@@ -466,7 +463,7 @@ def _connected_spec(format_: str, location: str, pairs: dict[str, str], text: st
     """Return the specification of a source that a connector reads."""
     remember([("", location), *pairs.items()])
     for name in pairs:
-        if name not in KINDS[format_].options:
+        if not KINDS[format_].takes(name):
             raise _bad(
                 "SPEC_OPTION_UNKNOWN", text, f"{name} is not an option of {format_}",
                 f"the options are {', '.join(sorted(KINDS[format_].options))}; reader=spark reads with a package of Spark",

@@ -1,0 +1,1 @@
+"""Read topics of Kafka with confluent-kafka."""

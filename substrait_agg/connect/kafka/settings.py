@@ -1,0 +1,175 @@
+"""What the SPEC of a topic says: columns, keys, how values are read, and how to connect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from substrait_agg.connect.protocol import TableSource
+from substrait_agg.errors import UsageError
+from substrait_agg.redaction import remember
+
+PREFIX = "kafka."
+"""Begins the options that go to librdkafka."""
+
+SERVERS = "bootstrap.servers"
+STARTS = ("earliest", "latest")
+TYPES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "real": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ltz": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""Name of a type in ``columns`` -> the type. There are ``decimal(P,S)`` and ``numeric(P,S)`` as well."""
+
+_COLUMN = re.compile(
+    r"\s*(?:`((?:[^`]|``)+)`|(\w+))(?:\s+|\s*:\s*)(\w+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(not\s+null)?\s*(?:,|$)",
+    re.I,
+)
+_SET_HERE = ("enable.auto.commit", "auto.offset.reset", "enable.partition.eof", "isolation.level")
+_OF_JAVA: Mapping[str, str] = {
+    "sasl.jaas.config": "sasl.username and sasl.password",
+    "ssl.truststore.location": "ssl.ca.location, a file in PEM",
+    "ssl.truststore.password": "ssl.ca.location, a file in PEM",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.truststore.type": "ssl.ca.location, a file in PEM",
+    "ssl.keystore.type": "ssl.keystore.location, a file in PKCS#12",
+}
+"""Option of Kafka's Java client -> what librdkafka has instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTable:
+    """A table that is a topic.
+
+    Attributes:
+        topic: its name.
+        schema: the columns.
+        keys: the columns that identify a row; empty if every message adds rows.
+        is_debezium: whether a message is a change event of Debezium instead of a row.
+    """
+
+    topic: str
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    is_debezium: bool
+
+
+def read_settings(source: TableSource) -> TopicTable:
+    """Return what the SPEC of a table says.
+
+    Raises:
+        UsageError: SPEC_OPTION_BAD.
+    """
+    options = source.options
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", source.location):
+        raise _bad(source, "the name of the topic is not valid", "write kafka:TOPIC")
+    cdc, value = options.get("cdc", ""), options.get("value", "json")
+    if cdc not in ("", "debezium"):
+        raise _bad(source, f"cdc={cdc} is not known", "write cdc=debezium")
+    if value != "json":
+        raise _bad(source, f"value={value} is not known", "write value=json; Avro is not supported")
+    schema = read_columns(source)
+    keys = tuple(part.strip() for part in options.get("key", "").split(",") if part.strip())
+    unknown = [key for key in keys if key not in schema.names]
+    if unknown or len(set(keys)) != len(keys):
+        message = f"key= names {', '.join(unknown or keys)}, which are not different columns"
+        raise _bad(source, message, f"the columns are {', '.join(schema.names)}")
+    if cdc:
+        _check_events(source, schema)
+    return TopicTable(source.location, schema, keys, bool(cdc))
+
+
+def _check_events(source: TableSource, schema: pa.Schema) -> None:
+    """Refuse types that change events encode in several ways."""
+    for field in schema:
+        if pa.types.is_timestamp(field.type) or pa.types.is_decimal(field.type):
+            message = f"the column {field.name} of type {field.type} has no single form in events of Debezium"
+            help = "declare it as bigint or string, as the connector of Debezium writes it; or give reader=spark"
+            raise _bad(source, message, help)
+
+
+def read_columns(source: TableSource) -> pa.Schema:
+    """Return the columns in ``columns``: ``NAME TYPE [NOT NULL], ...``.
+
+    Raises:
+        UsageError: SPEC_OPTION_BAD.
+    """
+    text, at, fields = source.options.get("columns", "").strip(), 0, list[pa.Field]()
+    help = "write columns=NAME TYPE, NAME TYPE, such as columns=id bigint, name string"
+    while at < len(text) or not fields:
+        match = _COLUMN.match(text, at)
+        if match is None or match.end() == at:
+            raise _bad(source, f"columns= cannot be read from character {at + 1}", help)
+        quoted, plain, name, precision, scale, required = match.groups()
+        type_ = _type(name.lower(), precision, scale)
+        if type_ is None:
+            known = ", ".join([*TYPES, "decimal(P,S)"])
+            raise _bad(source, f"columns= has the unknown type {name}", f"the types are {known}")
+        column = plain or quoted.replace("``", "`")
+        fields.append(pa.field(column, type_, nullable=not required))
+        at = match.end()
+    names = [field.name for field in fields]
+    if text.endswith(",") or len(set(names)) != len(names):
+        raise _bad(source, "columns= ends with a comma, or names a column twice", help)
+    return pa.schema(fields)
+
+
+def _type(name: str, precision: str | None, scale: str | None) -> pa.DataType | None:
+    if name in ("decimal", "numeric", "dec"):
+        digits, decimals = int(precision or 10), int(scale or 0)
+        return pa.decimal128(digits, decimals) if decimals <= digits <= 38 and digits else None
+    return TYPES.get(name) if precision is None else None
+
+
+def read_start(source: TableSource) -> str:
+    """Return where the first version begins to read: ``earliest`` or ``latest``.
+
+    Raises:
+        UsageError: SPEC_OPTION_BAD.
+    """
+    named = {key.lower(): value for key, value in source.options.items()}
+    start = named.get("startingoffsets", STARTS[0]).lower()
+    if start not in STARTS:
+        message = "startingOffsets is neither earliest nor latest"
+        raise _bad(source, message, "write one of them; reader=spark takes offsets as well")
+    return start
+
+
+def client_options(options: Mapping[str, str], place: str) -> dict[str, str]:
+    """Return the options for librdkafka, without their prefix.
+
+    Raises:
+        UsageError: SPEC_OPTION_BAD, SPEC_OPTION_UNKNOWN.
+    """
+    remember(options.items())
+    found = {k.removeprefix(PREFIX): v for k, v in options.items() if k.startswith(PREFIX)}
+    if not found.get(SERVERS):
+        help = f"add {PREFIX}{SERVERS}=HOST:PORT[,HOST:PORT]"
+        raise UsageError("SPEC_OPTION_BAD", "no server of Kafka is given", help=help, path=place)
+    for name in found:
+        if name in _OF_JAVA:
+            message = f"{PREFIX}{name} is an option of the Java client only"
+            help = f"use {PREFIX}{_OF_JAVA[name]}; or give reader=spark"
+            raise UsageError("SPEC_OPTION_UNKNOWN", message, help=help, path=place)
+        if name in _SET_HERE:
+            message = f"{PREFIX}{name} cannot be given: exactly one value of it is correct"
+            raise UsageError("SPEC_OPTION_BAD", message, help="remove it", path=place)
+    return found
+
+
+def _bad(source: TableSource, message: str, help: str) -> UsageError:
+    return UsageError("SPEC_OPTION_BAD", message, help=help, path=source.table)

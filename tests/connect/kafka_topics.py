@@ -1,0 +1,232 @@
+"""A mock cluster of librdkafka, recorded messages, and a checkpoint that reads topics."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, Producer
+
+from substrait_agg.connect.kafka.consumer import Cluster
+from substrait_agg.connect.kafka.source import KafkaSource, connect
+from substrait_agg.connect.protocol import WEIGHT, TableSource
+
+Rows = Counter[tuple[Any, ...]]
+NAMES = itertools.count()
+
+
+class Broker:
+    """A cluster of one broker in this process; a topic has four partitions."""
+
+    def __init__(self) -> None:
+        self.producer = Producer(
+            {"test.mock.num.brokers": 1, "bootstrap.servers": "mock", "log_level": 0}
+        )
+        (broker,) = self.producer.list_topics(timeout=10).brokers.values()
+        self.servers = f"{broker.host}:{broker.port}"
+
+    def topic(self) -> str:
+        """Create a topic."""
+        name = f"topic{next(NAMES)}"
+        self.producer.list_topics(name, timeout=10)
+        return name
+
+    def put(self, topic: str, key: Any, value: Any, partition: int = 0) -> None:
+        """Write a message; keys and values are JSON, None is no value."""
+        texts = [v if isinstance(v, bytes | None) else json.dumps(v).encode() for v in (key, value)]
+        self.producer.produce(topic, key=texts[0], value=texts[1], partition=partition)
+
+    def flush(self) -> None:
+        """Wait until all messages are written."""
+        assert self.producer.flush(10) == 0
+
+
+@dataclass
+class Run:
+    """A checkpoint with the rows of a source, and the position that belongs to them.
+
+    Attributes:
+        states: the positions committed so far, each with its rows.
+    """
+
+    source: TableSource
+    states: list[tuple[str | None, Rows]] = field(default_factory=lambda: [(None, Counter())])
+    connector: KafkaSource | None = None
+    recorded: Recorded | None = None
+
+    @property
+    def position(self) -> str | None:
+        """Return the position of the newest version."""
+        return self.states[-1][0]
+
+    @property
+    def rows(self) -> Rows:
+        """Return the rows of the newest version."""
+        return self.states[-1][1]
+
+    def open(self) -> KafkaSource:
+        """Return the connector, which goes on from the newest version."""
+        if self.connector is None:
+            recorded = self.recorded
+            self.connector = (
+                connect({"t": self.source})
+                if recorded is None
+                else KafkaSource({"t": self.source}, lambda: Cluster({}, "b", recorded, 0.5))
+            )
+            names = self.connector.table("t").schema.names
+            self.connector.begin({"t": names}, "checkpoint", self.position)
+        return self.connector
+
+    def restart(self, states: int | None = None) -> None:
+        """Forget the connector, and all but some first states."""
+        if self.connector is not None:
+            self.connector.close()
+        self.connector = None
+        self.states = self.states[: (states or len(self.states))]
+
+    def advance(self, most_bytes: float = inf, *, commit: bool = True) -> bool:
+        """Read one batch, and return whether there was one."""
+        connector = self.open()
+        until = connector.latest(self.position, most_bytes)
+        if until is None:
+            return False
+        read = connector.read(self.position, until)
+        rows = Counter(self.rows)
+        apply(rows, read.get("t"), connector.table("t").keys)
+        if commit:
+            self.states.append((until, rows))
+            connector.committed(until)
+        return True
+
+    def drain(self, most_bytes: float = inf) -> None:
+        """Read until there is nothing new."""
+        while self.advance(most_bytes):
+            pass
+
+
+def apply(rows: Rows, read: pa.Table | None, keys: Sequence[str]) -> None:
+    """Change rows as an engine does: by weight, or by key."""
+    if read is None:
+        return
+    names = [name for name in read.column_names if name != WEIGHT]
+    places = [names.index(key) for key in keys]
+    by_key = {tuple(row[i] for i in places): row for row in rows}
+    columns = [read.column(name).to_pylist() for name in (*names, WEIGHT)]
+    for *values, weight in zip(*columns, strict=True):
+        row = tuple(values)
+        if not keys:
+            rows[row] += weight
+            continue
+        key = tuple(row[i] for i in places)
+        old = by_key.pop(key, None)
+        if old is not None:
+            del rows[old]
+        if weight > 0:
+            rows[row] = 1
+            by_key[key] = row
+    for row in [row for row, count in rows.items() if not count]:
+        del rows[row]
+
+
+# --- recorded messages ---------------------------------------------------------------------------
+
+
+@dataclass
+class Message:
+    """A message, or an event of the client."""
+
+    place: tuple[str, int]
+    at: int
+    body: bytes | None = None
+    name: bytes | None = None
+    code: int | None = None
+
+    def topic(self) -> str:
+        return self.place[0]
+
+    def partition(self) -> int:
+        return self.place[1]
+
+    def offset(self) -> int:
+        return self.at
+
+    def key(self) -> bytes | None:
+        return self.name
+
+    def value(self) -> bytes | None:
+        return self.body
+
+    def error(self) -> KafkaError | None:
+        return None if self.code is None else KafkaError(self.code)
+
+
+@dataclass
+class Partition:
+    """Messages by offset, with gaps, from `first` to before `end`."""
+
+    first: int
+    end: int
+    messages: dict[int, tuple[bytes | None, bytes | None]]
+
+
+class Recorded:
+    """A client that reads recorded partitions as librdkafka does."""
+
+    def __init__(self, partitions: Mapping[int, Partition], topic: str = "t") -> None:
+        self.topic, self.partitions = topic, dict(partitions)
+        self.places: dict[int, int] = {}
+        self.assigned = 0
+        self.told: dict[int, int] = {}
+        self.silent = False
+
+    def list_topics(self, name: str, timeout: float) -> Any:
+        class Topic:
+            error = None
+            partitions = dict.fromkeys(self.partitions)
+
+        class Metadata:
+            topics = {name: Topic}
+            controller_id = -1
+
+        return Metadata
+
+    def get_watermark_offsets(self, place: Any) -> tuple[int, int]:
+        partition = self.partitions[place.partition]
+        return partition.first, partition.end
+
+    def assign(self, places: Sequence[Any]) -> None:
+        self.assigned += 1
+        self.places = {place.partition: place.offset for place in places}
+        self.told = {}
+
+    def _events(self) -> Iterator[Message]:
+        for number, at in self.places.items():
+            partition, place = self.partitions[number], (self.topic, number)
+            if not partition.first <= at <= partition.end:
+                yield Message(place, at, code=KafkaError._AUTO_OFFSET_RESET)
+                continue
+            for offset in sorted(o for o in partition.messages if o >= at)[:3]:
+                key, value = partition.messages[offset]
+                self.places[number] = offset + 1
+                yield Message(place, offset, value, key)
+            if not any(o >= self.places[number] for o in partition.messages):
+                self.places[number] = partition.end
+                if self.told.get(number) != partition.end:
+                    self.told[number] = partition.end
+                    yield Message(place, partition.end, code=KafkaError._PARTITION_EOF)
+
+    def poll(self, timeout: float) -> Message | None:
+        self.come = [] if self.silent else list(self._events())
+        return self.come.pop(0) if self.come else None
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        return self.come
+
+    def close(self) -> None:
+        self.places = {}
