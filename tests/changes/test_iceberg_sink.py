@@ -210,7 +210,7 @@ def test_types(tmp_path: Path) -> None:
     delivery = Delivery([output(tmp_path)], checkpoint=tmp_path / "checkpoint")
     sink = delivery.cursors[0].sink
     ends = [("__version", pa.int64()), ("__weight", pa.int64())]
-    for type_ in (pa.duration("us"), pa.list_(pa.timestamp("ns"))):
+    for type_ in (pa.duration("us"), pa.list_(pa.timestamp("ns")), pa.list_(pa.time64("ns"))):
         with pytest.raises(UsageError) as refused:
             sink.deliver(pa.schema([("x", type_), *ends]).empty_table(), 0)
         assert refused.value.code == "OUTPUT_TYPE_REFUSED"

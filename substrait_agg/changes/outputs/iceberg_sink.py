@@ -250,10 +250,10 @@ class IcebergSink(Sink):
 
     def _committed(self, table: IcebergTable, version: int) -> str:
         """Return when the version in the table was committed; empty if its snapshot has expired."""
-        wanted = self._labels(version, "").items()
+        names = self._labels(version, "").items()
         for snapshot in table.snapshots():
             labels = snapshot.summary.additional_properties if snapshot.summary else {}
-            if all(labels.get(key) == value for key, value in wanted if value):
+            if all(labels.get(key) == value for key, value in names if value):
                 return labels.get(f"{LABEL}.committed", "")
         return ""
 
@@ -280,7 +280,8 @@ def _writable(changes: Table, place: str) -> Table:
         UsageError: OUTPUT_TYPE_REFUSED.
     """
     for field in changes.schema:
-        if any(map(_is_refused, _types_in(field.type))):
+        inner = _types_in(field.type)[1:]
+        if _is_refused(field.type) or any(map(_is_refused_inside, inner)):
             message = f"an Iceberg table cannot hold the column {field.name} of type {field.type}"
             help = "cast it in the query to a number, text, date or a timestamp of microseconds"
             raise UsageError("OUTPUT_TYPE_REFUSED", message, help=help, path=place)
@@ -296,6 +297,10 @@ def _writable(changes: Table, place: str) -> Table:
 def _is_refused(type_: pa.DataType) -> bool:
     is_nanoseconds = pa.types.is_timestamp(type_) and type_.unit == "ns"
     return bool(pa.types.is_duration(type_) or is_nanoseconds)
+
+
+def _is_refused_inside(type_: pa.DataType) -> bool:
+    return bool(_is_refused(type_) or type_ == pa.time64("ns"))
 
 
 def _types_in(type_: pa.DataType) -> list[pa.DataType]:

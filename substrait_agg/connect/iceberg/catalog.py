@@ -37,9 +37,9 @@ class CatalogAddress:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> CatalogAddress:
         """Return the catalogue that options name, and remember its passwords."""
-        given = {key: options.get(key, "") for key in ("uri", "warehouse")}
-        remember(given.items())
-        return cls(options.get("catalog") or DEFAULT, **given)
+        addresses = {key: options.get(key, "") for key in ("uri", "warehouse")}
+        remember(addresses.items())
+        return cls(options.get("catalog") or DEFAULT, **addresses)
 
     def __str__(self) -> str:
         text = self.name
@@ -57,8 +57,8 @@ class CatalogAddress:
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NotInstalledError
 
-        given = {"uri": self.uri, "warehouse": self.warehouse}
-        properties = {key: value for key, value in given.items() if value}
+        addresses = {"uri": self.uri, "warehouse": self.warehouse}
+        properties = {key: value for key, value in addresses.items() if value}
         properties["init_catalog_tables"] = "false"
         try:
             with self.reached():

@@ -56,8 +56,8 @@ class IcebergDifference:
 
 
 def _manifests(table: Table, snapshot: int | None) -> dict[ManifestFile, None]:
-    found = None if snapshot is None else table.metadata.snapshot_by_id(snapshot)
-    return dict.fromkeys(found.manifests(table.io)) if found else {}
+    state = None if snapshot is None else table.metadata.snapshot_by_id(snapshot)
+    return dict.fromkeys(state.manifests(table.io)) if state else {}
 
 
 def _deletes(manifest: ManifestFile) -> bool:

@@ -50,8 +50,8 @@ class IcebergHistory:
 
     def _between(self, table: Table, after: int | None) -> list[int | None]:
         """Return the snapshots between `after` and the newest one, ascending."""
-        known = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
-        found: list[int | None] = []
+        existing = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+        snapshots: list[int | None] = []
         last = _current(table.metadata)
         for entry in reversed(table.metadata.metadata_log):
             try:
@@ -60,12 +60,12 @@ class IcebergHistory:
                 break
             if current == after:
                 break
-            if current != last and current in known:
-                found.append(current)
+            if current != last and current in existing:
+                snapshots.append(current)
             last = current
-        kept = {entry.metadata_file for entry in table.metadata.metadata_log}
-        self._current = {file: id_ for file, id_ in self._current.items() if file in kept}
-        return found[::-1]
+        files = {entry.metadata_file for entry in table.metadata.metadata_log}
+        self._current = {file: id_ for file, id_ in self._current.items() if file in files}
+        return snapshots[::-1]
 
     def _current_of(self, table: Table, file: str) -> int | None:
         from pyiceberg.serializers import FromInputFile
@@ -87,10 +87,10 @@ def _cost(metadata: TableMetadata, snapshot: int | None, after: int | None) -> f
 
 def _sizes(metadata: TableMetadata, snapshot: int | None, after: int | None) -> Iterator[float]:
     while snapshot is not None and snapshot != after:
-        found = metadata.snapshot_by_id(snapshot)
-        if found is None:  # `after` is no ancestor, or snapshots between them have expired
+        state = metadata.snapshot_by_id(snapshot)
+        if state is None:  # `after` is no ancestor, or snapshots between them have expired
             yield float("inf")
             return
-        summary = found.summary.additional_properties if found.summary else {}
+        summary = state.summary.additional_properties if state.summary else {}
         yield sum(float(summary.get(key) or 0) for key in SIZES)
-        snapshot = found.parent_snapshot_id
+        snapshot = state.parent_snapshot_id

@@ -214,9 +214,9 @@ class IcebergSource:
 
     def _rows(self, name: str, difference: IcebergDifference) -> pa.Table:
         types = pa.schema([self._schema.field(column) for column in self._columns[name]])
-        gone = read_files(self._table, difference.gone, types, -1)
+        old = read_files(self._table, difference.gone, types, -1)
         new = read_files(self._table, difference.new, types, 1)
-        return pa.concat_tables([gone, new])
+        return pa.concat_tables([old, new])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
