@@ -135,7 +135,7 @@ class LiveDemo:
                     kill(process)
                 killed = self.newest()
                 title(
-                    f"Killed with SIGKILL after version {killed}, pgbench goes on; run the same command again"
+                    f"Killed with SIGKILL after version {killed}, pgbench still writes; run the same command again"
                 )
                 with self._running() as process:
                     self._await(process, lambda: self.newest() > killed)
