@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -186,15 +187,8 @@ class Recorded:
         self.silent = False
 
     def list_topics(self, name: str, timeout: float) -> Any:
-        class Topic:
-            error = None
-            partitions = dict.fromkeys(self.partitions)
-
-        class Metadata:
-            topics = {name: Topic}
-            controller_id = -1
-
-        return Metadata
+        topic = SimpleNamespace(error=None, partitions=dict.fromkeys(self.partitions))
+        return SimpleNamespace(topics={name: topic})
 
     def get_watermark_offsets(self, place: Any) -> tuple[int, int]:
         partition = self.partitions[place.partition]

@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +16,7 @@ from substrait_agg.connect.kafka.source import connect
 from substrait_agg.connect.protocol import TableSource
 from substrait_agg.connect.registry import groups
 from substrait_agg.errors import InputRefused, RunFailed, UsageError
+from substrait_agg.spark.sources.specs import parse_spec
 from tests.connect.kafka_topics import Broker, Partition, Recorded, Run
 
 COLUMNS = "id bigint, name string"
@@ -30,8 +30,8 @@ def without_ids(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    yield Broker()
+def broker() -> Broker:
+    return Broker()
 
 
 def source(topic: str, servers: str = "b:1", columns: str = COLUMNS, **options: str) -> TableSource:
@@ -258,12 +258,12 @@ def test_types() -> None:
     columns = "a boolean, b tinyint, c double, d decimal(10,2), e date, f timestamp, g timestamp_ntz, `h``i` string"
     message = {
         "a": True, "b": -3, "c": 1.5, "d": 12.34, "e": "2024-02-29", "f": "2024-02-29T10:00:00+02:00",
-        "g": "2024-02-29 10:00:00.123456", "h`i": "ü\n\"",
+        "g": "2024-02-29 10:00:00.123456", "h`i": 'ü\n"',
     }  # fmt: skip
     moment = dt.datetime(2024, 2, 29, 8, tzinfo=dt.UTC)
     assert rows(columns, message, {"d": "0.5"}) == [
         (True, -3, 1.5, Decimal("12.34"), dt.date(2024, 2, 29), moment,
-         dt.datetime(2024, 2, 29, 10, 0, 0, 123456), "ü\n\"", 1),
+         dt.datetime(2024, 2, 29, 10, 0, 0, 123456), 'ü\n"', 1),
         (None, None, None, Decimal("0.50"), None, None, None, None, 1),
     ]  # fmt: skip
 
@@ -364,6 +364,20 @@ def test_bad_events(bad: Any, code: str) -> None:
 
 
 # --- specifications ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "is_read_here"),
+    [("columns=id int&kafka.x=1", True), ("columns=id int&reader=spark", False), ("kafka.x=1&a=b", False)],
+)  # fmt: skip
+def test_which_sources_are_read_here(options: str, is_read_here: bool) -> None:
+    assert parse_spec(f"kafka:t?{options}").is_connected == is_read_here
+
+
+def test_an_unknown_option() -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_spec("kafka:t?columns=id int&maxOffsetsPerTrigger=5")
+    assert refused.value.code == "SPEC_OPTION_UNKNOWN"
 
 
 @pytest.mark.parametrize(

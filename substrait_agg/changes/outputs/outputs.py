@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 from typing import Literal as OneOf
 
+from substrait_agg.changes.kafka.target import KafkaTarget, parse_kafka
 from substrait_agg.changes.outputs.delta_target import DeltaTarget, parse_delta
 from substrait_agg.changes.outputs.iceberg_sink import IcebergSink, IcebergTarget, parse_iceberg
 from substrait_agg.changes.outputs.parquet_sinks import (
@@ -38,8 +39,13 @@ from substrait_agg.files.locations import Location, location_of
 from substrait_agg.optional_packages import require
 
 if TYPE_CHECKING:
+    from substrait_agg.changes.kafka.sink import KafkaSink
     from substrait_agg.changes.outputs.delta_sink import DeltaSink
     from substrait_agg.changes.outputs.postgres_sink import PostgresSink
+
+
+TableTarget = PostgresTarget | DeltaTarget | IcebergTarget | KafkaTarget
+"""Where an output of the rule ``table`` writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class OutputSpec:
     target: SparkTarget | None = None
     view: str = ""
     titled: bool = False
-    table: PostgresTarget | DeltaTarget | IcebergTarget | None = None
+    table: TableTarget | None = None
 
     def __str__(self) -> str:
         place = self.target or self.table or self.location
@@ -187,9 +193,23 @@ def _iceberg(spec: OutputSpec, _place: SinkContext) -> IcebergSink:
     return IcebergSink(spec.table)
 
 
-def _table_sink(spec: OutputSpec, place: SinkContext) -> PostgresSink | DeltaSink | IcebergSink:
+def _kafka(spec: OutputSpec, _place: SinkContext) -> KafkaSink:
+    if not isinstance(spec.table, KafkaTarget):
+        raise TypeError("an output kafka-upserts without a topic")
+    require("confluent_kafka")
+    # The module imports an optional package.
+    from substrait_agg.changes.kafka.sink import KafkaSink
+
+    return KafkaSink(spec.table)
+
+
+def _table_sink(
+    spec: OutputSpec, place: SinkContext
+) -> PostgresSink | DeltaSink | IcebergSink | KafkaSink:
     if isinstance(spec.table, IcebergTarget):
         return _iceberg(spec, place)
+    if isinstance(spec.table, KafkaTarget):
+        return _kafka(spec, place)
     open_ = _delta if isinstance(spec.table, DeltaTarget) else _postgres
     return open_(spec, place)
 
@@ -229,14 +249,16 @@ OUTPUTS: dict[str, OutputKind] = {
     "postgres": OutputKind("table", _postgres, _postgres),
     "delta": OutputKind("table", _delta, _check_delta),
     "iceberg": OutputKind("table", _iceberg, _check_iceberg),
+    "kafka-upserts": OutputKind("table", _kafka, _kafka),
     "none": OutputKind("none", lambda _spec, _place: Sink()),
 }
 
 
-_TARGETS: dict[str, Callable[[str], PostgresTarget | DeltaTarget | IcebergTarget]] = {
+_TARGETS: dict[str, Callable[[str], TableTarget]] = {
     "postgres": parse_postgres,
     "delta": parse_delta,
     "iceberg": parse_iceberg,
+    "kafka-upserts": parse_kafka,
 }
 """Output kind -> parser of its table."""
 

@@ -17,7 +17,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from substrait_agg.errors import InputRefused, RunFailed, SubstraitAggError, UsageError
 from substrait_agg.redaction import cleaned, safe_cause
@@ -202,7 +202,7 @@ class Cluster:
         Raises:
             RunFailed: SOURCE_NOT_REACHABLE, SOURCE_QUERY_FAILED.
         """
-        spec = OffsetSpec.earliest() if first else OffsetSpec.latest()
+        spec = OffsetSpec.earliest() if first else OffsetSpec.latest()  # type: ignore[no-untyped-call]
         if self._admin is None or not places:
             marks = {place: self._client.get_watermark_offsets(TopicPartition(*place)) for place in places}  # fmt: skip
             return {place: mark[0] if first else mark[1] for place, mark in marks.items()}

@@ -18,7 +18,7 @@ from substrait_agg.connect.kafka.settings import (
     read_settings,
     read_start,
 )
-from substrait_agg.connect.protocol import ConnectedTable, TableSource
+from substrait_agg.connect.protocol import WEIGHT, ConnectedTable, TableSource
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.optional_packages import require
 
@@ -259,7 +259,6 @@ class KafkaSource:
 
     def _rows(self, name: str, table: TopicTable, parts: Sequence[Messages]) -> pa.Table:
         from substrait_agg.connect.kafka.values import rows_of
-        from substrait_agg.connect.protocol import WEIGHT
 
         rows = pa.concat_tables([rows_of(table, part) for part in parts])
         return rows.select([*self._columns[name], WEIGHT])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,6 @@ MOST_PARSED = 64 << 20
 
 _SEEN = ("c", "r", "u", "d", "m")
 """Operations of events; ``m`` is a message without a row."""
-
-_Decode = Callable[[Sequence[bytes | None]], pa.Table]
 
 
 class BadValueError(Exception):
@@ -237,7 +236,7 @@ def _parts(values: Sequence[bytes | None]) -> list[pa.Array]:
     ends = np.cumsum(pc.binary_length(texts).to_numpy())
     cuts = np.flatnonzero(np.diff(ends // MOST_PARSED)) + 1
     borders = [0, *cuts.tolist(), len(texts)]
-    return [texts.slice(a, b - a) for a, b in zip(borders, borders[1:], strict=False)]
+    return [texts.slice(a, b - a) for a, b in pairwise(borders)]
 
 
 def _parse_lines(texts: pa.Array, target: pa.Schema) -> pa.Table:
