@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from substrait_agg.changes import parse_output
 from substrait_agg.changes.kafka.sink import KafkaSink
-from substrait_agg.changes.kafka.target import parse_kafka
 from substrait_agg.changes.outputs.sinks import SinkContext
+from substrait_agg.changes.outputs.spark_target import parse_kafka
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from tests.changes.keyed_view import changes_of
 from tests.connect.kafka_topics import Broker

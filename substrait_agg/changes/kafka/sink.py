@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from substrait_agg.changes.formats.encode import row_lines
-from substrait_agg.changes.kafka.target import KIND, KafkaTarget
 from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table
+from substrait_agg.changes.outputs.spark_target import UPSERTS, KafkaTarget
 from substrait_agg.changes.postgres.keyed import HIDDEN, key_names, no_key
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.change_metadata import origin_of
@@ -56,7 +56,7 @@ def kafka_record(
     target: KafkaTarget, checkpoint: Location, fence: Fence = NO_FENCE, view: str = ""
 ) -> Record:
     """Return the record of an output."""
-    output = f"{KIND}={target.identity}"
+    output = f"{UPSERTS}={target.identity}"
     digest = hashlib.sha256(output.encode()).hexdigest()[:16]
     return Record(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
 
@@ -72,7 +72,7 @@ class KafkaSink(Sink):
     keeps_position = True
 
     def __init__(self, target: KafkaTarget) -> None:
-        self.name = f"{KIND}={target}"
+        self.name = f"{UPSERTS}={target}"
         self._target = target
         self._record: Record | None = None
         self._position: int | None = None
@@ -85,7 +85,7 @@ class KafkaSink(Sink):
     @property
     def identity(self) -> str:
         """Return a text that two outputs to one topic share."""
-        return f"{KIND}={self._target.identity}"
+        return f"{UPSERTS}={self._target.identity}"
 
     def reached(self, checkpoint: Location, view: str = "") -> int | None:
         """Return the last version delivered from a checkpoint; write nothing."""
@@ -247,14 +247,14 @@ class KafkaSink(Sink):
             topic = metadata.topics[self._target.topic]
             if topic.error is not None and topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise KafkaException(topic.error)
-            found = [self._last(consumer, number) for number in topic.partitions]
+            ends = [self._last(consumer, number) for number in topic.partitions]
         finally:
             consumer.close()
         mine = [
-            headers for headers in found if headers and headers.get("checkpoint") == self._origin
+            headers for headers in ends if headers and headers.get("checkpoint") == self._origin
         ]
         newest = max(mine, key=lambda headers: int(headers["version"]), default=None)
-        is_taken = len(mine) < sum(headers is not None for headers in found)
+        is_taken = len(mine) < sum(headers is not None for headers in ends)
         if newest is None:
             return Written(is_taken=is_taken)
         return Written(int(newest["version"]), newest.get("committed", ""), is_taken)
@@ -324,10 +324,10 @@ def upserts(changes: Table) -> tuple[list[str], list[str | None]]:
     if (np.abs(weights) > 1).any() or (inserted > 1).any():
         raise no_key("has several rows with the same key")
     last = (weights > 0) | (inserted[codes] == 0)
-    kept = rows.filter(pa.array(last)).replace_schema_metadata(None)
-    names = _lines(kept.select(list(keys))) if keys else ["{}"] * kept.num_rows
-    texts = _lines(kept.drop_columns([WEIGHT]))
-    is_gone = pc.less(kept.column(WEIGHT), 0).to_pylist()
+    last_rows = rows.filter(pa.array(last)).replace_schema_metadata(None)
+    names = _lines(last_rows.select(list(keys))) if keys else ["{}"] * last_rows.num_rows
+    texts = _lines(last_rows.drop_columns([WEIGHT]))
+    is_gone = pc.less(last_rows.column(WEIGHT), 0).to_pylist()
     return names, [None if g else text for g, text in zip(is_gone, texts, strict=True)]
 
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from typing import Literal as OneOf
 
-from substrait_agg.changes.kafka.target import KafkaTarget, parse_kafka
 from substrait_agg.changes.outputs.delta_target import DeltaTarget, parse_delta
 from substrait_agg.changes.outputs.iceberg_sink import IcebergSink, IcebergTarget, parse_iceberg
 from substrait_agg.changes.outputs.parquet_sinks import (
@@ -32,14 +32,18 @@ from substrait_agg.changes.outputs.sinks import (
     StreamText,
 )
 from substrait_agg.changes.outputs.spark_sink import SparkSink
-from substrait_agg.changes.outputs.spark_target import SparkTarget, parse_target
+from substrait_agg.changes.outputs.spark_target import (
+    KafkaTarget,
+    SparkTarget,
+    parse_kafka,
+    parse_target,
+)
 from substrait_agg.changes.records import Record
 from substrait_agg.errors import UsageError
 from substrait_agg.files.locations import Location, location_of
 from substrait_agg.optional_packages import require
 
 if TYPE_CHECKING:
-    from substrait_agg.changes.kafka.sink import KafkaSink
     from substrait_agg.changes.outputs.delta_sink import DeltaSink
     from substrait_agg.changes.outputs.postgres_sink import PostgresSink
 
@@ -193,19 +197,17 @@ def _iceberg(spec: OutputSpec, _place: SinkContext) -> IcebergSink:
     return IcebergSink(spec.table)
 
 
-def _kafka(spec: OutputSpec, _place: SinkContext) -> KafkaSink:
+def _kafka(spec: OutputSpec, _place: SinkContext) -> Any:
     if not isinstance(spec.table, KafkaTarget):
         raise TypeError("an output kafka-upserts without a topic")
     require("confluent_kafka")
     # The module imports an optional package.
-    from substrait_agg.changes.kafka.sink import KafkaSink
-
-    return KafkaSink(spec.table)
+    return import_module("substrait_agg.changes.kafka.sink").KafkaSink(spec.table)
 
 
 def _table_sink(
     spec: OutputSpec, place: SinkContext
-) -> PostgresSink | DeltaSink | IcebergSink | KafkaSink:
+) -> PostgresSink | DeltaSink | IcebergSink | Any:
     if isinstance(spec.table, IcebergTarget):
         return _iceberg(spec, place)
     if isinstance(spec.table, KafkaTarget):

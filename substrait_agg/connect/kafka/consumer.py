@@ -73,7 +73,7 @@ class Messages:
 
 
 @dataclass(slots=True)
-class Held:
+class PartitionState:
     """What has come of a partition: every message of ``begin`` and later ones before ``next``."""
 
     begin: int
@@ -137,7 +137,7 @@ class Cluster:
         self._silence = silence
         self._says_ids = True
         self._trouble: KafkaError | None = None
-        self._held: dict[Place, Held] = {}
+        self._held: dict[Place, PartitionState] = {}
         self._assigned: frozenset[Place] = frozenset()
         quiet: dict[str, Any] = {"log_level": 0, "error_cb": self._note}
         settings: dict[str, Any] = {
@@ -169,32 +169,32 @@ class Cluster:
             InputRefused: SOURCE_NOT_FOUND, SOURCE_NOT_PERMITTED.
             RunFailed: SOURCE_NOT_REACHABLE, SOURCE_QUERY_FAILED.
         """
-        found: dict[str, tuple[str, list[int]]] = {}
+        answers: dict[str, tuple[str, list[int]]] = {}
         with asking(self._place):
             for name in names:
                 metadata = self._client.list_topics(name, timeout=REPLY_SECONDS)
                 topic = metadata.topics[name]
                 if topic.error is not None:
                     raise failure(topic.error, f"{self._place}/{name}")
-                found[name] = ("", sorted(topic.partitions))
+                answers[name] = ("", sorted(topic.partitions))
         if self._admin is None or not self._says_ids:
-            return found
+            return answers
         ids = self._ids(names)
-        return {name: (ids.get(name, ""), partitions) for name, (_, partitions) in found.items()}
+        return {name: (ids.get(name, ""), partitions) for name, (_, partitions) in answers.items()}
 
     def _ids(self, names: Collection[str]) -> dict[str, str]:
-        """Return the ids of topics; a server that has not said them once is not asked again."""
+        """Return the ids of topics; a server that has not said them once is not requests again."""
         names_asked = TopicCollection(list(names))
-        asked = self._admin.describe_topics(names_asked, request_timeout=ID_SECONDS)
-        found = {}
-        for name, answer in asked.items():
+        requests = self._admin.describe_topics(names_asked, request_timeout=ID_SECONDS)
+        answers = {}
+        for name, answer in requests.items():
             try:
                 id_ = str(answer.result(ID_SECONDS).topic_id)
             except (KafkaException, TimeoutError):
                 self._says_ids = False
                 return {}
-            found[name] = "" if set(id_) <= set("A=") else id_
-        return found
+            answers[name] = "" if set(id_) <= set("A=") else id_
+        return answers
 
     def bounds(self, places: Collection[Place], *, first: bool) -> dict[Place, int]:
         """Return the first offset of each partition, or the one after its last committed message.
@@ -207,13 +207,13 @@ class Cluster:
             marks = {place: self._client.get_watermark_offsets(TopicPartition(*place)) for place in places}  # fmt: skip
             return {place: mark[0] if first else mark[1] for place, mark in marks.items()}
         with asking(self._place):
-            asked = self._admin.list_offsets(
+            requests = self._admin.list_offsets(
                 {TopicPartition(*place): spec for place in places},
                 isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REPLY_SECONDS,
             )  # fmt: skip
             return {
                 (partition.topic, partition.partition): answer.result(REPLY_SECONDS).offset
-                for partition, answer in asked.items()
+                for partition, answer in requests.items()
             }
 
     # --- messages --------------------------------------------------------------------------------
@@ -229,30 +229,30 @@ class Cluster:
             OutOfRangeError: a partition does not have its first offset.
             RunFailed: SOURCE_NOT_REACHABLE, SOURCE_QUERY_FAILED.
         """
-        wanted = {place: pair for place, pair in ranges.items() if pair[0] < pair[1]}
-        self._go_to({place: start for place, (start, _) in wanted.items()})
-        waiting = {p for p, (_, end) in wanted.items() if self._held[p].next < end}
-        heard, ahead = time.monotonic(), 0
+        spans = {place: pair for place, pair in ranges.items() if pair[0] < pair[1]}
+        self._go_to({place: start for place, (start, _) in spans.items()})
+        waiting = {p for p, (_, end) in spans.items() if self._held[p].next < end}
+        last_sign, ahead = time.monotonic(), 0
         while waiting:
             come = self._come()
             if come:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > self._silence:
+                last_sign = time.monotonic()
+            elif time.monotonic() - last_sign > self._silence:
                 raise self._lost()
             ahead += self._take(come, waiting)
-            waiting = {p for p in waiting if self._held[p].next < wanted[p][1]}
+            waiting = {p for p in waiting if self._held[p].next < spans[p][1]}
             if ahead > MOST_AHEAD and waiting:
                 self._assign(waiting)
                 ahead = 0
-        return {place: self._give(place, end) for place, (_, end) in wanted.items()}
+        return {place: self._give(place, end) for place, (_, end) in spans.items()}
 
     def _go_to(self, starts: Mapping[Place, int]) -> None:
         """Let the client read on, or from other offsets if it is not there."""
         differs = False
         for place, start in starts.items():
-            held = self._held.get(place)
-            if held is None or held.begin != start:
-                self._held[place] = Held(start, start, Messages(place))
+            state = self._held.get(place)
+            if state is None or state.begin != start:
+                self._held[place] = PartitionState(start, start, Messages(place))
                 differs = True
         if differs or not self._assigned >= starts.keys():
             self._assign(self._held)
@@ -274,18 +274,18 @@ class Cluster:
         ahead = 0
         for message in come:
             place, error = (message.topic(), message.partition()), message.error()
-            held = self._held.get(place)
+            state = self._held.get(place)
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 self._refuse(error)
                 continue
-            if held is None:
+            if state is None:
                 continue
             offset = message.offset()
             if error is not None:
-                held.next = max(held.next, offset)
-            elif offset >= held.next:
-                held.messages.add(offset, message.key(), message.value())
-                held.next = offset + 1
+                state.next = max(state.next, offset)
+            elif offset >= state.next:
+                state.messages.add(offset, message.key(), message.value())
+                state.next = offset + 1
                 ahead += place not in waiting
         return ahead
 
@@ -301,7 +301,7 @@ class Cluster:
         raise failure(error, self._place)
 
     def _give(self, place: Place, end: int) -> Messages:
-        held = self._held[place]
-        found, ahead = held.messages.divide(end)
-        self._held[place] = Held(end, held.next, ahead)
-        return found
+        state = self._held[place]
+        answers, ahead = state.messages.divide(end)
+        self._held[place] = PartitionState(end, state.next, ahead)
+        return answers

@@ -117,8 +117,10 @@ def read_columns(source: TableSource) -> pa.Schema:
         quoted, plain, name, precision, scale, required = match.groups()
         type_ = _type(name.lower(), precision, scale)
         if type_ is None:
-            known = ", ".join([*TYPES, "decimal(P,S)"])
-            raise _bad(source, f"columns= has the unknown type {name}", f"the types are {known}")
+            type_names = ", ".join([*TYPES, "decimal(P,S)"])
+            raise _bad(
+                source, f"columns= has the unknown type {name}", f"the types are {type_names}"
+            )
         column = plain or quoted.replace("``", "`")
         fields.append(pa.field(column, type_, nullable=not required))
         at = match.end()
@@ -156,11 +158,11 @@ def client_options(options: Mapping[str, str], place: str) -> dict[str, str]:
         UsageError: SPEC_OPTION_BAD, SPEC_OPTION_UNKNOWN.
     """
     remember(options.items())
-    found = {k.removeprefix(PREFIX): v for k, v in options.items() if k.startswith(PREFIX)}
-    if not found.get(SERVERS):
+    client = {k.removeprefix(PREFIX): v for k, v in options.items() if k.startswith(PREFIX)}
+    if not client.get(SERVERS):
         help = f"add {PREFIX}{SERVERS}=HOST:PORT[,HOST:PORT]"
         raise UsageError("SPEC_OPTION_BAD", "no server of Kafka is given", help=help, path=place)
-    for name in found:
+    for name in client:
         if name in _OF_JAVA:
             message = f"{PREFIX}{name} is an option of the Java client only"
             help = f"use {PREFIX}{_OF_JAVA[name]}; or give reader=spark"
@@ -168,7 +170,7 @@ def client_options(options: Mapping[str, str], place: str) -> dict[str, str]:
         if name in _SET_HERE:
             message = f"{PREFIX}{name} cannot be given: exactly one value of it is correct"
             raise UsageError("SPEC_OPTION_BAD", message, help="remove it", path=place)
-    return found
+    return client
 
 
 def _bad(source: TableSource, message: str, help: str) -> UsageError:

@@ -232,10 +232,10 @@ class KafkaSource:
         ends = Offsets.read(until).next
         old = None if after is None else Offsets.read(after)
         starts = self._starts(old, ends)
-        found = self._messages({place: (starts[place], ends[place]) for place in ends})
+        batch = self._messages({place: (starts[place], ends[place]) for place in ends})
         read = {}
         for name, table in self._tables.items():
-            parts = [m for m in found if m.place[0] == table.topic]
+            parts = [m for m in batch if m.place[0] == table.topic]
             if parts and name in self._columns:
                 read[name] = self._rows(name, table, parts)
         self._behind = max(0, self._behind - sum(ends[p] - starts[p] for p in ends))
@@ -245,12 +245,12 @@ class KafkaSource:
         from substrait_agg.connect.kafka.consumer import OutOfRangeError
 
         try:
-            found = self._cluster.read(ranges)
+            batch = self._cluster.read(ranges)
         except OutOfRangeError as error:
             starts = {place: start for place, (start, _) in ranges.items()}
             self._check_kept(starts)
             raise self._recreated("a topic no longer has the offsets that were read") from error
-        parts = [part for _, part in sorted(found.items()) if part.offsets]
+        parts = [part for _, part in sorted(batch.items()) if part.offsets]
         count = sum(len(part.offsets) for part in parts)
         if count:
             size = sum(len(text or b"") for part in parts for text in (*part.keys, *part.values))

@@ -84,18 +84,18 @@ def _check_required(table: TopicTable, rows: pa.Table, messages: Messages) -> No
 
 def _decode_rows(table: TopicTable, messages: Messages) -> pa.Table:
     """Return a row per message; a message without a value deletes the row of its key."""
-    gone = np.array([value is None for value in messages.values], bool)
-    if not gone.any():
-        return _weighted(_parse(messages.values, table.schema), np.ones(len(gone), np.int64))
+    tombstones = np.array([value is None for value in messages.values], bool)
+    if not tombstones.any():
+        return _weighted(_parse(messages.values, table.schema), np.ones(len(tombstones), np.int64))
     if not table.keys:
         raise BadValueError("it has no value, and the table has no key=")
     values = [value for value in messages.values if value is not None]
-    keys = [key for key, is_gone in zip(messages.keys, gone, strict=True) if is_gone]
+    keys = [key for key, is_gone in zip(messages.keys, tombstones, strict=True) if is_gone]
     both = pa.concat_tables([_parse(values, table.schema), _of_keys(table, keys)])
-    order = np.empty(len(gone), np.int64)
-    order[~gone] = np.arange(len(values))
-    order[gone] = np.arange(len(values), len(gone))
-    return _weighted(both.take(pa.array(order)), np.where(gone, -1, 1))
+    order = np.empty(len(tombstones), np.int64)
+    order[~tombstones] = np.arange(len(values))
+    order[tombstones] = np.arange(len(values), len(tombstones))
+    return _weighted(both.take(pa.array(order)), np.where(tombstones, -1, 1))
 
 
 def _of_keys(table: TopicTable, keys: Sequence[bytes | None]) -> pa.Table:
@@ -112,9 +112,9 @@ def _of_keys(table: TopicTable, keys: Sequence[bytes | None]) -> pa.Table:
         whole = pc.binary_join_element_wise(name, texts, "}", "")
         texts = pc.if_else(pc.starts_with(texts, "{"), texts, whole)
     nested = pa.schema([*schema, pa.field("payload", pa.struct(list(schema)))])
-    found = _parse(texts.cast(pa.binary()).to_pylist(), nested)
+    records = _parse(texts.cast(pa.binary()).to_pylist(), nested)
     columns = {
-        name: pc.coalesce(found.column(name), pc.struct_field(found.column("payload"), [name]))
+        name: pc.coalesce(records.column(name), pc.struct_field(records.column("payload"), [name]))
         for name in table.keys
     }
     if any(column.null_count for column in columns.values()):
@@ -144,11 +144,11 @@ def _decode_events(table: TopicTable, messages: Messages) -> pa.Table:
     With keys a message without a value deletes the row of its key. Otherwise it says nothing new: the
     event before it has the old row.
     """
-    gone = np.array([value is None for value in messages.values], bool)
-    places = np.arange(len(gone))
+    tombstones = np.array([value is None for value in messages.values], bool)
+    places = np.arange(len(tombstones))
     values = [value for value in messages.values if value is not None]
     op, before, after = _envelopes(table, values)
-    at = places[~gone]
+    at = places[~tombstones]
     inserts, deletes = _masks(table, op, before, after)
     without_old = np.zeros(len(at), bool)
     if table.keys:
@@ -157,7 +157,7 @@ def _decode_events(table: TopicTable, messages: Messages) -> pa.Table:
     old = before.filter(pa.array(deletes & ~without_old))
     parts, order = [old, new], [at[deletes & ~without_old] * 2, at[inserts] * 2 + 1]
     if table.keys:
-        by_key = np.sort(np.concatenate([at[without_old], places[gone]]))
+        by_key = np.sort(np.concatenate([at[without_old], places[tombstones]]))
         parts.append(_struct(_of_keys(table, [messages.keys[i] for i in by_key.tolist()])))
         order.append(by_key * 2)
     weights = np.concatenate([np.full(len(p), 1 if p is new else -1, np.int64) for p in parts])
@@ -172,10 +172,10 @@ def _envelopes(
     """Return operation, old row and new row of events, with their schema around them or without."""
     row = pa.struct(list(_nullable(table.schema)))
     envelope = [pa.field("before", row), pa.field("after", row), pa.field("op", pa.string())]
-    found = _parse(values, pa.schema([*envelope, pa.field("payload", pa.struct(envelope))]))
-    payload = found.column("payload").combine_chunks()
+    records = _parse(values, pa.schema([*envelope, pa.field("payload", pa.struct(envelope))]))
+    payload = records.column("payload").combine_chunks()
     parts = [
-        pc.coalesce(found.column(name).combine_chunks(), pc.struct_field(payload, [name]))
+        pc.coalesce(records.column(name).combine_chunks(), pc.struct_field(payload, [name]))
         for name in ("op", "before", "after")
     ]
     return parts[0], parts[1], parts[2]
