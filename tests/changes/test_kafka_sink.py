@@ -41,9 +41,10 @@ def messages(broker: Broker, topic: str) -> list[tuple[Any, Any, dict[str, str]]
     for number in range(4):
         consumer.assign([TopicPartition(topic, number, 0)])
         while (message := consumer.poll(10)) is not None and message.error() is None:
-            value = message.value()
-            headers = {name: text.decode() for name, text in message.headers() or ()}
-            found.append((json.loads(message.key()), value and json.loads(value), headers))
+            value: Any = message.value()
+            of_message: Any = message.headers() or ()
+            headers = {name: text.decode() for name, text in of_message}
+            found.append((json.loads(message.key() or b""), value and json.loads(value), headers))
     consumer.close()
     return sorted(found, key=lambda m: (m[2]["version"], str(m[0])))
 

@@ -26,7 +26,8 @@ from substrait_agg.tools.checks.findings import FindingCollector
 Way = Literal["cut text", "delete files", "deliver again", "write again", "stuck"]
 
 DELTA = "spark=delta:"
-DELTA_TABLE = "delta="
+NO_VERSION_TWICE = (DELTA, "delta=", "iceberg=", "kafka-upserts=")
+"""Beginnings of outputs that refuse a version that they have."""
 POSTGRES = "postgres="
 TRANSACTIONS = (DELTA, POSTGRES)
 """Beginnings of outputs that write a version as a transaction, which a record may not know yet."""
@@ -167,9 +168,7 @@ def losses(checkpoint: Checkpoint, version: int) -> list[OutputAhead]:
             files = "write again"
         # A table whose record does not go beyond `version` is not stuck: it receives the next
         # version under a new transaction id.
-        stuck = (
-            record.output.startswith((DELTA, DELTA_TABLE)) and _recorded_version(record) > version
-        )
+        stuck = record.output.startswith(NO_VERSION_TWICE) and _recorded_version(record) > version
         stuck |= kind in CHANGE_ENCODERS
         late = kind == "late-parquet"
         evolutions = [] if view is None else view.evolutions()
