@@ -209,7 +209,7 @@ class Board:
     def _kept(self) -> str:
         text = "SELECT max(pg_current_wal_lsn() - restart_lsn) FROM pg_replication_slots"
         held_bytes = self._server.query(text)[0][0]
-        return "-" if held_bytes is None else f"{float(kept) / (1 << 20):.1f} MiB"
+        return "-" if held_bytes is None else f"{float(held_bytes) / (1 << 20):.1f} MiB"
 
     def _table(self) -> Iterator[str]:
         """Yield the lines of the top ten, as the output has written it to PostgreSQL."""
