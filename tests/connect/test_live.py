@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
-PATIENCE = 120
+PATIENCE = 600
 SCALE = 2
 VIEWS = ("top_tellers", "sums", "branches")
 BRANCHES = """
