@@ -76,7 +76,7 @@ def test_a_run_that_was_suspended_leaves_the_lease_of_the_next_one(files: Folder
     with host("one", beat=3600.0):
         first = lease_for_run(files, ID)
         first.__enter__()
-    with host("two", patience=0.05), lease_for_run(files, ID):
+    with host("two", beat=3600.0, patience=0.05), lease_for_run(files, ID):
         own = files.read(LEASE)
         first.__exit__(None, None, None)
         assert files.read(LEASE) == own

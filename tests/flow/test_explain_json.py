@@ -102,6 +102,7 @@ PLAN = {
     "operators": [OPERATOR],
     "after": [RUN_STEP],
     "assumed": TEXT,
+    "connected": TEXTS,
 }
 """A type; in a list what each item is, in a set the words there are, in a tuple the alternatives."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from substrait_agg.document_fields import DOCUMENT_OMITTED
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReadFile:
@@ -81,7 +83,7 @@ class Positions:
 
     files: Mapping[str, FilesPosition] = field(default_factory=dict)
     streams: StreamPosition = field(default_factory=StreamPosition)
-    connected: Mapping[str, str] = field(default_factory=dict)
+    connected: Mapping[str, str] = field(default_factory=dict, metadata={DOCUMENT_OMITTED: True})
 
     @property
     def lists(self) -> tuple[FileList, ...]:

@@ -10,11 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 from typing import Literal as OneOf
-from typing import TypeVar
 from urllib.parse import unquote
-
-import pyarrow as pa
 
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.connect.registry import KINDS, is_read_here
@@ -31,6 +29,9 @@ from substrait_agg.spark.sources.format_options import (
     spelled,
     with_zoneless_format,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ChangeKind = OneOf["none", "weight", "op", "debezium"]
 """How rows distinguish inserts from deletes: not at all (every row is an insert), by a weight
