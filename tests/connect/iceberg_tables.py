@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,8 +31,8 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType
 
 from substrait_agg.connect.iceberg.source import connect
-from substrait_agg.connect.protocol import Connector, TableSource
-from tests.connect.delta_tables import Rows, Run, counted, rows_of
+from substrait_agg.connect.protocol import TableSource
+from tests.connect.driver import LAKE_COLUMNS, LakeChanges, Rows, Run, counted, random_rows
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.string()), ("p", pa.string())])
 
@@ -66,61 +65,46 @@ def content(table: Table, snapshot: int | None = None) -> Rows:
     if table.current_snapshot() is None:
         return Counter()
     scan = table.scan(snapshot_id=snapshot) if snapshot else table.scan()
-    return counted(scan.select("k", "v", "p").to_arrow())
+    return counted(scan.select(*LAKE_COLUMNS).to_arrow())
 
 
-@dataclass
-class IcebergRun(Run):
-    """A checkpoint of a source ``iceberg:``; `path` is the folder of the catalogue."""
-
-    name: str = "shop.orders"
-
-    @property
-    def snapshots(self) -> list[int | None]:
-        """Return the snapshots that were committed."""
-        return [json.loads(position)["snapshot"] for position, _ in self.states if position]
-
-    def open(self) -> Connector:
-        """Return the connector, which goes on from the newest version."""
-        if self.connector is None:
-            given = {**options(self.path), **self.options}
-            self.connector = connect({"t": TableSource("t", self.name, given)})
-            self.connector.begin({"t": self.columns}, "checkpoint", self.position)
-        return self.connector
+def iceberg_run(
+    folder: Path,
+    given: Mapping[str, str] = MappingProxyType({}),
+    columns: Sequence[str] = LAKE_COLUMNS,
+    name: str = "shop.orders",
+) -> Run:
+    """Return a run that reads a table of the catalogue of a folder."""
+    source = TableSource("t", name, {**options(folder), **given})
+    return Run(connect, {"t": source}, {"t": columns})
 
 
-class IcebergChanges:
-    """Random operations on one table.
+class IcebergChanges(LakeChanges):
+    """Random operations on one table."""
 
-    Attributes:
-        history: rows of each snapshot that was current.
-        keep: returns the snapshots that must not expire.
-    """
+    operations = (
+        "append", "append", "delete", "overwrite", "part", "upsert", "upsert", "several", "column",
+        "expire", "back", "positions",
+    )  # fmt: skip
 
     def __init__(self, table: Table, rng: random.Random) -> None:
-        self.table, self._rng = table, rng
-        self.history: dict[int | None, Rows] = {None: Counter()}
-        self.keep: Callable[[], list[int | None]] = list
-        self._added = 0
+        super().__init__(rng)
+        self.table = table
+        self.history[None] = Counter()
 
-    def step(self) -> str:
-        """Do one operation and return its name."""
-        name = self._rng.choice(
-            ["append", "append", "delete", "overwrite", "part", "upsert", "upsert", "several",
-             "column", "expire", "back", "positions"]
-        )  # fmt: skip
-        getattr(self, name)()
-        self._note()
-        return name
-
-    def _note(self) -> None:
+    def note(self) -> None:
+        """Note the rows of the newest snapshot."""
         self.table.refresh()
         snapshot = self.table.current_snapshot()
         if snapshot:
-            self.history[snapshot.snapshot_id] = content(self.table)
+            self.history[snapshot.snapshot_id] = self.content()
+
+    def content(self) -> Rows:
+        """Return the rows of the table."""
+        return content(self.table)
 
     def _rows(self, count: int) -> pa.Table:
-        rows = rows_of(self._rng, count).cast(SCHEMA)
+        rows = random_rows(self._rng, count).cast(SCHEMA)
         for number in range(1, self._added + 1):
             rows = rows.append_column(f"extra_{number}", pa.nulls(count, pa.int64()))
         return rows
@@ -146,11 +130,11 @@ class IcebergChanges:
     def upsert(self) -> None:
         """Update and insert in one commit, which has several snapshots."""
         self.table.delete("k >= 0")
-        self._note()
+        self.note()
         keys = self._rng.sample(range(30), 8)
         rows = self._rows(8).set_column(0, SCHEMA.field("k"), pa.array(keys, pa.int32()))
         self.table.append(rows.slice(0, 5))
-        self._note()
+        self.note()
         self.table.upsert(rows.slice(3), join_cols=["k"])
 
     def several(self) -> None:

@@ -1,24 +1,21 @@
-"""A mock cluster of librdkafka, recorded messages, and a checkpoint that reads topics."""
+"""A mock cluster of librdkafka, recorded messages, and runs that read topics."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 from confluent_kafka import KafkaError, Producer
 
 from substrait_agg.connect.kafka.consumer import Cluster
 from substrait_agg.connect.kafka.source import KafkaSource, connect
-from substrait_agg.connect.protocol import WEIGHT, TableSource
+from substrait_agg.connect.protocol import TableSource
+from tests.connect.driver import Run
 
-Rows = Counter[tuple[Any, ...]]
 NAMES = itertools.count()
 
 
@@ -48,91 +45,13 @@ class Broker:
         assert self.producer.flush(10) == 0
 
 
-@dataclass
-class Run:
-    """A checkpoint with the rows of a source, and the position that belongs to them.
+def topic_run(source: TableSource, recorded: Recorded | None = None) -> Run:
+    """Return a run that reads a topic of a cluster, or recorded messages."""
 
-    Attributes:
-        states: the positions committed so far, each with its rows.
-    """
+    def open_recorded(tables: Mapping[str, TableSource]) -> KafkaSource:
+        return KafkaSource(tables, lambda: Cluster({}, "b", recorded, 0.5))
 
-    source: TableSource
-    states: list[tuple[str | None, Rows]] = field(default_factory=lambda: [(None, Counter())])
-    connector: KafkaSource | None = None
-    recorded: Recorded | None = None
-
-    @property
-    def position(self) -> str | None:
-        """Return the position of the newest version."""
-        return self.states[-1][0]
-
-    @property
-    def rows(self) -> Rows:
-        """Return the rows of the newest version."""
-        return self.states[-1][1]
-
-    def open(self) -> KafkaSource:
-        """Return the connector, which goes on from the newest version."""
-        if self.connector is None:
-            recorded = self.recorded
-            self.connector = (
-                connect({"t": self.source})
-                if recorded is None
-                else KafkaSource({"t": self.source}, lambda: Cluster({}, "b", recorded, 0.5))
-            )
-            names = self.connector.table("t").schema.names
-            self.connector.begin({"t": names}, "checkpoint", self.position)
-        return self.connector
-
-    def restart(self, states: int | None = None) -> None:
-        """Forget the connector, and all but some first states."""
-        if self.connector is not None:
-            self.connector.close()
-        self.connector = None
-        self.states = self.states[: (states or len(self.states))]
-
-    def advance(self, most_bytes: float = inf, *, commit: bool = True) -> bool:
-        """Read one batch, and return whether there was one."""
-        connector = self.open()
-        until = connector.latest(self.position, most_bytes)
-        if until is None:
-            return False
-        read = connector.read(self.position, until)
-        rows = Counter(self.rows)
-        apply(rows, read.get("t"), connector.table("t").keys)
-        if commit:
-            self.states.append((until, rows))
-            connector.committed(until)
-        return True
-
-    def drain(self, most_bytes: float = inf) -> None:
-        """Read until there is nothing new."""
-        while self.advance(most_bytes):
-            pass
-
-
-def apply(rows: Rows, read: pa.Table | None, keys: Sequence[str]) -> None:
-    """Change rows as an engine does: by weight, or by key."""
-    if read is None:
-        return
-    names = [name for name in read.column_names if name != WEIGHT]
-    places = [names.index(key) for key in keys]
-    by_key = {tuple(row[i] for i in places): row for row in rows}
-    columns = [read.column(name).to_pylist() for name in (*names, WEIGHT)]
-    for *values, weight in zip(*columns, strict=True):
-        row = tuple(values)
-        if not keys:
-            rows[row] += weight
-            continue
-        key = tuple(row[i] for i in places)
-        old = by_key.pop(key, None)
-        if old is not None:
-            del rows[old]
-        if weight > 0:
-            rows[row] = 1
-            by_key[key] = row
-    for row in [row for row, count in rows.items() if not count]:
-        del rows[row]
+    return Run(open_recorded if recorded else connect, {"t": source})
 
 
 # --- recorded messages ---------------------------------------------------------------------------

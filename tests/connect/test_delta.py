@@ -7,9 +7,7 @@ import json
 import random
 import shutil
 import struct
-from collections import Counter
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from substrait_agg.connect.delta.source import connect
 from substrait_agg.connect.protocol import WEIGHT, TableSource
-from substrait_agg.errors import InputRefused, UsageError
-from tests.connect.delta_tables import FEED, Changes, Run, content
+from substrait_agg.errors import UsageError
+from tests.connect.delta_tables import FEED, DeltaChanges, content, delta_run
+from tests.connect.driver import Run, play, refusal
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -29,27 +28,11 @@ from tests.connect.delta_tables import FEED, Changes, Run, content
 def test_rows_are_those_of_the_table(
     tmp_path: Path, feed: str, partition: str | None, seed: int
 ) -> None:
-    """Forty random operations on two tables; batches of one or more versions; restarts anywhere."""
     rng = random.Random(f"{seed} {feed} {partition}")
-    tables = [Changes(tmp_path / name, rng) for name in ("a", "b")]
+    tables = [DeltaChanges(tmp_path / name, rng) for name in ("a", "b")]
     tables[0].create(FEED, partition)
     tables[1].create({}, partition)
-    runs = [Run(table.path, {"feed": feed}) for table in tables]
-    for table, run in zip(tables, runs, strict=True):
-        table.keep = partial(Run.versions.__get__, run)
-    for _ in range(40):
-        number = rng.randrange(2)
-        tables[number].step()
-        run = runs[rng.randrange(2)]
-        if rng.random() < 0.3:
-            run.restart(rng.randrange(1, len(run.states) + 1))
-        if rng.random() < 0.6:
-            run.advance(rng.choice([1.0, 5000.0, float("inf")]), commit=rng.random() < 0.8)
-    for table, run in zip(tables, runs, strict=True):
-        run.drain(rng.choice([1.0, float("inf")]))
-        assert run.rows == content(run.path)
-        for version, (_, rows) in zip(run.versions, run.states[1:], strict=True):
-            assert rows == table.history[version]
+    play(rng, tables, [delta_run(table.path, {"feed": feed}) for table in tables], "version")
 
 
 def _actions(path: Path, version: int) -> list[dict[str, Any]]:
@@ -110,7 +93,7 @@ def test_deletion_vectors(tmp_path: Path, most_bytes: float) -> None:
     write_deltalake(
         path, rows, partition_by="p", configuration={"delta.enableDeletionVectors": "true"}
     )
-    run = Run(path)
+    run = delta_run(path)
     run.drain()
     (add,) = [action["add"] for action in _actions(path, 0) if "add" in action]
     add = _delete_rows(path, add, [1, 3])
@@ -121,7 +104,7 @@ def test_deletion_vectors(tmp_path: Path, most_bytes: float) -> None:
     write_deltalake(path, rows, mode="append")
     run.drain(most_bytes)
     assert run.rows == content(path)
-    again = Run(path)
+    again = delta_run(path)
     again.drain()
     assert again.rows == run.rows
     write_deltalake(path, rows.slice(0, 2), mode="overwrite")
@@ -129,16 +112,9 @@ def test_deletion_vectors(tmp_path: Path, most_bytes: float) -> None:
     assert run.rows == content(path)
 
 
-def _refusal(run: Run) -> InputRefused:
-    with pytest.raises(InputRefused) as refused:
-        run.drain()
-    assert refused.value.help
-    return refused.value
-
-
 def _table(path: Path, **options: Any) -> Run:
     write_deltalake(path, pa.table({"k": [1, 2], "v": ["a", "b"], "p": ["x", "y"]}), **options)
-    run = Run(path)
+    run = delta_run(path)
     run.drain()
     return run
 
@@ -150,19 +126,27 @@ def test_what_changes_a_column_that_is_read(tmp_path: Path, *, restart: bool) ->
     write_deltalake(tmp_path / "t", other, mode="overwrite", schema_mode="overwrite")
     if restart:
         run.restart()
-    assert _refusal(run).code == "SOURCE_SCHEMA_CHANGED"
+    assert refusal(run).code == "SOURCE_SCHEMA_CHANGED"
 
 
 def test_other_columns_may_change(tmp_path: Path) -> None:
-    run = _table(tmp_path / "t")
-    run.columns = ("k", "v")
-    run.states = [(None, Counter())]
-    run.restart()
+    _table(tmp_path / "t")
+    run = delta_run(tmp_path / "t", columns=("k", "v"))
     run.drain()
     rows = pa.table({"k": [3], "v": ["c"], "p": [1]})
     write_deltalake(tmp_path / "t", rows, mode="overwrite", schema_mode="overwrite")
     run.drain()
     assert run.rows == {(3, "c"): 1}
+
+
+def test_rows_without_columns_are_counted(tmp_path: Path) -> None:
+    _table(tmp_path / "t")
+    run = delta_run(tmp_path / "t", columns=())
+    run.drain()
+    assert run.rows == {(): 2}
+    DeltaTable(tmp_path / "t").delete("k = 1")
+    run.drain()
+    assert run.rows == {(): 1}
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -177,7 +161,7 @@ def test_another_table_in_the_same_place(tmp_path: Path, more: int, *, restart: 
         write_deltalake(tmp_path / "t", pa.table({"k": [9]}), mode="append", schema_mode="merge")
     if restart:
         run.restart()
-    assert _refusal(run).code == "SOURCE_RECREATED"
+    assert refusal(run).code == "SOURCE_RECREATED"
 
 
 def test_files_that_are_gone(tmp_path: Path) -> None:
@@ -185,12 +169,10 @@ def test_files_that_are_gone(tmp_path: Path) -> None:
     run = _table(tmp_path / "t")
     DeltaTable(tmp_path / "t").update({"v": "'n'"})
     DeltaTable(tmp_path / "t").vacuum(0, dry_run=False, enforce_retention_duration=False)
-    assert _refusal(run).code == "SOURCE_POSITION_GONE"
+    assert refusal(run).code == "SOURCE_POSITION_GONE"
     (tmp_path / "t" / "_delta_log" / f"{1:020d}.json").unlink()
     run.restart()
-    with pytest.raises(InputRefused) as refused:
-        run.drain()
-    assert refused.value.code in ("SOURCE_POSITION_GONE", "SOURCE_UNREADABLE", "SOURCE_RECREATED")
+    assert refusal(run).code in ("SOURCE_POSITION_GONE", "SOURCE_UNREADABLE", "SOURCE_RECREATED")
 
 
 def test_unknown_features(tmp_path: Path) -> None:
@@ -203,28 +185,28 @@ def test_unknown_features(tmp_path: Path) -> None:
         "writerFeatures": features,
     }
     _append(tmp_path / "t", {"protocol": protocol})
-    refused = _refusal(run)
+    refused = refusal(run)
     assert refused.code == "SOURCE_UNREADABLE"
     assert "rubbish" in refused.message
     run.restart()
-    assert _refusal(run).code == "SOURCE_UNREADABLE"
+    assert refusal(run).code == "SOURCE_UNREADABLE"
 
 
 def test_options(tmp_path: Path) -> None:
     path = tmp_path / "t"
     _table(path)
     write_deltalake(path, pa.table({"k": [3], "v": ["c"], "p": ["x"]}), mode="append")
-    first = Run(path, {"from": "0"})
+    first = delta_run(path, {"from": "0"})
     assert first.advance()
     assert first.rows == content(path, 0)
     first.drain()
     assert first.rows == content(path)
-    assert _refusal(Run(path, {"feed": "feed"})).code == "CHANGE_FEED_MISSING"
+    assert refusal(delta_run(path, {"feed": "feed"})).code == "CHANGE_FEED_MISSING"
     for options in ({"feed": "x"}, {"from": "x"}, {"from": "7"}):
         with pytest.raises(UsageError) as wrong:
-            Run(path, options).drain()
+            delta_run(path, options).drain()
         assert wrong.value.code == "SPEC_OPTION_BAD"
-    assert _refusal(Run(tmp_path / "nothing")).code == "SOURCE_NOT_FOUND"
+    assert refusal(delta_run(tmp_path / "nothing")).code == "SOURCE_NOT_FOUND"
 
 
 def test_types_keep_their_values(tmp_path: Path) -> None:
@@ -282,7 +264,7 @@ def test_columns_that_are_mapped_by_name(tmp_path: Path) -> None:
 
     protocol = {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
     _append(path, protocol, map_to("k", "v", "p"))
-    run = Run(path)
+    run = delta_run(path)
     run.drain()
     assert run.rows == {(1, "a", "x"): 1, (2, "b", "y"): 1}
     (add,) = [action["add"] for action in _actions(path, 0) if "add" in action]
@@ -291,4 +273,4 @@ def test_columns_that_are_mapped_by_name(tmp_path: Path) -> None:
     run.drain()
     assert run.rows == {}
     _append(path, map_to("k", "other", "p"))
-    assert _refusal(run).code == "SOURCE_SCHEMA_CHANGED"
+    assert refusal(run).code == "SOURCE_SCHEMA_CHANGED"

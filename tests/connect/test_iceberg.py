@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import random
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,16 +15,17 @@ from pyiceberg.types import IntegerType, LongType
 
 from substrait_agg.connect.iceberg.source import connect, group
 from substrait_agg.connect.protocol import WEIGHT, TableSource
-from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.errors import UsageError
+from tests.connect.driver import Run, play, refusal
 from tests.connect.iceberg_tables import (
     SCHEMA,
     IcebergChanges,
-    IcebergRun,
     catalog,
     content,
     create,
     delete_positions,
     expire,
+    iceberg_run,
     options,
     write_deletes,
 )
@@ -36,44 +36,22 @@ pytestmark = pytest.mark.filterwarnings("ignore:Delete operation did not match:U
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("partition", [None, "p"])
 def test_rows_are_those_of_the_table(tmp_path: Path, partition: str | None, seed: int) -> None:
-    """Forty random operations on two tables; batches of one or more commits; restarts anywhere."""
     rng = random.Random(f"{partition} {seed}")
     names = ("shop.orders", "shop.lines")
     tables = [IcebergChanges(create(tmp_path, name, partition), rng) for name in names]
-    runs = [IcebergRun(tmp_path, name=name) for name in names]
-    for table, run in zip(tables, runs, strict=True):
-        table.keep = partial(lambda run: run.snapshots, run)
-    for _ in range(40):
-        tables[rng.randrange(2)].step()
-        run = runs[rng.randrange(2)]
-        if rng.random() < 0.3:
-            run.restart(rng.randrange(1, len(run.states) + 1))
-        if rng.random() < 0.6:
-            run.advance(rng.choice([1.0, 5000.0, float("inf")]), commit=rng.random() < 0.8)
-    for table, run in zip(tables, runs, strict=True):
-        run.drain(rng.choice([1.0, float("inf")]))
-        assert run.rows == content(table.table)
-        for snapshot, (_, rows) in zip(run.snapshots, run.states[1:], strict=True):
-            assert rows == table.history[snapshot]
+    play(rng, tables, [iceberg_run(tmp_path, name=name) for name in names], "snapshot")
 
 
-def _table(folder: Path, rows: int = 6, name: str = "shop.orders") -> tuple[Table, IcebergRun]:
+def _table(folder: Path, rows: int = 6, name: str = "shop.orders") -> tuple[Table, Run]:
     table = create(folder, name)
     table.append(pa.table({"k": range(rows), "v": ["a"] * rows, "p": ["x"] * rows}).cast(SCHEMA))
-    run = IcebergRun(folder, name=name)
+    run = iceberg_run(folder, name=name)
     run.drain()
     return table, run
 
 
 def _more(table: Table, key: int = 77) -> None:
     table.append(pa.table({"k": [key], "v": ["z"], "p": ["x"]}).cast(SCHEMA))
-
-
-def _refusal(run: IcebergRun) -> InputRefused:
-    with pytest.raises(InputRefused) as refused:
-        run.drain()
-    assert refused.value.help
-    return refused.value
 
 
 @pytest.mark.parametrize("most_bytes", [1.0, float("inf")])
@@ -88,7 +66,7 @@ def test_deletions_by_position(tmp_path: Path, most_bytes: float) -> None:
     _more(table)
     run.drain(most_bytes)
     assert {key for key, _, _ in run.rows} == {1, 2, 4, 77}
-    again = IcebergRun(tmp_path)
+    again = iceberg_run(tmp_path)
     again.drain()
     assert again.rows == run.rows
     table.delete("k = 2")
@@ -104,7 +82,7 @@ def test_deletions_by_values_are_refused(tmp_path: Path, *, restart: bool) -> No
     write_deletes(table, values, DataFileContent.EQUALITY_DELETES, [1])
     if restart:
         run.restart()
-    assert _refusal(run).code == "SOURCE_UNREADABLE"
+    assert refusal(run).code == "SOURCE_UNREADABLE"
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -123,7 +101,7 @@ def test_expired_snapshots(tmp_path: Path, *, restart: bool) -> None:
     expire(table, keep=[])
     if restart:
         run.restart()
-    assert _refusal(run).code == "SOURCE_POSITION_GONE"
+    assert refusal(run).code == "SOURCE_POSITION_GONE"
 
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
@@ -131,7 +109,7 @@ def test_a_file_that_is_gone(tmp_path: Path) -> None:
     (task,) = table.scan().plan_files()
     table.delete("k = 1")
     Path(task.file.file_path.removeprefix("file://")).unlink()
-    assert _refusal(run).code == "SOURCE_POSITION_GONE"
+    assert refusal(run).code == "SOURCE_POSITION_GONE"
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -139,11 +117,11 @@ def test_another_table_of_the_same_name(tmp_path: Path, *, restart: bool) -> Non
     _, run = _table(tmp_path)
     catalog(tmp_path).drop_table("shop.orders")
     if not restart:
-        assert _refusal(run).code == "SOURCE_NOT_FOUND"
+        assert refusal(run).code == "SOURCE_NOT_FOUND"
     _table(tmp_path)
     if restart:
         run.restart()
-    assert _refusal(run).code == "SOURCE_RECREATED"
+    assert refusal(run).code == "SOURCE_RECREATED"
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -163,12 +141,12 @@ def test_what_changes_a_column_that_is_read(tmp_path: Path, change: str, *, rest
     table.append(pa.table({"p": ["x"]}))
     if restart:
         run.restart()
-    assert _refusal(run).code == "SOURCE_SCHEMA_CHANGED"
+    assert refusal(run).code == "SOURCE_SCHEMA_CHANGED"
 
 
 def test_other_columns_may_change(tmp_path: Path) -> None:
     table, _ = _table(tmp_path, 1)
-    run = IcebergRun(tmp_path, columns=("k", "v"))
+    run = iceberg_run(tmp_path, columns=("k", "v"))
     run.drain()
     with table.update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("p")
@@ -186,7 +164,7 @@ def test_a_column_that_came_without_rows_can_be_read(tmp_path: Path) -> None:
     table, _ = _table(tmp_path, 1)
     with table.update_schema() as update:
         update.add_column("q", LongType())
-    run = IcebergRun(tmp_path, columns=("k", "q"))
+    run = iceberg_run(tmp_path, columns=("k", "q"))
     run.drain()
     run.restart()
     table.append(pa.table({"k": pa.array([1], pa.int32()), "q": [7]}))
@@ -213,19 +191,19 @@ def test_options(tmp_path: Path) -> None:
     first = content(table)
     start = table.metadata.current_snapshot_id
     _more(table)
-    early = IcebergRun(tmp_path, {"from": str(start)})
+    early = iceberg_run(tmp_path, {"from": str(start)})
     assert early.advance()
     assert early.rows == first
     early.drain()
     assert early.rows == content(table)
     for given in ({"from": "x"}, {"from": "7"}, {"uri": "nothing://x"}):
         with pytest.raises(UsageError) as wrong:
-            IcebergRun(tmp_path, given).drain()
+            iceberg_run(tmp_path, given).drain()
         assert wrong.value.code == "SPEC_OPTION_BAD"
-    assert _refusal(IcebergRun(tmp_path, name="shop.no")).code == "SOURCE_NOT_FOUND"
-    assert _refusal(IcebergRun(tmp_path, name="no.orders")).code == "SOURCE_NOT_FOUND"
+    assert refusal(iceberg_run(tmp_path, name="shop.no")).code == "SOURCE_NOT_FOUND"
+    assert refusal(iceberg_run(tmp_path, name="no.orders")).code == "SOURCE_NOT_FOUND"
     empty = {"uri": f"sqlite:///{tmp_path}/other.db"}
-    assert _refusal(IcebergRun(tmp_path, empty)).code == "SOURCE_NOT_REACHABLE"
+    assert refusal(iceberg_run(tmp_path, empty)).code == "SOURCE_NOT_REACHABLE"
 
 
 def test_one_group_without_a_password() -> None:

@@ -17,7 +17,7 @@ from substrait_agg.connect.protocol import TableSource
 from substrait_agg.connect.registry import groups
 from substrait_agg.errors import InputRefused, RunFailed, UsageError
 from substrait_agg.spark.sources.specs import parse_spec
-from tests.connect.kafka_topics import Broker, Partition, Recorded, Run
+from tests.connect.kafka_topics import Broker, Partition, Recorded, topic_run
 
 COLUMNS = "id bigint, name string"
 Texts = tuple[bytes | None, bytes | None]
@@ -47,7 +47,7 @@ def source(topic: str, servers: str = "b:1", columns: str = COLUMNS, **options: 
 def test_rows_are_those_of_the_topic(broker: Broker, key: str, seed: int) -> None:
     """Random messages; batches of one or more; batches that are not committed; restarts anywhere."""
     rng, topic = random.Random(f"{seed}{key}"), broker.topic()
-    run = Run(source(topic, broker.servers, **({"key": key} if key else {})))
+    run = topic_run(source(topic, broker.servers, **({"key": key} if key else {})))
     expected: Counter[tuple[Any, ...]] = Counter()
     current: dict[int, tuple[Any, ...]] = {}
     for step in range(30):
@@ -62,10 +62,7 @@ def test_rows_are_those_of_the_topic(broker: Broker, key: str, seed: int) -> Non
             if not is_gone:
                 current[id_] = row
         broker.flush()
-        if rng.random() < 0.2:
-            run.restart(rng.randrange(1, len(run.states) + 1))
-        if rng.random() < 0.7:
-            run.advance(rng.choice([1.0, 200.0, float("inf")]), commit=rng.random() < 0.8)
+        run.wander(rng, [1.0, 200.0, float("inf")])
     run.drain(rng.choice([200.0, float("inf")]))
     assert run.rows == (Counter(current.values()) if key else expected)
     assert run.open().lag() == {"messages": 0.0}
@@ -76,7 +73,7 @@ def test_a_run_can_begin_at_the_end(broker: Broker) -> None:
     topic = broker.topic()
     broker.put(topic, None, {"id": 1})
     broker.flush()
-    run = Run(source(topic, broker.servers, startingOffsets="latest"))
+    run = topic_run(source(topic, broker.servers, startingOffsets="latest"))
     assert run.advance()
     broker.put(topic, None, {"id": 2})
     broker.flush()
@@ -86,7 +83,7 @@ def test_a_run_can_begin_at_the_end(broker: Broker) -> None:
 
 
 def test_an_empty_topic_has_a_position(broker: Broker) -> None:
-    run = Run(source(broker.topic(), broker.servers))
+    run = topic_run(source(broker.topic(), broker.servers))
     run.drain()
     assert len(run.states) == 2
     run.restart()
@@ -103,7 +100,7 @@ def test_committed_transactions_are_read(broker: Broker) -> None:
     producer.begin_transaction()
     producer.produce(topic, b'{"id":1,"name":"a"}')
     producer.commit_transaction(10)
-    run = Run(source(topic, broker.servers))
+    run = topic_run(source(topic, broker.servers))
     run.drain()
     assert run.rows == Counter([(1, "a")])
     run.restart()
@@ -156,7 +153,7 @@ def test_gaps_at_every_place() -> None:
     for end in range(7, 25):
         kept = {offset: row for offset, row in rows.items() if offset < end}
         recorded = Recorded({0: Partition(5, end, kept), 1: Partition(0, 0, {})})
-        run = Run(source("t"), recorded=recorded)
+        run = topic_run(source("t"), recorded=recorded)
         run.drain(most_bytes=3.0)
         assert run.rows == Counter((offset, None) for offset in kept)
         recorded.partitions[0] = Partition(6, 30, texts(*((o, {"id": o}) for o in rows)))
@@ -167,7 +164,7 @@ def test_gaps_at_every_place() -> None:
 
 def test_what_was_read_ahead_is_not_read_again() -> None:
     recorded = Recorded({0: Partition(0, 50, texts(*((o, {"id": o}) for o in range(50))))})
-    run = Run(source("t"), recorded=recorded)
+    run = topic_run(source("t"), recorded=recorded)
     run.drain(most_bytes=3.0)
     assert run.rows == Counter((offset, None) for offset in range(50))
     assert len(run.states) > 5
@@ -176,7 +173,7 @@ def test_what_was_read_ahead_is_not_read_again() -> None:
 
 def test_a_read_can_be_repeated() -> None:
     recorded = Recorded({0: Partition(0, 5, texts(*((o, {"id": o}) for o in range(5))))})
-    connector = Run(source("t"), recorded=recorded).open()
+    connector = topic_run(source("t"), recorded=recorded).open()
     until = connector.latest(None, float("inf"))
     assert until is not None
     assert connector.read(None, until) == connector.read(None, until)
@@ -186,13 +183,13 @@ def test_silence_is_not_an_end() -> None:
     recorded = Recorded({0: Partition(0, 5, {})})
     recorded.silent = True
     with pytest.raises(RunFailed) as failed:
-        Run(source("t"), recorded=recorded).advance()
+        topic_run(source("t"), recorded=recorded).advance()
     assert failed.value.code == "SOURCE_NOT_REACHABLE"
 
 
 def test_a_new_partition_begins_at_zero() -> None:
     recorded = Recorded({0: Partition(0, 1, texts((0, {"id": 0})))})
-    run = Run(source("t", startingOffsets="latest"), recorded=recorded)
+    run = topic_run(source("t", startingOffsets="latest"), recorded=recorded)
     run.drain()
     recorded.partitions[1] = Partition(0, 2, texts((0, {"id": 1}), (1, {"id": 2})))
     run.drain()
@@ -214,7 +211,7 @@ def test_a_new_partition_begins_at_zero() -> None:
 def test_a_topic_without_the_position(partition: Partition, code: str, restarts: bool) -> None:
     """Retention has deleted what follows the position, or the topic ends before it."""
     recorded = Recorded({0: Partition(0, 3, texts((0, {"id": 0})))})
-    run = Run(source("t"), recorded=recorded)
+    run = topic_run(source("t"), recorded=recorded)
     run.drain()
     recorded.partitions[0] = partition
     recorded.places = {0: 3}
@@ -228,13 +225,13 @@ def test_a_topic_without_the_position(partition: Partition, code: str, restarts:
 
 def test_a_topic_with_another_id() -> None:
     recorded = Recorded({0: Partition(0, 1, texts((0, {"id": 0})))})
-    run = Run(source("t"), recorded=recorded)
+    run = topic_run(source("t"), recorded=recorded)
     run.drain()
     position = json.loads(run.position or "")
-    run.states.append((json.dumps({**position, "topics": {"t": "one"}}), run.rows))
+    run.states.append((json.dumps({**position, "topics": {"t": "one"}}), run.tables))
     run.restart()
     connector = run.open()
-    connector._cluster.topics = lambda names: {"t": ("two", [0])}  # type: ignore[method-assign]
+    connector._cluster.topics = lambda names: {"t": ("two", [0])}
     with pytest.raises(InputRefused) as refused:
         connector.latest(run.position, 1.0)
     assert refused.value.code == "SOURCE_RECREATED"
@@ -247,7 +244,7 @@ def rows(columns: str, *messages: Any, **options: str) -> list[tuple[Any, ...]]:
     """Return the rows with their weights of messages (value, or value and key)."""
     numbered = [(i, *(m if isinstance(m, tuple) else (m,))) for i, m in enumerate(messages)]
     recorded = Recorded({0: Partition(0, len(messages), texts(*numbered))})
-    connector = Run(source("t", columns=columns, **options), recorded=recorded).open()
+    connector = topic_run(source("t", columns=columns, **options), recorded=recorded).open()
     until = connector.latest(None, float("inf"))
     assert until is not None
     read = connector.read(None, until)["t"]

@@ -15,7 +15,8 @@ import pyarrow.fs as pf
 
 from substrait_agg.connect.delta.layout import DeltaLayout
 from substrait_agg.connect.delta.log import DataFile, DeltaDifference
-from substrait_agg.connect.protocol import WEIGHT
+from substrait_agg.connect.snapshots import LakeTable
+from substrait_agg.connect.weights import weighted, with_weights
 from substrait_agg.errors import InputRefused
 
 KIND = "_change_type"
@@ -37,13 +38,13 @@ class DeltaRows:
         files: the file system whose root is the table.
         layout: how columns are stored.
         schema: the columns to read, and their types.
-        place: the table in messages.
+        table: the table in messages.
     """
 
     files: pf.FileSystem
     layout: DeltaLayout
     schema: pa.Schema
-    place: str
+    table: LakeTable
 
     def read(self, difference: DeltaDifference, masks: Masks) -> pa.Table:
         """Return the rows of a difference with their weights.
@@ -63,7 +64,7 @@ class DeltaRows:
 
     def empty(self) -> pa.Table:
         """Return no rows."""
-        return self.schema.append(pa.field(WEIGHT, pa.int64())).empty_table()
+        return weighted(self.schema).empty_table()
 
     def _weighted(self, parts: Sequence[tuple[DataFile, int]], masks: Masks) -> pa.Table:
         """Return the rows of one file, which may count several times with other vectors."""
@@ -76,10 +77,8 @@ class DeltaRows:
     def _changed(self, file: DataFile) -> pa.Table:
         """Return the rows of a file of the change feed."""
         rows = self._rows(file, KIND)
-        retracted = pc.is_in(rows.column(KIND), value_set=RETRACTED)
-        return rows.drop_columns([KIND]).append_column(
-            WEIGHT, pc.if_else(retracted, pa.scalar(-1, pa.int64()), pa.scalar(1, pa.int64()))
-        )
+        retracted = pc.is_in(rows.column(KIND), value_set=RETRACTED).to_numpy()
+        return with_weights(rows.drop_columns([KIND]), np.where(retracted, -1, 1))
 
     def _rows(self, file: DataFile, *extra: str) -> pa.Table:
         stored = [
@@ -113,9 +112,7 @@ class DeltaRows:
         return pa.repeat(value, rows.num_rows)
 
     def _unreadable(self, reason: str) -> InputRefused:
-        message = f"the changes of the Delta table cannot be read: {reason}"
-        help = "read a copy of the table"
-        return InputRefused("SOURCE_UNREADABLE", message, help=help, path=self.place)
+        return self.table.unreadable(reason, "read a copy of the table")
 
 
 def partition_value(text: str | None, type_: pa.DataType) -> pa.Scalar:
@@ -146,4 +143,4 @@ def _repeated(rows: pa.Table, weights: np.ndarray) -> Iterator[pa.Table]:
     for level in range(1, int(np.abs(weights).max(initial=1)) + 1):
         counted = np.abs(weights) >= level
         part = rows if counted.all() else rows.filter(pa.array(counted))
-        yield part.append_column(WEIGHT, pa.array(np.sign(weights[counted]), pa.int64()))
+        yield with_weights(part, np.sign(weights[counted]))

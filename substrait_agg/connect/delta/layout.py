@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from substrait_agg.errors import InputRefused
+from substrait_agg.connect.snapshots import LakeColumn, LakeTable
 
 FEATURES = frozenset(
     {
@@ -28,22 +28,6 @@ FEATURES = frozenset(
 """Reader features with which the files of a table are read. Columns of type variant are left out."""
 
 MAPPING = "delta.columnMapping"
-SCHEMA_CHANGED = "SOURCE_SCHEMA_CHANGED"
-
-
-@dataclass(frozen=True, slots=True)
-class DeltaColumn:
-    """A column of a table.
-
-    Attributes:
-        kind: its type as JSON.
-        nullable: whether it may be null.
-        stored: its name in the files.
-    """
-
-    kind: str
-    nullable: bool
-    stored: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +43,7 @@ class DeltaLayout:
     """
 
     table: str
-    columns: Mapping[str, DeltaColumn]
+    columns: Mapping[str, LakeColumn]
     partitions: tuple[str, ...]
     settings: Mapping[str, str]
     text: str
@@ -70,7 +54,7 @@ class DeltaLayout:
     ) -> DeltaLayout:
         """Return the layout that a schema of Delta as JSON describes."""
         columns = {
-            field["name"]: DeltaColumn(
+            field["name"]: LakeColumn(
                 json.dumps(field["type"], sort_keys=True),
                 bool(field["nullable"]),
                 field.get("metadata", {}).get(f"{MAPPING}.physicalName", field["name"]),
@@ -101,52 +85,27 @@ class DeltaLayout:
             [
                 pa.field(field.name, field.type, field.nullable)
                 for field in arrow
-                if "variant" not in self.columns[field.name].kind
+                if "variant" not in str(self.columns[field.name].kind)
             ]
         )
 
-    def check_same(self, other: DeltaLayout, names: Iterable[str], place: str) -> None:
-        """Check that `other`, a later layout, has the same columns of some names.
-
-        Raises:
-            InputRefused: SOURCE_SCHEMA_CHANGED.
-        """
-        for name in names:
-            old, new = self.columns.get(name), other.columns.get(name)
-            if old is None or new is None:
-                reason = f"the column {name} is missing"
-            elif (old.kind, old.stored) != (new.kind, new.stored):
-                reason = f"the column {name} is another one: {old.kind} is now {new.kind}"
-            elif new.nullable and not old.nullable:
-                reason = f"the column {name} may be null now"
-            else:
-                continue
-            raise InputRefused(
-                SCHEMA_CHANGED,
-                f"a column that the plan reads has changed: {reason}",
-                help="start a new checkpoint; columns that the plan does not read may change",
-                path=place,
-            )
-
-    def check_stored(self, names: Iterable[str], place: str) -> None:
+    def check_stored(self, names: Iterable[str], table: LakeTable) -> None:
         """Check that the values of some columns can be found in the files.
 
         Raises:
             InputRefused: SOURCE_UNREADABLE.
         """
-        nested = [name for name in names if MAPPING in self.columns[name].kind]
+        nested = [name for name in names if MAPPING in str(self.columns[name].kind)]
         if self.settings.get(f"{MAPPING}.mode") == "id":
             reason = "its columns are mapped by id"
         elif nested:
             reason = f"the fields inside of {nested[0]} are mapped"
         else:
             return
-        help = "map columns by name, and read columns without fields"
-        message = f"the changes of the Delta table cannot be read: {reason}"
-        raise InputRefused("SOURCE_UNREADABLE", message, help=help, path=place)
+        raise table.unreadable(reason, "map columns by name, and read columns without fields")
 
 
-def check_features(features: Iterable[str], place: str) -> None:
+def check_features(features: Iterable[str], table: LakeTable) -> None:
     """Check that a table can be read.
 
     Raises:
@@ -154,6 +113,6 @@ def check_features(features: Iterable[str], place: str) -> None:
     """
     unknown = sorted(set(features) - FEATURES)
     if unknown:
-        message = f"the Delta table needs reader features that are not known: {', '.join(unknown)}"
+        reason = f"it needs reader features that are not known: {', '.join(unknown)}"
         help = "drop these features, or read a copy of the table without them"
-        raise InputRefused("SOURCE_UNREADABLE", message, help=help, path=place)
+        raise table.unreadable(reason, help)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -12,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pf
 
 from substrait_agg.connect.delta.layout import DeltaLayout
-from substrait_agg.errors import InputRefused
+from substrait_agg.connect.snapshots import LakeTable, net_files
 
 FOLDER = "_delta_log"
 HEAD = 512
@@ -110,12 +109,12 @@ class DeltaLog:
 
     Args:
         files: the file system whose root is the table.
-        place: the table in messages.
+        table: the table in messages.
     """
 
-    def __init__(self, files: pf.FileSystem, place: str) -> None:
+    def __init__(self, files: pf.FileSystem, table: LakeTable) -> None:
         self._files = files
-        self._place = place
+        self._table = table
         self._commits: dict[int, DeltaCommit] = {}
 
     def newest(self) -> int:
@@ -151,12 +150,9 @@ class DeltaLog:
             with self._files.open_input_file(_path(version)) as file:
                 return DeltaCommit.parse(version, file.read())
         except FileNotFoundError as error:
-            message = f"the log of the Delta table no longer has version {version}"
-            raise gone(message, self._place) from error
+            raise self._table.gone(f"version {version} in its log") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            message = f"version {version} of the Delta table cannot be understood: {error}"
-            help = "check the log of the table"
-            raise InputRefused("SOURCE_UNREADABLE", message, help=help, path=self._place) from error
+            raise self._table.unreadable(f"its log, version {version}: {error}") from error
 
     def has_files(self, difference: DeltaDifference) -> bool:
         """Return whether all files of a difference exist."""
@@ -173,16 +169,6 @@ def _path(version: int) -> str:
     return f"{FOLDER}/{version:020d}.json"
 
 
-def gone(message: str, place: str) -> InputRefused:
-    """Return the error SOURCE_POSITION_GONE."""
-    return InputRefused(
-        "SOURCE_POSITION_GONE",
-        message,
-        help="start a new checkpoint, and keep files and log of the table for longer than runs pause",
-        path=place,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class DeltaDifference:
     """What lies between two versions: the sum of its files is the difference of their rows.
@@ -196,38 +182,24 @@ class DeltaDifference:
     feed: tuple[DataFile, ...]
 
     @classmethod
-    def of(cls, commits: Iterable[DeltaCommit], *, feed: bool) -> DeltaDifference:
+    def of(cls, commits: Sequence[DeltaCommit], *, feed: bool) -> DeltaDifference:
         """Return the cheap difference: without moved rows, and with the change feed if wanted.
 
         It may need files that were added and removed between the two versions.
         """
-        weights: Counter[DataFile] = Counter()
-        changed: list[DataFile] = []
-        for commit in commits:
-            if feed and commit.feed:
-                changed += commit.feed
-            elif not commit.moves:
-                _add(weights, commit)
-        return cls(_nonzero(weights), tuple(changed))
+        whole = [c for c in commits if not (c.moves or (feed and c.feed))]
+        return cls.between(whole, tuple(file for c in commits if feed for file in c.feed))
 
     @classmethod
-    def between(cls, commits: Iterable[DeltaCommit]) -> DeltaDifference:
-        """Return the difference that needs files of the two versions only."""
-        weights: Counter[DataFile] = Counter()
-        for commit in commits:
-            _add(weights, commit)
-        return cls(_nonzero(weights), ())
+    def between(
+        cls, commits: Sequence[DeltaCommit], feed: tuple[DataFile, ...] = ()
+    ) -> DeltaDifference:
+        """Return the difference that, without a feed, needs files of the two versions only."""
+        added = (file for commit in commits for file in commit.added)
+        removed = (file for commit in commits for file in commit.removed)
+        return cls(net_files(added, removed), feed)
 
     @property
     def has_vectors(self) -> bool:
         """Return whether a file has a deletion vector."""
         return any(file.vector for file in self.weights)
-
-
-def _add(weights: Counter[DataFile], commit: DeltaCommit) -> None:
-    weights.subtract(commit.removed)
-    weights.update(commit.added)
-
-
-def _nonzero(weights: Counter[DataFile]) -> dict[DataFile, int]:
-    return {file: weight for file, weight in weights.items() if weight}

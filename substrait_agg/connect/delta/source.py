@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,13 @@ import pyarrow.fs as pf
 
 from substrait_agg.connect.delta.files import DeltaRows, Masks
 from substrait_agg.connect.delta.layout import DeltaLayout, check_features
-from substrait_agg.connect.delta.log import DeltaCommit, DeltaDifference, DeltaLog, gone
-from substrait_agg.connect.protocol import WEIGHT, ConnectedTable, TableSource
+from substrait_agg.connect.delta.log import DeltaCommit, DeltaDifference, DeltaLog
+from substrait_agg.connect.protocol import ConnectedTable, TableSource
+from substrait_agg.connect.snapshots import LakeTable
+from substrait_agg.connect.weights import weighted, with_weights
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.optional_packages import require
-from substrait_agg.redaction import cleaned, redacted_place, remember, safe_cause
+from substrait_agg.redaction import redacted_place, remember, safe_cause
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -67,15 +69,15 @@ class DeltaSource:
     def __init__(self, tables: Mapping[str, TableSource]) -> None:
         sources = list(tables.values())
         self._location = _location(sources[0].location)
-        self._place = redacted_place(self._location)
+        self._lake = LakeTable("Delta", "version", redacted_place(self._location))
         remember([("", self._location)])
         self._feeds = {name: _feed(source) for name, source in tables.items()}
-        self._begins = _first_version(sources, self._place)
+        self._begins = self._lake.read_start(sources)
         newest = self._open()
         self._layout = _layout(newest)
         self._check(newest)
         self._files = self._file_system()
-        self._log = DeltaLog(self._files, self._place)
+        self._log = DeltaLog(self._files, self._lake)
         self._schema = self._layout.schema
         self._columns: dict[str, list[str]] = dict.fromkeys(tables, self._schema.names)
         self._version: int | None = None
@@ -84,14 +86,14 @@ class DeltaSource:
 
     def _check(self, table: DeltaTable) -> None:
         protocol = table.protocol()
-        check_features(protocol.reader_features or (), self._place)
+        check_features(protocol.reader_features or (), self._lake)
         self._check_feed(self._layout)
 
     def _check_feed(self, layout: DeltaLayout) -> None:
         if "feed" in self._feeds.values() and not layout.has_feed:
             message = "the Delta table writes no change data feed, and its source has feed=feed"
             help = "set delta.enableChangeDataFeed to true, or give feed=auto, which reads files where needed"
-            raise InputRefused("CHANGE_FEED_MISSING", message, help=help, path=self._place)
+            raise InputRefused("CHANGE_FEED_MISSING", message, help=help, path=self._lake.place)
 
     def _file_system(self) -> pf.FileSystem:
         """Return the file system whose root is the table."""
@@ -115,19 +117,13 @@ class DeltaSource:
         except TableNotFoundError as error:
             message = "there is no Delta table"
             help = "check the path; the table must exist before the run"
-            raise InputRefused("SOURCE_NOT_FOUND", message, help=help, path=self._place) from (
-                safe_cause(error)
-            )
+            raise InputRefused(
+                "SOURCE_NOT_FOUND", message, help=help, path=self._lake.place
+            ) from safe_cause(error)
         except (DeltaError, OSError) as error:
             if version is not None:
-                message = f"the Delta table does not have version {version}"
-                raise gone(message, self._place) from safe_cause(error)
-            raise self._unreadable(error) from safe_cause(error)
-
-    def _unreadable(self, error: Exception) -> InputRefused:
-        message = f"the Delta table cannot be read: {cleaned(str(error))}"
-        help = "check the table with the program that writes it"
-        return InputRefused("SOURCE_UNREADABLE", message, help=help, path=self._place)
+                raise self._lake.gone(f"version {version}") from safe_cause(error)
+            raise self._lake.unreadable(error) from safe_cause(error)
 
     def table(self, name: str) -> ConnectedTable:
         """Return the columns of the newest version; a changed row comes as the old and the new one."""
@@ -151,8 +147,7 @@ class DeltaSource:
         self._check_identity(newest, version)
         table = newest if newest.version() == version else self._open(version)
         layout = _layout(table)
-        for names in self._columns.values():
-            layout.check_same(self._layout, names, self._place)
+        self._lake.check_same(layout.columns, self._layout.columns, self._columns)
         self._layout, self._version, self._sign = layout, version, self._log.sign(version)
 
     def _parse(self, position: str) -> int:
@@ -163,17 +158,12 @@ class DeltaSource:
         """
         place = json.loads(position)
         if place["id"] != self._layout.table:
-            raise self._recreated()
+            raise self._lake.recreated()
         return int(place["version"])
-
-    def _recreated(self) -> InputRefused:
-        message = "this is not the Delta table that the checkpoint has read: it was created again, or set back"
-        help = "start a new checkpoint, or restore the table"
-        return InputRefused("SOURCE_RECREATED", message, help=help, path=self._place)
 
     def _check_identity(self, table: DeltaTable, version: int) -> None:
         if str(table.metadata().id) != self._layout.table or table.version() < version:
-            raise self._recreated()
+            raise self._lake.recreated()
 
     def _position(self, version: int) -> str:
         return json.dumps({"version": version, "id": self._layout.table})
@@ -220,9 +210,7 @@ class DeltaSource:
             self._check_identity(table, 0)
             return self._newest
         if self._begins > self._newest:
-            message = f"the Delta table has no version {self._begins}; the newest is {self._newest}"
-            help = "give from= an existing version"
-            raise UsageError("SPEC_OPTION_BAD", message, help=help, path=self._place)
+            raise self._lake.start_missing(self._begins)
         return self._begins
 
     def _watch(self, version: int) -> None:
@@ -253,42 +241,33 @@ class DeltaSource:
         self._go_to(version)
         table = self._open(version)
         read = {}
-        for name, columns in self._columns.items():
-            with self._reading(version):
+        for name in self._columns:
+            types = weighted(self._types(name))
+            # Without a column, rows would have no number.
+            columns = self._columns[name] or self._schema.names[:1]
+            with self._reading():
                 rows = pa.RecordBatchReader.from_stream(table.scan(columns=columns)).read_all()
-            rows = rows.select(columns).cast(self._types(name))
-            read[name] = rows.append_column(WEIGHT, pa.repeat(1, rows.num_rows))
+            read[name] = with_weights(rows).select(types.names).cast(types)
         return read
 
     def _types(self, name: str) -> pa.Schema:
         return pa.schema([self._schema.field(column) for column in self._columns[name]])
 
-    @contextmanager
-    def _reading(self, version: int) -> Iterator[None]:
-        """Turn errors of reading the files of a version into those of the source."""
+    def _reading(self) -> AbstractContextManager[None]:
         from deltalake.exceptions import DeltaError
 
-        try:
-            yield
-        except (DeltaError, OSError, pa.ArrowException) as error:
-            if "not found" not in str(error).lower() and not isinstance(error, FileNotFoundError):
-                raise self._unreadable(error) from safe_cause(error)
-            message = (
-                f"a file of version {version} of the Delta table is gone: {cleaned(str(error))}"
-            )
-            raise gone(message, self._place) from safe_cause(error)
+        return self._lake.reading(DeltaError)
 
     def _check_commits(self, commits: Sequence[DeltaCommit]) -> DeltaLayout:
         """Check that the columns that are read stay the same, and return the last layout."""
         layout = self._layout
         for commit in commits:
-            check_features(commit.features, self._place)
+            check_features(commit.features, self._lake)
             if commit.layout is None:
                 continue
             if commit.layout.table != layout.table:
-                raise self._recreated()
-            for names in self._columns.values():
-                layout.check_same(commit.layout, names, self._place)
+                raise self._lake.recreated()
+            self._lake.check_same(layout.columns, commit.layout.columns, self._columns)
             layout = commit.layout
             self._check_feed(layout)
         return layout
@@ -300,8 +279,8 @@ class DeltaSource:
         it is gone, the files of both versions do as well.
         """
         columns = self._columns[name]
-        self._layout.check_stored(columns, self._place)
-        reader = DeltaRows(self._files, self._layout, self._types(name), self._place)
+        self._layout.check_stored(columns, self._lake)
+        reader = DeltaRows(self._files, self._layout, self._types(name), self._lake)
         feed = self._feeds[name]
         cheap = DeltaDifference.of(commits, feed=feed != "files")
         if not cheap.has_vectors:
@@ -310,7 +289,7 @@ class DeltaSource:
             except FileNotFoundError:
                 pass
         exact = DeltaDifference.between(commits)
-        with self._reading(commits[0].version - 1):
+        with self._reading():
             return reader.read(exact, self._masks(exact, commits))
 
     def _masks(self, difference: DeltaDifference, commits: Sequence[DeltaCommit]) -> Masks:
@@ -365,17 +344,3 @@ def _feed(source: TableSource) -> str:
         message = f"feed={feed} is not one of {', '.join(FEEDS)}"
         raise UsageError("SPEC_OPTION_BAD", message, help="choose one of them", path=source.table)
     return feed
-
-
-def _first_version(sources: Sequence[TableSource], place: str) -> int | None:
-    """Return the version with which a run begins; None for the newest."""
-    texts = {source.options.get("from", "") for source in sources}
-    if len(texts) > 1:
-        message = "one Delta table has two values of from="
-        help = "give the same one to all names of the table"
-        raise UsageError("OPTION_CONFLICT", message, help=help, path=place)
-    text = texts.pop()
-    if text and not (text.isascii() and text.isdigit()):
-        message = f"from={text} is not a version of a table"
-        raise UsageError("SPEC_OPTION_BAD", message, help="write from=NUMBER", path=place)
-    return int(text) if text else None

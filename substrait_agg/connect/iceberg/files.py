@@ -2,57 +2,49 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from substrait_agg.connect.protocol import WEIGHT
+from substrait_agg.connect.snapshots import net_files
+from substrait_agg.connect.weights import weighted, with_weights
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import FileScanTask, Table
 
 Key = tuple[str, frozenset[str]]
-"""Path of a file, and of those that delete rows of it; one of them says it once of a file."""
+"""Path of a file, and the paths of the files that delete rows of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class IcebergDifference:
-    """What lies between two snapshots.
+def find_differences(
+    table: Table, old: int | None, new: int | None
+) -> Mapping[int, Sequence[FileScanTask]]:
+    """Return the files whose rows are gone, by weight -1, and those whose rows are new, by weight 1.
 
-    Attributes:
-        gone: files to read whose rows are gone.
-        new: files to read whose rows are new.
+    A file that both snapshots have with the same deletions is not part of it.
+
+    Args:
+        table: the table, which has both snapshots.
+        old: id of a snapshot; None for the table before its first one.
+        new: id of the other one.
+
+    Raises:
+        ValueError, NotImplementedError: a snapshot has deletions by values.
+        FileNotFoundError: a file is gone.
     """
-
-    gone: Sequence[FileScanTask]
-    new: Sequence[FileScanTask]
-
-    @classmethod
-    def between(cls, table: Table, old: int | None, new: int | None) -> IcebergDifference:
-        """Return the difference; a file that both have with the same deletions is not part of it.
-
-        Args:
-            table: the table, which has both snapshots.
-            old: id of a snapshot; None for the table before its first one.
-            new: id of the other one.
-
-        Raises:
-            ValueError, NotImplementedError: a snapshot has deletions by values.
-            FileNotFoundError: a file is gone.
-        """
-        before, after = _manifests(table, old), _manifests(table, new)
-        if any(map(_deletes, (*before, *after))):
-            tasks = _planned_files(table, old), _planned_files(table, new)
-        else:
-            tasks = (
-                _files_of(table, [m for m in before if m not in after]),
-                _files_of(table, [m for m in after if m not in before]),
-            )
-        return cls(_without(*tasks), _without(*reversed(tasks)))
+    before, after = _manifests(table, old), _manifests(table, new)
+    if any(map(_deletes, (*before, *after))):
+        gone, come = _planned_files(table, old), _planned_files(table, new)
+    else:
+        gone = _files_of(table, [m for m in before if m not in after])
+        come = _files_of(table, [m for m in after if m not in before])
+    tasks = {_key(task): task for task in (*gone, *come)}
+    counts = net_files(map(_key, come), map(_key, gone)).items()
+    return {
+        sign: [tasks[key] for key, count in counts for _ in range(sign * count)] for sign in (-1, 1)
+    }
 
 
 def _manifests(table: Table, snapshot: int | None) -> dict[ManifestFile, None]:
@@ -82,14 +74,6 @@ def _files_of(table: Table, manifests: Iterable[ManifestFile]) -> list[FileScanT
     ]
 
 
-def _without(tasks: Sequence[FileScanTask], others: Sequence[FileScanTask]) -> list[FileScanTask]:
-    """Return tasks as often as they are more than in `others`."""
-    more = Counter(map(_key, tasks))
-    more.subtract(map(_key, others))
-    by_key = {_key(task): task for task in tasks}
-    return [by_key[key] for key, count in more.items() for _ in range(count)]
-
-
 def _key(task: FileScanTask) -> Key:
     return task.file.file_path, frozenset(file.file_path for file in task.delete_files)
 
@@ -108,8 +92,5 @@ def read_files(table: Table, tasks: Sequence[FileScanTask], to: pa.Schema, weigh
     # Without a column, rows would have no number.
     names = to.names or [schema.fields[0].name]
     scan = ArrowScan(table.metadata, table.io, schema.select(*names), AlwaysTrue())
-    rows = scan.to_table(tasks).select(names)
-    if to.names:
-        rows = rows.cast(to)
-    weights = pa.repeat(pa.scalar(weight, pa.int64()), rows.num_rows)
-    return rows.append_column(WEIGHT, weights).select([*to.names, WEIGHT])
+    types = weighted(to)
+    return with_weights(scan.to_table(tasks), weight).select(types.names).cast(types)

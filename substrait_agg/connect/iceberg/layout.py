@@ -1,17 +1,15 @@
-"""The columns of an Iceberg table in plain Arrow types, and whether they stay the same."""
+"""The columns of an Iceberg table, also in plain Arrow types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from substrait_agg.errors import InputRefused
+from substrait_agg.connect.snapshots import LakeColumn
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
-    from pyiceberg.types import NestedField
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -50,31 +48,8 @@ def _plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _plain(field.type), field.nullable)
 
 
-def check_same(old: Schema, new: Schema, names: Iterable[str], place: str) -> None:
-    """Check that a later schema has the same columns of some names.
-
-    Raises:
-        InputRefused: SOURCE_SCHEMA_CHANGED.
-    """
-    before = {column.name: column for column in old.fields}
-    after = {column.name: column for column in new.fields}
-    for name in names:
-        reason = _difference(before.get(name), after.get(name))
-        if reason:
-            raise InputRefused(
-                "SOURCE_SCHEMA_CHANGED",
-                f"a column that the plan reads has changed: the column {name} {reason}",
-                help="start a new checkpoint; columns that the plan does not read may change",
-                path=place,
-            )
-
-
-def _difference(old: NestedField | None, new: NestedField | None) -> str:
-    """Return how a column has changed in a way that matters; empty if it has not."""
-    if old is None or new is None:
-        return "is missing"
-    if old.field_type != new.field_type:
-        return f"is another one: {old.field_type} is now {new.field_type}"
-    if old.field_id != new.field_id:
-        return "was removed, and another one has its name"
-    return "may be null now" if old.required and not new.required else ""
+def columns_of(schema: Schema) -> dict[str, LakeColumn]:
+    """Return the columns by their names."""
+    return {
+        f.name: LakeColumn(f.field_type, not f.required, str(f.field_id)) for f in schema.fields
+    }

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from substrait_agg.connect.iceberg.catalog import CatalogAddress, open_table
-from substrait_agg.connect.iceberg.files import IcebergDifference, read_files
+from substrait_agg.connect.iceberg.files import find_differences, read_files
 from substrait_agg.connect.iceberg.history import IcebergHistory
-from substrait_agg.connect.iceberg.layout import arrow_schema, check_same
+from substrait_agg.connect.iceberg.layout import arrow_schema, columns_of
 from substrait_agg.connect.protocol import ConnectedTable, TableSource
-from substrait_agg.errors import InputRefused, UsageError
+from substrait_agg.connect.snapshots import LakeTable
 from substrait_agg.optional_packages import require
-from substrait_agg.redaction import cleaned, safe_cause
 
 if TYPE_CHECKING:
-    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask, Table
 
 CHANGES = "whole files: an update reads the old file and the new one"
 
@@ -79,13 +77,13 @@ class IcebergSource:
         sources = list(tables.values())
         self._name = sources[0].location
         self._address = CatalogAddress.of(sources[0].options)
-        self._place = f"{self._name} in {self._address}"
-        self._begins = _first_snapshot(sources, self._place)
+        self._lake = LakeTable("Iceberg", "snapshot", f"{self._name} in {self._address}")
+        self._begins = self._lake.read_start(sources)
         self._catalog = self._address.load()
-        self._table = open_table(self._address, self._catalog, self._name, self._place)
+        self._table = self._open()
         self._uuid = str(self._table.metadata.table_uuid)
-        self._layout = self._table.schema()
-        self._schema = arrow_schema(self._layout)
+        self._layout = columns_of(self._table.schema())
+        self._schema = arrow_schema(self._table.schema())
         self._columns: dict[str, list[str]] = dict.fromkeys(tables, self._schema.names)
         self._history = IcebergHistory()
         self._left = 0
@@ -109,7 +107,7 @@ class IcebergSource:
         schemas = {schema.schema_id: schema for schema in self._table.metadata.schemas}
         old = schemas.get(place.schema)
         if old is not None:
-            self._check_columns(old, self._layout)
+            self._lake.check_same(columns_of(old), self._layout, self._columns)
         self._check_kept(place)
 
     def _parse(self, position: str) -> IcebergPosition:
@@ -120,17 +118,11 @@ class IcebergSource:
         """
         place = IcebergPosition.parse(position)
         if place.uuid != self._uuid:
-            raise self._recreated()
+            raise self._lake.recreated()
         return place
 
-    def _recreated(self) -> InputRefused:
-        message = "this is not the Iceberg table that the checkpoint has read: it was created again"
-        help = "start a new checkpoint, or restore the table"
-        return InputRefused("SOURCE_RECREATED", message, help=help, path=self._place)
-
-    def _check_columns(self, old: Schema, new: Schema) -> None:
-        for names in self._columns.values():
-            check_same(old, new, names, self._place)
+    def _open(self) -> Table:
+        return open_table(self._address, self._catalog, self._name, self._lake.place)
 
     def _load(self) -> None:
         """Open the newest state of the table.
@@ -139,10 +131,10 @@ class IcebergSource:
             InputRefused: SOURCE_RECREATED, SOURCE_SCHEMA_CHANGED, SOURCE_NOT_FOUND,
                 SOURCE_NOT_REACHABLE.
         """
-        table = open_table(self._address, self._catalog, self._name, self._place)
+        table = self._open()
         if str(table.metadata.table_uuid) != self._uuid:
-            raise self._recreated()
-        self._check_columns(self._layout, table.schema())
+            raise self._lake.recreated()
+        self._lake.check_same(self._layout, columns_of(table.schema()), self._columns)
         self._table = table
 
     def _has(self, place: IcebergPosition) -> bool:
@@ -156,11 +148,7 @@ class IcebergSource:
             InputRefused: SOURCE_POSITION_GONE.
         """
         if not self._has(place):
-            raise self._gone(f"the Iceberg table no longer has the snapshot {place.snapshot}")
-
-    def _gone(self, message: str) -> InputRefused:
-        help = "start a new checkpoint, and let snapshots expire later than runs pause"
-        return InputRefused("SOURCE_POSITION_GONE", message, help=help, path=self._place)
+            raise self._lake.gone(f"the snapshot {place.snapshot}")
 
     def _position(self, snapshot: int | None) -> str:
         return str(IcebergPosition(snapshot, self._uuid, self._table.schema().schema_id))
@@ -189,9 +177,7 @@ class IcebergSource:
         if self._begins is None:
             return newest.snapshot_id if newest else None
         if self._table.metadata.snapshot_by_id(self._begins) is None:
-            message = f"the Iceberg table has no snapshot {self._begins}"
-            help = "give from= the id of a snapshot that the table has"
-            raise UsageError("SPEC_OPTION_BAD", message, help=help, path=self._place)
+            raise self._lake.start_missing(self._begins)
         return self._begins
 
     def read(self, after: str | None, until: str) -> Mapping[str, pa.Table]:
@@ -201,46 +187,23 @@ class IcebergSource:
             InputRefused: SOURCE_POSITION_GONE, SOURCE_SCHEMA_CHANGED, SOURCE_RECREATED,
                 SOURCE_UNREADABLE.
         """
+        from pyiceberg.exceptions import ResolveError
+
         end = self._parse(until)
         start = self._parse(after) if after else IcebergPosition(None, self._uuid, end.schema)
         if not (self._has(start) and self._has(end)):
             self._load()
             self._check_kept(start)
             self._check_kept(end)
-        with self._reading():
-            difference = IcebergDifference.between(self._table, start.snapshot, end.snapshot)
+        with self._lake.reading(ValueError, TypeError, NotImplementedError, ResolveError):
+            difference = find_differences(self._table, start.snapshot, end.snapshot)
             read = {name: self._rows(name, difference) for name in self._columns}
         return {name: rows for name, rows in read.items() if rows.num_rows or after is None}
 
-    def _rows(self, name: str, difference: IcebergDifference) -> pa.Table:
+    def _rows(self, name: str, difference: Mapping[int, Sequence[FileScanTask]]) -> pa.Table:
         types = pa.schema([self._schema.field(column) for column in self._columns[name]])
-        old = read_files(self._table, difference.gone, types, -1)
-        new = read_files(self._table, difference.new, types, 1)
-        return pa.concat_tables([old, new])
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turn errors of reading files into those of the source."""
-        from pyiceberg.exceptions import ResolveError
-
-        try:
-            yield
-        except FileNotFoundError as error:
-            message = f"a file of the Iceberg table is gone: {cleaned(str(error))}"
-            raise self._gone(message) from safe_cause(error)
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            NotImplementedError,
-            ResolveError,
-            pa.ArrowException,
-        ) as error:
-            message = f"the Iceberg table cannot be read: {cleaned(str(error))}"
-            help = "rewrite equality deletes by a compaction, or check the table with its writer"
-            raise InputRefused("SOURCE_UNREADABLE", message, help=help, path=self._place) from (
-                safe_cause(error)
-            )
+        parts = (read_files(self._table, files, types, w) for w, files in difference.items())
+        return pa.concat_tables(parts)
 
     def committed(self, position: str) -> None:
         """Note nothing: the table keeps its snapshots by its own settings."""
@@ -252,17 +215,3 @@ class IcebergSource:
     def close(self) -> None:
         """Close the catalogue."""
         self._catalog.close()
-
-
-def _first_snapshot(sources: Sequence[TableSource], place: str) -> int | None:
-    """Return the snapshot with which a run begins; None for the newest."""
-    texts = {source.options.get("from", "") for source in sources}
-    if len(texts) > 1:
-        message = "one Iceberg table has two values of from="
-        help = "give the same one to all names of the table"
-        raise UsageError("OPTION_CONFLICT", message, help=help, path=place)
-    text = texts.pop()
-    if text and not (text.isascii() and text.isdigit()):
-        message = f"from={text} is not the id of a snapshot"
-        raise UsageError("SPEC_OPTION_BAD", message, help="write from=NUMBER", path=place)
-    return int(text) if text else None

@@ -14,6 +14,7 @@ import pyarrow.json as pj
 from substrait_agg.connect.kafka.consumer import Messages
 from substrait_agg.connect.kafka.settings import TopicTable
 from substrait_agg.connect.protocol import WEIGHT
+from substrait_agg.connect.weights import with_weights
 from substrait_agg.errors import InputRefused
 from substrait_agg.redaction import safe_cause
 
@@ -86,7 +87,7 @@ def _decode_rows(table: TopicTable, messages: Messages) -> pa.Table:
     """Return a row per message; a message without a value deletes the row of its key."""
     tombstones = np.array([value is None for value in messages.values], bool)
     if not tombstones.any():
-        return _weighted(_parse(messages.values, table.schema), np.ones(len(tombstones), np.int64))
+        return with_weights(_parse(messages.values, table.schema))
     if not table.keys:
         raise BadValueError("it has no value, and the table has no key=")
     values = [value for value in messages.values if value is not None]
@@ -95,7 +96,7 @@ def _decode_rows(table: TopicTable, messages: Messages) -> pa.Table:
     order = np.empty(len(tombstones), np.int64)
     order[~tombstones] = np.arange(len(values))
     order[tombstones] = np.arange(len(values), len(tombstones))
-    return _weighted(both.take(pa.array(order)), np.where(tombstones, -1, 1))
+    return with_weights(both.take(pa.array(order)), np.where(tombstones, -1, 1))
 
 
 def _of_keys(table: TopicTable, keys: Sequence[bytes | None]) -> pa.Table:
@@ -125,10 +126,6 @@ def _of_keys(table: TopicTable, keys: Sequence[bytes | None]) -> pa.Table:
 
 def _escaped(name: str) -> str:
     return name.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _weighted(rows: pa.Table, weights: np.ndarray) -> pa.Table:
-    return rows.append_column(WEIGHT, pa.array(weights, pa.int64()))
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
@@ -163,7 +160,7 @@ def _decode_events(table: TopicTable, messages: Messages) -> pa.Table:
     weights = np.concatenate([np.full(len(p), 1 if p is new else -1, np.int64) for p in parts])
     sorted_ = np.argsort(np.concatenate(order), kind="stable")
     rows = pa.Table.from_struct_array(pa.concat_arrays(parts)).take(pa.array(sorted_))
-    return _weighted(rows, weights[sorted_])
+    return with_weights(rows, weights[sorted_])
 
 
 def _envelopes(

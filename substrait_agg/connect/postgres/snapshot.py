@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-import numpy as np
 import psycopg2
 import pyarrow as pa
 from psycopg2 import sql
@@ -127,8 +126,3 @@ class _CsvSink:
             for number, column in zip(names, self._columns, strict=True)
         ]
         self.batches.append(pa.record_batch(values, self._schema))
-
-
-def with_weights(rows: pa.Table, name: str, weight: int = 1) -> pa.Table:
-    """Return rows with a column of equal weights."""
-    return rows.append_column(name, pa.array(np.full(rows.num_rows, weight, np.int64)))

@@ -14,10 +14,11 @@ from substrait_agg.connect.postgres.identity import RELOAD, check_identity, read
 from substrait_agg.connect.postgres.position import Identity, Position, read_lsn
 from substrait_agg.connect.postgres.setup import FULL, PUBLICATION, Table, check_server, read_table
 from substrait_agg.connect.postgres.slots import check_slot, create_slot, slot_name
-from substrait_agg.connect.postgres.snapshot import TableSnapshot, with_weights
+from substrait_agg.connect.postgres.snapshot import TableSnapshot
 from substrait_agg.connect.postgres.stream import MARK, Stream, Transaction
 from substrait_agg.connect.postgres.types import arrow_type, convert
-from substrait_agg.connect.protocol import WEIGHT, ConnectedTable, TableSource
+from substrait_agg.connect.protocol import ConnectedTable, TableSource
+from substrait_agg.connect.weights import weighted, with_weights
 from substrait_agg.errors import InputRefused, RunFailed, UsageError, checked_choice
 
 IDLE_BYTES = 16 << 20
@@ -227,7 +228,7 @@ class PostgresSource:
         for name, reading in self._readings.items():
             if self._sources[name].options.get("snapshot") != "none":
                 table = self._snapshot.read(reading.table, reading.columns, reading.schema)
-                rows[name] = with_weights(table, WEIGHT)
+                rows[name] = with_weights(table)
         return rows
 
     def _convert(self, block: pgoutput.Block, parts: Mapping[str, list[pa.RecordBatch]]) -> None:
@@ -334,4 +335,4 @@ def _to_rows(name: str, reading: _ReadTable, changes: pgoutput.Changes) -> pa.Re
             raise InputRefused("VALUE_UNAVAILABLE", message, help=help_)
         values.append(convert(changes.texts[column], described, table.full_name))
     weight = pa.array(changes.weights.astype(np.int64))
-    return pa.record_batch([*values, weight], reading.schema.append(pa.field(WEIGHT, pa.int64())))
+    return pa.record_batch([*values, weight], weighted(reading.schema))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from substrait_agg.metrics.progress import SourceProgress
-from substrait_agg.spark.sources.connected import grouped_tables, open_connectors
+from substrait_agg.spark.sources.connected import name_of, open_connectors
 from substrait_agg.spark.sources.specs import Table
 
 LAG_SECONDS = 5.0
@@ -53,14 +53,15 @@ class Connectors:
         closing: ExitStack,
     ) -> None:
         self._positions = dict(positions)
-        self._tables = {".".join(table): table for table in columns}
-        self._connectors = closing.enter_context(open_connectors(sources))
+        self._tables = {name_of(table): table for table in columns}
+        groups = closing.enter_context(open_connectors(sources))
+        self._connectors = {name: group.connector for name, group in groups.items()}
         self._goals: dict[str, str | None] | None = None
         self._lag: tuple[SourceProgress, ...] = ()
         self._asked = -LAG_SECONDS
-        for group, named in grouped_tables(sources).items():
-            read = {name: columns[self._tables[name]] for name in named if name in self._tables}
-            self._connectors[group].begin(read, checkpoint, positions.get(group))
+        for name, group in groups.items():
+            read = {name_of(table): columns[table] for table in group.specs if table in columns}
+            group.connector.begin(read, checkpoint, positions.get(name))
 
     def __bool__(self) -> bool:
         """Return whether there are connectors."""

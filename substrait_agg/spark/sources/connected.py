@@ -22,27 +22,42 @@ from substrait_agg.spark.types.schema import column_name
 S = TypeVar("S")
 
 
-def grouped_tables(sources: Mapping[Table, object]) -> dict[str, dict[str, TableSource]]:
-    """Return the tables of each connector, by its group."""
-    specs = ((t, as_spec(s)) for t, s in sources.items() if isinstance(s, str | SourceSpec))
-    return groups((spec.format, _table_source(t, spec)) for t, spec in specs if spec.is_connected)
+@dataclass(frozen=True, slots=True)
+class ConnectedGroup:
+    """The tables of one connector.
+
+    Attributes:
+        specs: the SPEC of each table.
+        connector: knows each table by its `name_of`.
+    """
+
+    specs: Mapping[Table, SourceSpec]
+    connector: Connector
 
 
-def _table_source(table: Table, spec: SourceSpec) -> TableSource:
-    return TableSource(".".join(table), spec.location, dict(spec.options))
+def name_of(table: Table) -> str:
+    """Return the name by which a connector knows a table."""
+    return ".".join(table)
 
 
 @contextmanager
-def open_connectors(sources: Mapping[Table, object]) -> Iterator[dict[str, Connector]]:
+def open_connectors(sources: Mapping[Table, object]) -> Iterator[dict[str, ConnectedGroup]]:
     """Open the connector of each group for a block."""
-    opened: dict[str, Connector] = {}
+    specs = ((t, as_spec(s)) for t, s in sources.items() if isinstance(s, str | SourceSpec))
+    connected = {name_of(table): (table, spec) for table, spec in specs if spec.is_connected}
+    tables = (
+        (spec.format, TableSource(name, spec.location, dict(spec.options)))
+        for name, (_, spec) in connected.items()
+    )
+    opened: dict[str, ConnectedGroup] = {}
     try:
-        for group, tables in grouped_tables(sources).items():
-            opened[group] = connect(group, tables)
+        for group, named in groups(tables).items():
+            specs_of = dict(connected[name] for name in named)
+            opened[group] = ConnectedGroup(specs_of, connect(group, named))
         yield opened
     finally:
-        for connector in opened.values():
-            connector.close()
+        for one in opened.values():
+            one.connector.close()
 
 
 def with_connected(sources: Mapping[Table, S]) -> Mapping[Table, S | SourceSpec]:
@@ -51,19 +66,17 @@ def with_connected(sources: Mapping[Table, S]) -> Mapping[Table, S | SourceSpec]
     Raises:
         InputRefused, UsageError: a source cannot be read.
     """
-    specs: dict[Table, S | SourceSpec] = dict(sources)
-    tables = {".".join(table): table for table in sources}
+    described: dict[Table, S | SourceSpec] = dict(sources)
     with open_connectors(sources) as opened:
-        for group, named in grouped_tables(sources).items():
-            for name in named:
-                table = opened[group].table(name)
-                spec = as_spec(sources[tables[name]])  # type: ignore[arg-type]
-                upsert = UpsertDeclaration(table.keys) if table.keys else None
-                specs[tables[name]] = replace(
-                    spec, change="weight", change_column=WEIGHT, upsert=upsert, schema=table.schema,
-                    changes=table.changes,
+        for group in opened.values():
+            for table, spec in group.specs.items():
+                known = group.connector.table(name_of(table))
+                upsert = UpsertDeclaration(known.keys) if known.keys else None
+                described[table] = replace(
+                    spec, change="weight", change_column=WEIGHT, upsert=upsert, schema=known.schema,
+                    changes=known.changes,
                 )  # fmt: skip
-    return specs
+    return described
 
 
 @dataclass(frozen=True, slots=True)

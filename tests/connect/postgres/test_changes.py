@@ -98,7 +98,7 @@ def writers(database: Database, number: int = 4) -> Iterator[list[Writer]]:
 
 
 def total(reader: Reader) -> int:
-    return sum(row[1] * weight for rows in reader.rows.values() for row, weight in rows.items())
+    return sum(row[1] * weight for rows in reader.tables.values() for row, weight in rows.items())
 
 
 STEPS = ("begin", "latest", "read", "commit", "committed")
@@ -110,13 +110,13 @@ def test_initial_rows_and_changes(database: Database) -> None:
     database.run("INSERT INTO t VALUES (1, 'a'), (1, 'a'), (2, NULL), (3, ''), (4, 'x,\"\n\\.')")
     database.run("CREATE PUBLICATION p FOR TABLE t")
     reader = Reader(database, {"t": ["id", "v"]})
-    reader.step()
+    reader.advance()
     assert reader.is_current()
     database.run("UPDATE t SET v = v || 'x' WHERE id <> 3")
     database.run("DELETE FROM t WHERE id = 2")
     database.run("INSERT INTO t SELECT g, g::text FROM generate_series(1, 5000) g")
     reader.catch_up(reader.is_current)
-    assert not reader.step()
+    assert not reader.advance()
     reader.close()
 
 
@@ -127,9 +127,9 @@ def test_no_position_divides_a_transaction_of_two_tables(bank: Database) -> None
             sleep(0.01)
         versions = 0
         while versions < 15:
-            versions += reader.step(most_bytes=20_000)
+            versions += reader.advance(most_bytes=20_000)
             assert total(reader) == TOTAL
-            assert len(reader.rows["a"]) == len(reader.rows["b"]) == ACCOUNTS
+            assert len(reader.tables["a"]) == len(reader.tables["b"]) == ACCOUNTS
     reader.catch_up(reader.is_current)
     reader.close()
 
@@ -153,13 +153,13 @@ def test_a_kill_between_any_two_steps_loses_nothing(bank: Database) -> None:
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_the_server_stops_and_comes_back(bank: Database, mode: str) -> None:
     reader = Reader(bank, COLUMNS)
-    reader.step()
+    reader.advance()
     with writers(bank, 2) as threads:
         while sum(t.transactions for t in threads) < 50:
-            reader.step()
+            reader.advance()
         bank.server.stop(mode)
     bank.server.start()
-    assert reader.source is not None
+    assert reader.connector is not None
     reader.catch_up(reader.is_current)
     bank.run("UPDATE a SET note = 'later'")
     reader.catch_up(reader.is_current)

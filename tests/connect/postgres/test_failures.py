@@ -30,7 +30,7 @@ def ready(database: Database, identity: str = "FULL") -> Reader:
     database.run("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)")
     database.run("CREATE PUBLICATION p FOR TABLE t")
     reader = Reader(database, {"t": ["id", "v", "n"]})
-    reader.step()
+    reader.advance()
     database.run("INSERT INTO t VALUES (3, 'c', 3)")
     reader.catch_up(reader.is_current)
     return reader
@@ -144,7 +144,7 @@ def test_the_keys_are_those_of_the_identity(database: Database) -> None:
     reader.open()
     assert reader.known["t"].keys == ("v", "k")
     database.run("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'a', 'y')")
-    reader.step()
+    reader.advance()
     database.run("UPDATE t SET v = 'z' WHERE id = 2")
     database.run("DELETE FROM t WHERE id = 1")
     reader.catch_up(reader.is_current)
@@ -158,10 +158,10 @@ def test_partitions_come_as_one_table(database: Database) -> None:
     database.run("ALTER TABLE t REPLICA IDENTITY FULL; ALTER TABLE t1 REPLICA IDENTITY FULL")
     database.run("CREATE PUBLICATION p FOR TABLE t WITH (publish_via_partition_root = true)")
     reader = Reader(database, {"t": ["id", "v"]})
-    assert refused(reader.step) == "SOURCE_UNREADABLE"
+    assert refused(reader.advance) == "SOURCE_UNREADABLE"
     database.run("ALTER TABLE t2 REPLICA IDENTITY FULL")
     database.run("INSERT INTO t VALUES (1, 'a'), (11, 'b')")
-    reader.step()
+    reader.advance()
     database.run("UPDATE t SET id = 12 - id")
     reader.catch_up(reader.is_current)
     database.run("ALTER TABLE t DETACH PARTITION t2")
@@ -205,10 +205,10 @@ def test_a_second_run_is_refused(database: Database, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(slots, "IN_USE_SECONDS", 0.5)
     reader = ready(database)
     second = Reader(database, reader.columns)
-    second.position = reader.position
-    assert refused(second.step) == "SLOT_IN_USE"
-    second.position = None
-    assert refused(second.step) == "SLOT_IN_USE"
+    second.states = reader.states
+    assert refused(second.advance) == "SLOT_IN_USE"
+    second.restart(1)
+    assert refused(second.advance) == "SLOT_IN_USE"
     database.run("INSERT INTO t VALUES (4, 'd', 4)")
     reader.catch_up(reader.is_current)
     reader.close()
@@ -220,24 +220,23 @@ def test_a_slot_that_was_dropped_is_lost(database: Database) -> None:
     database.run(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database()"
     )
-    assert refused(reader.step) == "SLOT_LOST"
+    assert refused(reader.advance) == "SLOT_LOST"
 
 
 def test_an_older_version_cannot_be_continued(database: Database) -> None:
     """As after a restored backup of the checkpoint: the server has given up what followed."""
     reader = ready(database)
-    old = reader.position
+    old = len(reader.states)
     database.run("INSERT INTO t VALUES (4, 'd', 4)")
     reader.catch_up(reader.is_current)
-    assert reader.source is not None
-    newest = reader.position
-    while confirmed(database) != confirmed_at(newest):
+    assert reader.connector is not None
+    while confirmed(database) != confirmed_at(reader.position):
         sleep(0.01)
-    reader.close()
-    reader.position = old
-    assert refused(reader.step) == "SOURCE_POSITION_GONE"
-    reader.position = newest
-    reader.step()
+    newest = reader.states
+    reader.restart(old)
+    assert refused(reader.advance) == "SOURCE_POSITION_GONE"
+    reader.states = newest
+    reader.advance()
     reader.close()
 
 
@@ -296,7 +295,7 @@ def test_an_open_transaction_delays_the_slot(
     connection.cursor().execute("INSERT INTO t VALUES (1, 'a', 1)")
     reader = Reader(database, {"t": ["id"]})
     with pytest.raises(SubstraitAggError, match="SLOT_NOT_CREATED") as caught:
-        reader.step()
+        reader.advance()
     assert "INSERT INTO t" in caught.value.help
     connection.commit()
     reader.catch_up(reader.is_current)
@@ -334,9 +333,9 @@ def test_only_changes_are_read_on_request(database: Database) -> None:
     database.run("INSERT INTO t VALUES (1, 'a', 1)")
     database.run("CREATE PUBLICATION p FOR TABLE t")
     reader = Reader(database, {"t": ["id"]}, snapshot="none")
-    reader.step()
+    reader.advance()
     database.run("INSERT INTO t VALUES (2, 'b', 2)")
-    reader.catch_up(lambda: list(reader.rows["t"]) == [(2,)])
+    reader.catch_up(lambda: list(reader.tables["t"]) == [(2,)])
     reader.close()
 
 
@@ -372,7 +371,7 @@ def test_a_slot_whose_wal_was_removed_is_lost(database: Database) -> None:
             database.run("DROP TABLE busy")
             database.run("SELECT pg_switch_wal()")
         database.run("CHECKPOINT")
-        assert refused(reader.step) == "SLOT_LOST"
+        assert refused(reader.advance) == "SLOT_LOST"
     finally:
         database.run("ALTER SYSTEM RESET max_slot_wal_keep_size")
         database.run("SELECT pg_reload_conf()")
@@ -380,9 +379,9 @@ def test_a_slot_whose_wal_was_removed_is_lost(database: Database) -> None:
 
 def test_a_lag_is_in_bytes(database: Database) -> None:
     reader = ready(database)
-    assert reader.source is not None
+    assert reader.connector is not None
     database.run("CREATE TABLE busy AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)")
-    lag = reader.source.lag()
+    lag = reader.connector.lag()
     assert lag["wal_retained_bytes"] >= lag["bytes"] > 1_000_000
     reader.close()
 
@@ -397,10 +396,10 @@ def test_a_role_without_rights_is_refused(database: Database) -> None:
     reader = Reader(database, {"t": ["id"]}, dsn=dsn)
     assert refused(reader.open) == "SOURCE_NOT_PERMITTED"
     database.run(f"ALTER ROLE {role} REPLICATION")
-    assert refused(reader.step) == "SOURCE_NOT_PERMITTED"
+    assert refused(reader.advance) == "SOURCE_NOT_PERMITTED"
     reader.close()
     database.run(f"GRANT SELECT ON t TO {role}")
-    reader.step()
+    reader.advance()
     database.run("INSERT INTO t VALUES (1, 'a', 1)")
     reader.catch_up(reader.is_current)
     reader.close()
