@@ -33,11 +33,11 @@ def check_with_sources(
 
     require("pyspark", "pandas")
     from substrait_agg.bind import untyped_tables
+    from substrait_agg.bind.plan.table_sources import has_source
     from substrait_agg.bind.readings import reads_of
     from substrait_agg.spark.inputs.plan_files import with_plan_files
     from substrait_agg.spark.session.session import get_session
     from substrait_agg.spark.sources.source_types import source_schemas
-    from substrait_agg.spark.sources.specs import has_source
 
     named = with_plan_files(sources, reads_of(checked.decoded))
     tables = [table for table in untyped_tables(checked.decoded) if has_source(table[0], named)]

@@ -275,8 +275,9 @@ def _specs(
 
 def _known_sources(views: BoundViews, specs: Mapping[str, SourceSpec]) -> KnownSources:
     """Return what SPECs say about the tables of plans."""
+    from substrait_agg.bind.plan.table_sources import find_table
     from substrait_agg.explanation.explain import KnownSources
-    from substrait_agg.spark.sources.specs import find_table, weight_kind
+    from substrait_agg.spark.sources.specs import weight_kind
 
     tables = list(dict.fromkeys(read.table for read in views.reads))
     places = ((find_table(name, tables), spec) for name, spec in specs.items())
@@ -305,7 +306,7 @@ def _tables(
     views: BoundViews, names: Iterable[str], ignored: Container[str]
 ) -> frozenset[tuple[str, ...]]:
     """Return the tables of plans with these names; `ignored` ones may be unknown."""
-    from substrait_agg.spark.sources.specs import find_table
+    from substrait_agg.bind.plan.table_sources import find_table
 
     tables = list(dict.fromkeys(read.table for read in views.reads))
     table_by_name = {name: find_table(name, tables) for name in names}

@@ -158,7 +158,7 @@ def work_folder() -> Iterator[Path]:
 
 def new_work_folder() -> tuple[Path, Callable[[], None]]:
     """Create a folder as `work_folder`, and return it with the function that deletes it."""
-    place = cache_folder("work")
+    place = cache_folder("runs")
     for lock in place.glob("*.lock"):
         _delete_if_free(lock)
     name = uuid.uuid4().hex

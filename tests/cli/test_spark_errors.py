@@ -183,7 +183,7 @@ def test_a_task_that_may_not_write_is_told_as_that() -> None:
         assert batch_failed(Exception(WORKER.replace("ValueError: boom", raised))).code == "BATCH_FAILED"  # fmt: skip
 
 
-LOG = f"/tmp/substrait-agg-0/work/{'0' * 32}/offsets"
+LOG = f"/tmp/substrait-agg-0/runs/{'0' * 32}/offsets"
 
 
 @pytest.mark.parametrize(

@@ -266,8 +266,11 @@ def _batches(
         with _conflicts(batches):
             added = [ReadFile(f"file:///in/{batch}.parquet", batch)]
             position = with_files(store.state, _position(batches), added, 0, batches.next_version)
-        batches.positions = Positions({TABLE: position})
-        batches.run({0: world.setting.batches[batch]}, world.setting.times(batch))
+        batches.run(
+            {0: world.setting.batches[batch]},
+            world.setting.times(batch),
+            positions=Positions({TABLE: position}),
+        )
         deliver(store, delivery)
         if pause is not None:
             pause(batch)

@@ -160,7 +160,7 @@ class LocalRun:
         tables, counts = _read(self._checked, before)
         if not tables:
             return False
-        self._batches.positions = self._positions(before, counts)
+        positions = self._positions(before, counts)
         instant = self._clock()
         lateness = self._batches.event_state.lateness(self._checked.flow)
         parts = list(self._branches(tables, lateness))
@@ -168,7 +168,8 @@ class LocalRun:
         rows = {n: _together(p.prepared for node, p in parts if node == n) for n in nodes}
         stats = tuple(_stats(event, tables) for event in self._checked.events.sources)
         times = BatchTimes(instant, lambda: stats, tuple(part for _, part in parts))
-        self._batches.run(rows, times, whole=self._whole(before, counts))
+        whole = self._whole(before, counts, positions)
+        self._batches.run(rows, times, whole=whole, positions=positions)
         self._deliver()
         return True
 
@@ -183,20 +184,22 @@ class LocalRun:
             files[name] = with_files(store.state, position, added, ordinal, version)
         return Positions(files)
 
-    def _whole(self, before: Mapping[str, int], counts: Mapping[str, int]) -> WholeInput[pa.Table]:
+    def _whole(
+        self, before: Mapping[str, int], counts: Mapping[str, int], positions: Positions
+    ) -> WholeInput[pa.Table]:
         """Return all rows up to and including a batch."""
         earlier, files = (
             list(map(_read_file, chain(*_files(self._checked, each).values())))
             for each in (before, counts)
         )
         size, lost = input_size(
-            {f.uri for f in files} - {f.uri for f in earlier}, self._read_again()
+            {f.uri for f in files} - {f.uri for f in earlier}, self._read_again(positions)
         )
         return WholeInput(size, lost, partial(self.rows_of_files, counts))
 
-    def _read_again(self) -> Iterator[ReadFile]:
+    def _read_again(self, positions: Positions) -> Iterator[ReadFile]:
         """Yield all files that have been read, with the times that they had."""
-        for position in self._batches.positions.files.values():
+        for position in positions.files.values():
             yield from read_files(self._checked.store.state, position)
 
     def rows_of_files(

@@ -126,7 +126,7 @@ def test_the_command_line_validates_a_query_and_leaves_no_file(tmp_path: Path) -
     )  # fmt: skip
     assert done.stderr.startswith("error[SQL_COLUMN_UNKNOWN] at SQL:3:3: A column"), done
     assert done.stdout == "the query: refused (1 error)\n"
-    assert not list(tmp_path.glob("substrait-agg-*/work/*"))
+    assert not list(tmp_path.glob("substrait-agg-*/runs/*"))
 
 
 @pytest.mark.parametrize("by", ["variable", "session"])
@@ -173,7 +173,7 @@ def test_ctrl_c_ends_the_child_too(tmp_path: Path) -> None:
     for child in children:
         with pytest.raises(ProcessLookupError):
             os.kill(child, 0)
-    assert not list(tmp_path.glob("substrait-agg-*/work/*"))
+    assert not list(tmp_path.glob("substrait-agg-*/runs/*"))
 
 
 def _children(process: int) -> list[int]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from substrait_agg.bind.bound import BoundRead
+from substrait_agg.bind.plan.table_sources import check_sources
 from substrait_agg.errors import InputRefused, UsageError
-from substrait_agg.spark.sources.specs import SourceSpec, check_sources, parse_spec, weight_kind
+from substrait_agg.spark.sources.specs import SourceSpec, parse_spec, weight_kind
 
 
 @pytest.mark.parametrize(

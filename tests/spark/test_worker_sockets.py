@@ -55,7 +55,7 @@ def test_a_long_path_keeps_tcp(local_files: Path, monkeypatch: pytest.MonkeyPatc
     deep = local_files / ("x" * MAX_FOLDER)
     monkeypatch.setenv("SUBSTRAIT_AGG_CACHE", str(deep))
     assert socket_settings("local") == {}
-    assert not [*(deep / "work").iterdir()]
+    assert not [*(deep / "runs").iterdir()]
 
 
 def test_a_folder_that_others_can_read_keeps_tcp(local_files: Path) -> None:
@@ -70,4 +70,4 @@ def test_the_folder_is_private_and_ends_with_its_process(local_files: Path) -> N
         [sys.executable, "-c", PROCESS], env=environment, check=True, capture_output=True, text=True
     )
     assert done.stdout == "1 0o40700\n"
-    assert not [*(local_files / "work").iterdir()]
+    assert not [*(local_files / "runs").iterdir()]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from substrait_agg.changes.outputs.sinks import SinkContext
-from substrait_agg.changes.outputs.spark_target import parse_target
+from substrait_agg.changes.targets.spark import parse_target
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.spark.query.sinks import ROW, SparkWriter
 

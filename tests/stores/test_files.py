@@ -281,7 +281,7 @@ def test_work_folders_of_killed_runs_are_removed(cache: Path) -> None:
             assert mine.exists()
             assert other != mine
         assert not other.exists()
-    assert not list((cache / "work").iterdir())
+    assert not list((cache / "runs").iterdir())
 
 
 def test_a_lock_holds_on_this_machine(files: FolderFiles) -> None:

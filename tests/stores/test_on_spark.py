@@ -122,7 +122,7 @@ def test_kills_and_other_machines_leave_no_trace(s3: Emulator, tmp_path: Path) -
     assert not [f for f in state.verify().findings if f.level == "error"]
     assert state.ls().state_from >= BATCHES - 12
     # Nothing of the killed runs stays on their machines but what the next one there removes.
-    assert not list((tmp_path / "the last machine" / "work").iterdir())
+    assert not list((tmp_path / "the last machine" / "runs").iterdir())
 
 
 @pytest.mark.soak

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from substrait_agg.document_fields import DOCUMENT_OMITTED
@@ -84,6 +84,10 @@ class Positions:
     files: Mapping[str, FilesPosition] = field(default_factory=dict)
     streams: StreamPosition = field(default_factory=StreamPosition)
     connected: Mapping[str, str] = field(default_factory=dict, metadata={DOCUMENT_OMITTED: True})
+
+    def of(self, table: Iterable[str]) -> FilesPosition:
+        """Return the position of a table of files, by the parts of its name."""
+        return self.files.get(".".join(table), FilesPosition())
 
     @property
     def lists(self) -> tuple[FileList, ...]:

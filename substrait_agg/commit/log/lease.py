@@ -15,10 +15,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from substrait_agg.commit.documents.envelope import seal, unseal
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.errors import StateRefused
+from substrait_agg.files.filesystem import filesystem
 
 LEASE = "lease.json"
 BEAT_SECONDS = 5.0
@@ -40,44 +42,68 @@ def lease_for_run(files: FolderFiles, checkpoint: str) -> Iterator[None]:
         OSError: the lease cannot be read or written.
     """
     _await_end(files)
-    owner = {"host": socket.gethostname(), "process": os.getpid(), "id": os.urandom(8).hex()}
-    ended = threading.Event()
-
-    def beat(number: int) -> None:
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        body = {**owner, "since": since, "beat": number}
-        files.replace(LEASE, seal(body, format=LEASE_FORMAT, checkpoint=checkpoint))
-
-    def is_own() -> bool:
-        return _field(_content(files) or b"", "id") == owner["id"]
-
-    def keep_beating() -> None:
-        number = 1
-        while not ended.wait(BEAT_SECONDS):
-            with suppress(OSError):  # the next beat may succeed; the claims guard what is written
-                if not is_own():
-                    return  # this run was suspended for so long that another one has taken over
-                beat(number)
-            number += 1
-
-    beat(0)
-    thread = threading.Thread(target=keep_beating, name="lease", daemon=True)
+    lease = _Lease(files, checkpoint)
+    lease.beat()
+    thread = threading.Thread(target=lease.keep_beating, name="lease", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        ended.set()
+        lease.ended.set()
         thread.join()
+        lease.end()
+
+
+class _Lease:
+    def __init__(self, files: FolderFiles, checkpoint: str) -> None:
+        self._files, self._checkpoint, self._beats = files, checkpoint, 0
+        self._owner = {
+            "host": socket.gethostname(),
+            "machine": _machine(),
+            "process": os.getpid(),
+            "id": os.urandom(8).hex(),
+        }
+        self.ended = threading.Event()
+
+    def beat(self) -> None:
+        """Write the document with another number."""
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        body = {**self._owner, "since": since, "beat": self._beats}
+        self._beats += 1
+        self._files.replace(LEASE, seal(body, format=LEASE_FORMAT, checkpoint=self._checkpoint))
+
+    def keep_beating(self) -> None:
+        """Beat until `ended` is set."""
+        while not self.ended.wait(BEAT_SECONDS):
+            with suppress(OSError):  # the next beat may succeed; the claims guard what is written
+                if not self._is_own():
+                    return  # this run was suspended for so long that another one has taken over
+                self.beat()
+
+    def end(self) -> None:
+        """Delete the document, unless another run has taken over."""
         with suppress(OSError):
-            if is_own():
-                files.delete(LEASE)
+            if self._is_own():
+                self._files.delete(LEASE)
+
+    def _is_own(self) -> bool:
+        return _field(_content(self._files) or b"", "id") == self._owner["id"]
+
+
+def _machine() -> str:
+    """Return what tells this machine from others since its start; two machines may have one name."""
+    try:
+        boot = filesystem().read(Path("/proc/sys/kernel/random/boot_id")).decode().strip()
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()} {boot}"
 
 
 def _await_end(files: FolderFiles) -> None:
     """Wait until it is certain that no run holds the lease."""
     before = _content(files)
     # The lock of this machine is free, so a run of this machine has ended.
-    if before is None or _field(before, "host") == socket.gethostname():
+    if before is None or _field(before, "machine") == _machine():
         return
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:

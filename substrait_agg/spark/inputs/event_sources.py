@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from substrait_agg.bind.bound import BoundRead
+from substrait_agg.bind.plan.table_sources import find_table
 from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.errors import UsageError
 from substrait_agg.operator.common.watermarks import WatermarkRule, parse_rule
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.sources.specs import find_table
 
 Table = tuple[str, ...]
 EVENT_TYPES = ("precision_timestamp", "precision_timestamp_tz", "date")

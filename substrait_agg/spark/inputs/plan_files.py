@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
+from substrait_agg.bind.plan.table_sources import has_source
 from substrait_agg.errors import InputRefused
 from substrait_agg.plan.files import PlanFile, table_path
 from substrait_agg.spark.sources.files import is_glob
-from substrait_agg.spark.sources.specs import SourceSpec, Table, has_source, parse_spec
+from substrait_agg.spark.sources.specs import SourceSpec, Table, parse_spec
 
 FORMATS = {"parquet": "parquet", "orc": "orc", "text": "csv"}
 """Field of the format in a plan -> format of a source."""

@@ -27,6 +27,7 @@ from substrait_agg.spark.sources.files import (
     split,
     unless_gone,
     unreadable_name,
+    walk,
 )
 
 _FILE = "file://"
@@ -96,28 +97,11 @@ class LocalListing:
         if name in self._seen.get(folder, ()):
             return
         if os.path.isdir(root):  # noqa: PTH112 - a glob may match thousands
-            yield from self._below(root.rstrip("/"))
+            for path in walk(root, self._seen, self._folders):
+                if self._accepts(path.rpartition("/")[2]):
+                    yield path
         elif is_shown(name) and (root == self._location or self._accepts(name)):
             yield root
-
-    def _below(self, root: str) -> Iterator[str]:
-        waiting = [root]
-        while waiting:
-            folder = waiting.pop()
-            seen = self._seen.get(folder, set())
-            try:
-                with os.scandir(folder or "/") as entries:
-                    unseen = [e for e in entries if e.name not in seen and is_shown(e.name)]
-                self._folders[folder or "/"] = os.stat(folder or "/").st_mtime_ns  # noqa: PTH116
-            except OSError as error:
-                unless_gone(error)
-                continue
-            for entry in unseen:
-                path = f"{folder}/{entry.name}"
-                if _is_folder(entry):
-                    waiting.append(path)
-                elif self._accepts(entry.name):
-                    yield path
 
     def _read(self, by_root: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """Return the files that Spark reads, by root.
@@ -191,13 +175,6 @@ class RemoteListing:
         files = [file for file in unseen if file is not None and file.size]
         self._seen.update(file.uri for file in files)
         return files
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 def _uri(path: str) -> str:

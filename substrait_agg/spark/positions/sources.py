@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event
 
 from pyspark.sql import DataFrame, SparkSession
@@ -76,8 +77,7 @@ class Sources:
         checkpoint: str,
         closing: ExitStack,
     ) -> None:
-        self._storage, self._before = storage, positions
-        self._woken = Event()
+        self._storage, self._woken = storage, Event()
         self._files: dict[Table, FileSource] = {}
         streams: dict[Table, DataFrame] = {}
         columns: dict[Table, Sequence[str]] = {}
@@ -89,28 +89,27 @@ class Sources:
             if opened.of_files is None or isinstance(source, DataFrame):
                 streams[table] = opened.frame
                 continue
-            self._files[table] = file_source(spark, as_spec(source), self._read(table))
+            read = self._read(positions, table)
+            self._files[table] = file_source(spark, as_spec(source), read)
         self._connectors = Connectors(sources, columns, checkpoint, positions.connected, closing)
         self._streams: SparkStreams | None = None
         if streams:
             folder = closing.enter_context(work_folder())
+            read_by_stream = partial(self._read_by_stream, positions)
             self._streams = SparkStreams(
-                streams, positions.streams, self._read_by_stream, folder, self._woken.set
+                streams, positions.streams, read_by_stream, folder, self._woken.set
             )
             closing.callback(self._streams.end)
 
-    def _position(self, table: Table) -> FilesPosition:
-        return self._before.files.get(".".join(table), FilesPosition())
-
-    def _read(self, table: Table) -> Iterator[ReadFile]:
+    def _read(self, positions: Positions, table: Table) -> Iterator[ReadFile]:
         """Yield the files of a table that have been read, also by a stream that the table was before."""
-        yield from read_files(self._storage, self._position(table))
-        if ".".join(table) in self._before.streams.tables:
-            for source in self._before.streams.files:
-                yield from self._read_by_stream(source)
+        yield from read_files(self._storage, positions.of(table))
+        if ".".join(table) in positions.streams.tables:
+            for source in positions.streams.files:
+                yield from self._read_by_stream(positions, source)
 
-    def _read_by_stream(self, source: str) -> Sequence[ReadFile]:
-        return tuple(read_files(self._storage, self._before.streams.files[source]))
+    def _read_by_stream(self, positions: Positions, source: str) -> Sequence[ReadFile]:
+        return tuple(read_files(self._storage, positions.streams.files[source]))
 
     def __bool__(self) -> bool:
         """Return whether anything streams."""
@@ -177,16 +176,21 @@ class Sources:
         if self._streams is not None:
             self._streams.check_alive()
 
-    def positions(self, batch: BatchRead, version: int) -> Positions:
+    def positions(self, before: Positions, batch: BatchRead, version: int) -> Positions:
         """Return the positions after a batch.
+
+        Args:
+            before: those of the newest version.
+            batch: what the batch reads.
+            version: the version that it makes.
 
         Raises:
             StateRefused, OSError: see `with_files`.
         """
-        before, files = self._before, dict(self._before.files)
+        files = dict(before.files)
         for ordinal, (table, added) in enumerate(batch.files.items()):
             read = (ReadFile(file.uri, file.modified) for file in added)
-            position = self._position(table)
+            position = before.of(table)
             files[".".join(table)] = with_files(self._storage, position, read, ordinal, version)
         connected = {**before.connected, **batch.connected.positions}
         if batch.streamed is None:
@@ -206,9 +210,8 @@ class Sources:
         )
         return Positions(files, streams, connected)
 
-    def commit(self, batch: BatchRead, positions: Positions) -> None:
+    def commit(self, batch: BatchRead) -> None:
         """Go on after a batch that a version contains."""
-        self._before = positions
         self._connectors.commit(batch.connected)
         if batch.streamed is not None and self._streams is not None:
             self._streams.commit()

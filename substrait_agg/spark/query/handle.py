@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame
 from substrait_agg.changes.delivery.output_worker import STOP_SECONDS, OutputWorkers
 from substrait_agg.changes.outputs.view_outputs import ViewOutputs
 from substrait_agg.commit.documents.plan_document import PlanDocument
-from substrait_agg.commit.documents.positions import FilesPosition, Positions, ReadFile
+from substrait_agg.commit.documents.positions import Positions, ReadFile
 from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import read_files
-from substrait_agg.errors import RunFailed, StateRefused
+from substrait_agg.errors import CommitConflict, RunFailed, StateRefused
 from substrait_agg.explanation.failures import with_place
 from substrait_agg.flow.graph.nodes import Flow
 from substrait_agg.metrics import Progress
@@ -130,7 +130,7 @@ class Run:
         observers.begin(lambda: self.progress, self._working.locked)
         self._loop = Loop(
             self._spark, self._sources, self._admission, self._options.interval_seconds, self._compute,
-            self._emit_due, self._batches.clock, self._check_owner,
+            self._emit_due, self._emit_rest, self._batches.clock, self._check_owner,
         )  # fmt: skip
         self._begin()
 
@@ -201,25 +201,25 @@ class Run:
         try:
             with self._working:
                 self._run_batch(read)
+        except (CommitConflict, StateRefused):
+            raise
         except Exception as error:
-            missing = missing_file(self._spark, read.files)
-            failed = self._explained(error) if missing is None else missing
+            failed = missing_file(self._spark, read.files) or self._explained(error)
             if failed is error:
                 raise
             raise failed from error
 
     def _run_batch(self, read: BatchRead) -> None:
         batches, state = self._batches, self._batches.event_state
-        instant = batches.clock()
-        before = batches.positions
+        instant, before = batches.clock(), batches.positions
         batches.admission = self._admission.record
         with self._inputs.batch(
             read.files, read.frames, read.connected.rows, state, instant
         ) as inputs:
-            batches.positions = positions = self._sources.positions(read, batches.next_version)
+            positions = self._sources.positions(before, read, batches.next_version)
             whole = self._whole_input(before, read)
-            batches.run(inputs.frames, inputs.times, inputs.tables, whole)
-        self._sources.commit(read, positions)
+            batches.run(inputs.frames, inputs.times, inputs.tables, whole, positions)
+        self._sources.commit(read)
         if self._is_endless:
             policy = self._options.emit_policy
             self._loop.emit_at(policy.due(instant, instant) if batches.waits else None)
@@ -229,10 +229,10 @@ class Run:
         """Return all rows up to and including a batch; None if no policy may need them."""
         if self._checked.refresh is None:
             return None
-        storage, read_before = self._checked.store.state, before.files
+        storage = self._checked.store.state
         files = {
             table: (
-                *read_files(storage, read_before.get(".".join(table), FilesPosition())),
+                *read_files(storage, before.of(table)),
                 *(ReadFile(file.uri, file.modified) for file in read.files.get(table, ())),
             )
             for table in self._inputs.tables
@@ -288,8 +288,6 @@ class Run:
         """
         self._loop.wait()
         error = self._error or self._loop.error
-        if error is None and not self._loop.is_stopped and not self._is_endless:
-            error = self._emit_rest()
         if error is not None:
             self._let_go(with_view=False, patience=STOP_SECONDS, error=error)
             self._fail(error)
@@ -297,14 +295,11 @@ class Run:
         if not self._loop.is_stopped:
             self._check_delivered()
 
-    def _emit_rest(self) -> Exception | None:
-        """Emit all pending groups at the end of the input; return the error if that fails."""
-        try:
+    def _emit_rest(self) -> None:
+        """Emit all pending groups at the end of the input."""
+        with self._working:
             self._batches.end()
-            self._output_workers.wake(self.progress)
-        except Exception as error:  # noqa: BLE001 - `wait` raises it
-            return error
-        return None
+        self._output_workers.wake(self.progress)
 
     def _check_delivered(self) -> None:
         """Raise the error of the first failed output, with those of the others as notes."""

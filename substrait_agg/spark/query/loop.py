@@ -43,6 +43,7 @@ class Loop:
         interval: seconds between batches; None: until all that is there now has been read.
         compute: computes a batch and commits it.
         emit: emits groups that are due without rows; returns the next instant, in microseconds since 1970.
+        end: emits all groups that wait, at the end of the input.
         clock: returns the current instant, in microseconds since 1970.
         check: raises if another run has taken over the checkpoint.
     """
@@ -55,11 +56,12 @@ class Loop:
         interval: float | None,
         compute: Callable[[BatchRead], None],
         emit: Callable[[], int | None],
+        end: Callable[[], None],
         clock: Callable[[], int],
         check: Callable[[], None],
     ) -> None:
         self._spark, self._sources, self._admission = spark, sources, admission
-        self._interval, self._compute, self._emit = interval, compute, emit
+        self._interval, self._compute, self._emit, self._end = interval, compute, emit, end
         self._clock, self._check = clock, check
         self._due: int | None = None
         self._stopped, self._checked = False, time.monotonic()
@@ -126,6 +128,7 @@ class Loop:
             has_run = self._run_next()
             if self._interval is None:
                 if not has_run and self._sources.has_ended:
+                    self._end()
                     return
                 self._pause(0 if has_run else _PATIENCE)
                 continue

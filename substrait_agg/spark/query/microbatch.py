@@ -73,7 +73,6 @@ class MicroBatches(Generic[Rows]):
 
     Attributes:
         inputs: locations of the tables.
-        positions: how far the next version has read the sources; set before every batch that reads.
         admission: the limit of the batch; set before every batch that has one.
     """
 
@@ -107,7 +106,6 @@ class MicroBatches(Generic[Rows]):
         self._parts: list[LeftOut[Rows]] = []
         self._whole, self._ended, self._warm = True, False, False
         self._tally = BatchStats()
-        self.positions = Positions() if self._last is None else self._last.positions
         self.inputs: tuple[InputPlace, ...] = () if self._last is None else self._last.inputs
         self.admission = AdmissionRecord() if self._last is None else self._last.admission
         self.progress = at_start(self._last, flow.fingerprint, str(checkpoint.folder))
@@ -118,6 +116,11 @@ class MicroBatches(Generic[Rows]):
     def last(self) -> Snapshot | None:
         """Return the newest version."""
         return self._last
+
+    @property
+    def positions(self) -> Positions:
+        """Return how far the newest version has read the sources."""
+        return Positions() if self._last is None else self._last.positions
 
     @property
     def next_version(self) -> int:
@@ -148,6 +151,7 @@ class MicroBatches(Generic[Rows]):
         times: BatchTimes[Rows] | None = None,
         tables: Mapping[int, BranchInput[Rows]] = MappingProxyType({}),
         whole: WholeInput[Rows] | None = None,
+        positions: Positions | None = None,
     ) -> None:
         """Compute a batch and commit it.
 
@@ -158,6 +162,7 @@ class MicroBatches(Generic[Rows]):
             tables: rows of tables by operator id that the executor prepares.
             whole: all rows of the tables up to and including this batch; None if they are not
                 known.
+            positions: how far the sources have been read then; None if nothing of them was read.
 
         Raises:
             RunFailed: nothing was committed.
@@ -176,7 +181,7 @@ class MicroBatches(Generic[Rows]):
         parts = [p for p in (*(times.late_rows if times else ()), *self._parts) if p.count()]
         bad = [b for b in times.bad if b.count()] if times else []
         results = self._settled(results, before, after, now)
-        self._commit(results, self._with_side_files(after, parts, bad))
+        self._commit(results, self._with_side_files(after, parts, bad), positions)
 
     def _begin_version(self) -> None:
         self._tally = BatchStats()
@@ -380,9 +385,10 @@ class MicroBatches(Generic[Rows]):
         self,
         results: list[JobResult],
         moved: AdvancedEventState,
+        positions: Positions | None = None,
     ) -> None:
         results, served = self._consolidated(results)
-        snapshot = self._snapshot(results, self.next_version, moved)
+        snapshot = self._snapshot(results, self.next_version, moved, positions or self.positions)
         with self._tally.phase("commit"):
             self._checkpoint.publish(snapshot)
         self._last = snapshot
@@ -482,6 +488,7 @@ class MicroBatches(Generic[Rows]):
         results: list[JobResult],
         version: int,
         moved: AdvancedEventState,
+        positions: Positions,
     ) -> Snapshot:
         changes = {view.name: self._of_view(view, results) for view in self._flow.views}
         return Snapshot(
@@ -502,7 +509,7 @@ class MicroBatches(Generic[Rows]):
             late=moved.files,
             bad=moved.bad_files,
             inputs=self.inputs,
-            positions=self.positions,
+            positions=positions,
             begun=0 if self._last is None else self._last.begun,
             refresh=self._refresh_record(),
             admission=self.admission,

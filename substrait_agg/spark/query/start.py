@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from substrait_agg.bind.context import SourceSchemas
 from substrait_agg.bind.plan.binder import untyped_tables
+from substrait_agg.bind.plan.table_sources import check_sources
 from substrait_agg.bind.plan.views import BoundViews
 from substrait_agg.bind.readings import reads_of
 from substrait_agg.changes import Delivery, check_outputs, keeps_late
@@ -78,7 +79,7 @@ from substrait_agg.spark.sources.connected import with_connected
 from substrait_agg.spark.sources.open import is_static, weight_kind
 from substrait_agg.spark.sources.readers import with_absolute_location
 from substrait_agg.spark.sources.source_types import source_schemas, with_names
-from substrait_agg.spark.sources.specs import Table, check_sources
+from substrait_agg.spark.sources.specs import Table
 from substrait_agg.spark.sources.upserts import upserts_in
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from substrait_agg.commit.documents.positions import FilesPosition, ReadFile
+from substrait_agg.commit.documents.positions import Positions, ReadFile
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import read_files
 from substrait_agg.flow.graph.nodes import Flow
@@ -64,9 +64,9 @@ class FilesSoFar:
             StateRefused: STATE_DAMAGED.
         """
         last = self.store.newest_snapshot() if self.store.exists() else None
-        read = {} if last is None else last.positions.files
+        positions = Positions() if last is None else last.positions
         return {
-            table: tuple(read_files(self.store.state, read.get(".".join(table), FilesPosition())))
+            table: tuple(read_files(self.store.state, positions.of(table)))
             for table in self._tables
         }
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from substrait_agg.commit.documents.positions import FilesPosition
+from substrait_agg.bind.plan.table_sources import find_table
+from substrait_agg.commit.documents.positions import Positions
 from substrait_agg.commit.documents.snapshot import InputPlace
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.read_files import read_files
@@ -23,7 +24,7 @@ from substrait_agg.spark.refresh.files_so_far import changed_file
 from substrait_agg.spark.refresh.whole_input import local_path
 from substrait_agg.spark.sources.files import local_files
 from substrait_agg.spark.sources.parquet_reader import UNREADABLE, ParquetReader, parquet_reader
-from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, find_table
+from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 from substrait_agg.spark.types.schema import to_spark
 from substrait_agg.tools.deep.inputs import NotComputable
 
@@ -91,10 +92,8 @@ class TableFiles:
             return _static_files(name, spec, places[name])
         if spec.static or _is_static(places[name]):
             raise NotComputable(f"the table {name} was read with another static= than is given")
-        position = (
-            FilesPosition() if last is None else last.positions.files.get(name, FilesPosition())
-        )
-        files = tuple(read_files(self._store.state, position))
+        positions = Positions() if last is None else last.positions
+        files = tuple(read_files(self._store.state, positions.of(table)))
         obstacle = changed_file(files, spec)
         if obstacle:
             raise NotComputable(f"the table {name} cannot be read again: {obstacle}")

@@ -88,7 +88,7 @@ _REFUSED = re.compile(
 )
 """The message of a Python worker that may not write. Java's messages differ."""
 _NOTES_REFUSED = re.compile(
-    r"/work/[0-9a-f]{32}/\S+(?: \(|: )(?:Read-only file system|Permission denied|Operation not permitted)"
+    r"/runs/[0-9a-f]{32}/\S+(?: \(|: )(?:Read-only file system|Permission denied|Operation not permitted)"
     r"|No space left on device|Disk quota exceeded|File too large"
 )
 """Messages of Java, and of the ``chmod`` that it starts, if Spark cannot write its logs of streams."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,21 +236,51 @@ def _listed(system: Any, status: Any) -> Iterator[tuple[str, FoundFile]]:
 
 
 def _listed_here(root: str) -> Iterator[FoundFile]:
-    """Yield the files below a local folder, also empty ones.
+    """Yield the files below a local folder, also empty ones."""
+    for path in walk(root, {}, {}):
+        try:
+            status = os.stat(path)  # noqa: PTH116
+        except OSError as error:
+            unless_gone(error)
+            continue
+        uri, modified = f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000
+        yield FoundFile(uri, modified, status.st_size)
+
+
+def walk(root: str, seen: Mapping[str, Collection[str]], folders: dict[str, int]) -> Iterator[str]:
+    """Yield the paths of the files below a local folder whose names Spark reads.
 
     Python lists local folders, because Hadoop starts a process (``ls``) for every local file.
+
+    Args:
+        root: the folder.
+        seen: folder -> names in it to leave out.
+        folders: gets the folders that were listed, with their times of modification.
     """
-    for folder, folders, names in os.walk(root, onerror=unless_gone, followlinks=True):
-        folders[:] = filter(is_shown, folders)
-        for name in filter(is_shown, names):
-            path = f"{folder.rstrip('/')}/{name}"
-            try:
-                status = Path(path).stat()
-            except OSError as error:
-                unless_gone(error)
-                continue
-            uri, modified = f"file:{_readable(path)}", status.st_mtime_ns // 1_000_000
-            yield FoundFile(uri, modified, status.st_size)
+    waiting = [root.rstrip("/")]
+    while waiting:
+        folder = waiting.pop()
+        names = seen.get(folder, ())
+        try:
+            with os.scandir(folder or "/") as entries:
+                unseen = [e for e in entries if e.name not in names and is_shown(e.name)]
+            folders[folder or "/"] = os.stat(folder or "/").st_mtime_ns  # noqa: PTH116
+        except OSError as error:
+            unless_gone(error)
+            continue
+        for entry in unseen:
+            path = f"{folder}/{entry.name}"
+            if _is_folder(entry):
+                waiting.append(path)
+            else:
+                yield path
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _data_files(files: Iterable[FoundFile], pattern: str) -> list[FoundFile]:

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from substrait_agg.bind.bound import BoundRead
 from substrait_agg.bind.context import SourceSchemas, UntypedTable
+from substrait_agg.bind.plan.table_sources import source_of
 from substrait_agg.errors import InputRefused
 from substrait_agg.notices import notice
 from substrait_agg.plan.plannable import plannable
@@ -27,7 +28,7 @@ from substrait_agg.spark.sources.connected import with_connected
 from substrait_agg.spark.sources.files import InputFiles, escaped, local_files, look_up
 from substrait_agg.spark.sources.open import unreadable
 from substrait_agg.spark.sources.readers import read_source, schema_of_file
-from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec, source_of
+from substrait_agg.spark.sources.specs import SourceSpec, Table, as_spec
 from substrait_agg.spark.types.source_columns import find_column
 
 Source = str | SourceSpec | DataFrame
