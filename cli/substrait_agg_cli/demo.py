@@ -6,13 +6,7 @@ This module only reads the checkpoints.
 
 from __future__ import annotations
 
-import os
-import shlex
 import signal
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,65 +16,48 @@ from typing import Any
 import click
 
 from substrait_agg import open_view
-from substrait_agg.errors import RunFailed, StateRefused, UsageError
+from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg_cli.demo_check import QUERIES, Columns, DemoQuery, changes_add_up, compare
 from substrait_agg_cli.demo_data import create_tables, generate, insert_steps, write_stream
-from substrait_agg_cli.terminal import FAILURE, Program, debug_option
+from substrait_agg_cli.demo_frame import (
+    PATIENCE_SECONDS,
+    ROOT,
+    DemoCommand,
+    Process,
+    await_condition,
+    kill,
+    number_option,
+    play,
+    say,
+    title,
+    word,
+)
+from substrait_agg_cli.terminal import Program, debug_option
 
-PLANS = Path(__file__).parents[2] / "plans" / "tpch"
-POLL_SECONDS = 0.1
-PATIENCE_SECONDS = 300
+PLANS = ROOT / "plans" / "tpch"
 
 
 @click.command(cls=Program)
-@click.option(
-    "--scale",
-    type=click.FloatRange(min=0.0005),
-    default=0.1,
-    show_default=True,
-    help="TPC-H scale factor.",
-)
-@click.option(
-    "--files",
-    type=click.IntRange(min=4),
-    default=8,
-    show_default=True,
-    help="Number of change files of each table.",
-)
+@number_option("scale", 0.1, click.FloatRange(min=0.0005), "TPC-H scale factor.")
+@number_option("files", 8, click.IntRange(min=4), "Number of change files of each table.")
 @debug_option
 def main(scale: float, files: int) -> None:
     """Run the demo. Exit status: 0 if all views equal the results of DuckDB, else 1."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="substrait-agg-demo-") as folder:
-        passed = demo(Path(folder), scale, files)
-    seconds = time.monotonic() - started
-    say(f"\n{'PASS' if passed else 'FAIL'} in {seconds:.0f} seconds")
-    if not passed:
-        click.get_current_context().exit(FAILURE)
+    play(lambda folder: demo(folder, scale, files))
 
 
-@dataclass(frozen=True)
-class DemoRun:
-    """A query of the demo, and its run.
+@dataclass(frozen=True, kw_only=True)
+class DemoRun(DemoCommand):
+    """The run of a query of the demo.
 
     Attributes:
         query: the query.
-        checkpoint: the folder of its checkpoint. The log of the run is beside it.
-        command: the command line of the run.
         by_duckdb: what DuckDB computes for each version. Version 0 is that of empty tables.
     """
 
     query: DemoQuery
-    checkpoint: Path
-    command: Sequence[str]
     by_duckdb: list[Columns]
-
-    @property
-    def log(self) -> Path:
-        """The log file of the run. Its content is shown if the run fails."""
-        return self.checkpoint.with_suffix(".log")
 
 
 def demo(folder: Path, scale: float, files: int) -> bool:
@@ -123,16 +100,8 @@ def demo_run(folder: Path, query: DemoQuery, versions: int) -> DemoRun:
         )
     sources = [f"{t}=parquet:{folder / 'in' / t}?op=op&batch-files=1" for t in query.tables]
     options = [word for source in sources for word in ("--source", source)]
-    checkpoint = folder / query.name
-    options += ["--checkpoint", str(checkpoint), "--keep-versions", str(versions)]
-    command = [*program(), "run", str(plan), *options, "--output", "none", "--no-progress"]
-    return DemoRun(query, checkpoint, command, [])
-
-
-def program() -> list[str]:
-    """Return the installed script, or the module if the package is not installed."""
-    script = Path(sys.executable).with_name("substrait-agg")
-    return [str(script)] if script.exists() else [sys.executable, "-m", "substrait_agg_cli"]
+    arguments = [str(plan), *options, "--keep-versions", str(versions), "--output", "none"]
+    return DemoRun(query=query, checkpoint=folder / query.name, arguments=arguments, by_duckdb=[])
 
 
 def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
@@ -143,8 +112,8 @@ def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
     """
     title("Run the plans that DataFusion wrote, side by side, one file of each table per batch")
     for run in runs:
-        say(f"$ {as_shown(run.command, run.checkpoint.parent)}")
-    with running(runs) as processes:
+        say(f"$ {run}")
+    with running_all(runs) as processes:
         await_version(processes, version, kill_after=version)
         if any(process.returncode != -signal.SIGKILL for _, process in processes):
             raise RunFailed(
@@ -152,7 +121,7 @@ def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
                 "a run ended before it could be killed",
                 help="give more --files",
             )
-    killed = ", ".join(f"{r.query.name} {open_view(r.checkpoint).version}" for r in runs)
+    killed = ", ".join(f"{r.query.name} {r.newest}" for r in runs)
     show_views(runs, 1)
     show_views(runs, version)
     title(
@@ -162,64 +131,24 @@ def run_and_kill(runs: Sequence[DemoRun], version: int) -> None:
 
 def resume(runs: Sequence[DemoRun], last: int) -> None:
     """Run to the end. Show the changes of the last version and the final views."""
-    with running(runs) as processes:
+    with running_all(runs) as processes:
         await_version(processes, last)
         for run, process in processes:
             if process.wait(PATIENCE_SECONDS):
-                raise run_failed(run)
+                raise run.failure()
     for run in runs:
         show_changes(run, last)
     show_views(runs, last)
 
 
-Processes = list[tuple[DemoRun, "subprocess.Popen[bytes]"]]
+Processes = list[tuple[DemoRun, Process]]
 
 
 @contextmanager
-def running(runs: Sequence[DemoRun]) -> Iterator[Processes]:
-    """Run all commands, each in its own process group. Kill the groups at the end of the block."""
+def running_all(runs: Sequence[DemoRun]) -> Iterator[Processes]:
+    """Run all commands during the block."""
     with ExitStack() as stack:
-        processes: Processes = []
-        for run in runs:
-            process = start(run)
-            stack.callback(kill, process)
-            processes.append((run, process))
-        yield processes
-
-
-def start(run: DemoRun) -> subprocess.Popen[bytes]:
-    """Start the command of a run in its own process group."""
-    with run.log.open("ab") as log:
-        return subprocess.Popen(
-            run.command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=scratch_environment(run.checkpoint.parent),
-            start_new_session=True,
-        )
-
-
-def scratch_environment(folder: Path) -> dict[str, str]:
-    """Return variables for a run whose temporary files are in a folder.
-
-    A killed Spark leaves files behind. They are deleted with the demo's folder.
-    """
-    scratch = folder / "scratch"
-    scratch.mkdir(exist_ok=True)
-    return {
-        **os.environ,
-        "TMPDIR": str(scratch),
-        "SPARK_LOCAL_DIRS": str(scratch),
-        "SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={scratch}",
-    }
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process group that still runs."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        yield [(run, stack.enter_context(run.running())) for run in runs]
 
 
 def await_version(processes: Processes, version: int, kill_after: int | None = None) -> None:
@@ -230,36 +159,21 @@ def await_version(processes: Processes, version: int, kill_after: int | None = N
     Raises:
         RunFailed: a run ended without the version, or takes too long.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
     waiting = list(processes)
-    while waiting:
+
+    def have_all_committed() -> bool:
         for run, process in processes:
             ended = process.poll() is not None
-            newest = committed(run.checkpoint)
+            newest = run.newest
             if not ended and kill_after is not None and newest >= kill_after:
                 kill(process)
             if newest >= version and (run, process) in waiting:
                 waiting.remove((run, process))
             elif ended and newest < version:
-                raise run_failed(run)
-        if waiting and time.monotonic() > deadline:
-            message = f"version {version} was not committed within {PATIENCE_SECONDS} seconds"
-            raise RunFailed("DEMO_TOO_SLOW", message, help="give a smaller --scale")
-        time.sleep(POLL_SECONDS)
+                raise run.failure()
+        return not waiting
 
-
-def committed(checkpoint: Path) -> int:
-    """Return the newest version, or -1 if there is none."""
-    try:
-        return open_view(checkpoint).version
-    except StateRefused:
-        return -1
-
-
-def run_failed(run: DemoRun) -> RunFailed:
-    """Return the error for a failed run, with the output of the run."""
-    printed = run.log.read_text(errors="replace").strip()
-    return RunFailed("DEMO_RUN_FAILED", f"the run failed; it printed:\n{printed}")
+    await_condition(have_all_committed, f"version {version} was not committed", "--scale")
 
 
 # --- output --------------------------------------------------------------------------------------
@@ -297,11 +211,6 @@ def check_version(run: DemoRun, version: int) -> bool:
     return bool(columns) and all(column.ok for column in columns)
 
 
-def word(passed: bool) -> str:
-    """Return the word for the result of a check."""
-    return "PASS" if passed else "FAIL"
-
-
 def show_views(runs: Sequence[DemoRun], version: int) -> None:
     """Print some columns of the views at a version."""
     for run in runs:
@@ -323,23 +232,6 @@ def show_table(table: Any) -> None:
     for lines in table_lines(table):
         for line in lines.splitlines():
             say(f"  {line}")
-
-
-def as_shown(command: Sequence[str], folder: Path) -> str:
-    """Return the command as a user would type it."""
-    words = ["substrait-agg", *command[command.index("run") :]]
-    text = shlex.join(words).replace(f"{folder}{os.sep}", "")
-    return text.replace(f"{PLANS.parents[1]}{os.sep}", "")
-
-
-def title(text: str) -> None:
-    """Print the title of a part of the demo."""
-    say(f"\n== {text}")
-
-
-def say(text: str) -> None:
-    """Print a line immediately, also into a pipe."""
-    click.echo(text)
 
 
 if __name__ == "__main__":

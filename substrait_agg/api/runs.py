@@ -75,7 +75,7 @@ def run(
         checkpoint: folder of state, offsets and versions, or its URL in an object store
             (``s3://bucket/prefix``); it is also the view.
         spark: the session to use; None starts a local session.
-        emit: when the changes of a group are emitted. ``batch``: after every micro-batch that
+        emit: when the changes of a group are emitted. ``batch``: after every batch that
             touches it. ``watermark``: when the watermark passes its event time. ``count:N``: after
             N of its rows. ``delay:5s``: this long after its last row, in processing time. ``end``:
             at the end of the input. Several, joined by commas: whichever comes first. At the end of

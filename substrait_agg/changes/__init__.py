@@ -1,8 +1,8 @@
 """Outputs of a run: encode changes and views as text and files, and deliver them to sinks.
 
-`encode`, `event_lines` and `text` turn tables into text. `sinks`, `parquet_sinks` and `spark_sink`
-write them. `outputs` lists the output kinds. `delivery`, `output_cursor` and `output_worker` bring
-each output up to date with the committed versions.
+`encode`, `event_lines` and `text` turn tables into text. The modules of `outputs` named `*sink*`
+write them to what `targets` parses. `outputs` lists the output kinds. `delivery`, `output_cursor`
+and `output_worker` bring each output up to date with the committed versions.
 """
 
 from __future__ import annotations

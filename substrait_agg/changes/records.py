@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from substrait_agg.commit.documents.envelope import seal, unseal
 from substrait_agg.commit.documents.files import FolderFiles, NotPlain
@@ -42,17 +41,17 @@ class Record:
 
     @classmethod
     def of(
-        cls,
-        checkpoint: Location,
-        kind: str,
-        location: Path,
-        fence: Fence = NO_FENCE,
-        view: str = "",
+        cls, checkpoint: Location, output: str, fence: Fence = NO_FENCE, view: str = ""
     ) -> Record:
-        """Return the record of output `kind` at `location`, whether it was written before or not."""
-        output = f"{kind}={location.absolute()}"
+        """Return the record of an output, whether it was written before or not."""
         digest = hashlib.sha256(output.encode()).hexdigest()[:16]
         return cls(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
+
+    @property
+    def version(self) -> int | None:
+        """The last delivered version; None without a record too. Errors are those of `read`."""
+        state = self.read()
+        return state[0] if state else None
 
     def _file(self, epoch: int) -> Location:
         return self.path.with_suffix(f".{epoch}.json") if epoch else self.path
@@ -85,7 +84,7 @@ class Record:
         return None
 
     def _parsed(self, content: bytes, path: Location) -> tuple[int | None, int]:
-        owner = self._owner()
+        owner = self.owner()
         try:
             body = unseal(content, path.name, format=RECORD_FORMAT, checkpoint=owner).body
             version = None if body["version"] is None else int(body["version"])
@@ -109,7 +108,7 @@ class Record:
     def _store(self) -> Checkpoint:
         return Checkpoint(self.path.parent.parent)
 
-    def _owner(self) -> str:
+    def owner(self) -> str:
         """Return the id of the checkpoint; empty if there is none."""
         try:
             return self._store.identity
@@ -143,7 +142,7 @@ class Record:
         record = {"output": self.output, "version": version, "bytes": size}
         record |= {"view": self.view} if self.view else {}
         with write_atomically(self._file(self.fence.epoch), private=True) as file:
-            file.write(seal(record, format=RECORD_FORMAT, checkpoint=self._owner()))
+            file.write(seal(record, format=RECORD_FORMAT, checkpoint=self.owner()))
 
     def take_over(self, version: int | None, size: int = 0) -> None:
         """Write the position of an earlier run, or none, under the epoch of this run.

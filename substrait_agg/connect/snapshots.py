@@ -139,12 +139,12 @@ class LakeTable:
                 )
 
 
-def net_files(new: Iterable[F], gone: Iterable[F]) -> dict[F, int]:
+def net_files(new: Iterable[F], removed: Iterable[F]) -> dict[F, int]:
     """Return how often each file counts: new ones add their rows, and those that are gone take them back.
 
     >>> net_files("aab", "bc")
     {'a': 2, 'c': -1}
     """
     weights = Counter(new)
-    weights.subtract(gone)
+    weights.subtract(removed)
     return {file: weight for file, weight in weights.items() if weight}

@@ -67,7 +67,7 @@ class LostFile:
     """A file that no longer has the rows that were read from it.
 
     Attributes:
-        uri: the file as in Spark's log.
+        uri: the file, as a version names it.
         change: what has happened to it, in words.
     """
 

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from substrait_agg.changes import parse_output
-from substrait_agg.changes.kafka.sink import KafkaSink
+from substrait_agg.changes.outputs.kafka_sink import KafkaSink
 from substrait_agg.changes.outputs.sinks import SinkContext
-from substrait_agg.changes.outputs.spark_target import parse_kafka
+from substrait_agg.changes.targets.kafka import parse_kafka
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from tests.changes.keyed_view import changes_of
 from tests.connect.kafka_topics import Broker
@@ -120,7 +120,7 @@ def test_a_view_without_its_keys(
 
 
 def test_a_server_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("substrait_agg.changes.kafka.sink.SECONDS", 0.5)
+    monkeypatch.setattr("substrait_agg.changes.outputs.kafka_sink.SECONDS", 0.5)
     sink = KafkaSink(parse_kafka("t?kafka.bootstrap.servers=127.0.0.1:1"))
     with pytest.raises(RunFailed) as failed:
         sink.begin(SinkContext(tmp_path, io.StringIO()))

@@ -21,10 +21,10 @@ import psycopg2.extensions
 import pytest
 
 from substrait_agg.changes import Delivery, check_outputs, parse_output
-from substrait_agg.changes.outputs.postgres_sink import PostgresSink, postgres_record
-from substrait_agg.changes.outputs.postgres_target import parse_postgres
+from substrait_agg.changes.outputs.postgres_sink import PostgresSink
 from substrait_agg.changes.outputs.sinks import SinkContext
 from substrait_agg.changes.records import Record
+from substrait_agg.changes.targets.postgres import parse_postgres
 from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import RunFailed, StateRefused, SubstraitAggError, UsageError
 from tests.changes.keyed_view import KeyedView, changes_of
@@ -332,7 +332,8 @@ def test_a_kill_between_commit_and_record_repeats_nothing(dsn: str, tmp_path: Pa
         with patch.object(Record, "write", side_effect=Killed), suppress(Killed):
             sink.deliver(KeyedView(3).changes(2), 3)
         assert run(dsn, VERSIONS) == [("", 3, True)]
-    record = postgres_record(parse_postgres(output_to(dsn).partition("=")[2]), tmp_path)
+    target = parse_postgres(output_to(dsn).partition("=")[2])
+    record = PostgresSink(target).record_in(tmp_path)
     assert record.read() == (2, 0)
     deliver(output_to(dsn), tmp_path, KeyedView(6))
     assert rows(dsn) == KeyedView(6).rows(6)

@@ -1,4 +1,4 @@
-"""Values of every type come back from a table of PostgreSQL as they were; a rollback writes it anew."""
+"""A table of PostgreSQL keeps the values of every type. After a rollback, a run writes it again."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 import substrait_agg as sa
 from substrait_agg.changes import Delivery
 from substrait_agg.changes.outputs.postgres_sink import PostgresSink
-from substrait_agg.changes.outputs.postgres_target import parse_postgres
 from substrait_agg.changes.outputs.sinks import SinkContext
+from substrait_agg.changes.targets.postgres import parse_postgres
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.errors import StateRefused
 from substrait_agg.plan.arrow import field

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from substrait_agg.changes import parse_output
-from substrait_agg.changes.outputs.spark_target import parse_target
+from substrait_agg.changes.targets.spark import parse_target
 from substrait_agg.errors import UsageError
 
 

@@ -221,7 +221,7 @@ def test_a_table_that_may_have_had_the_next_version_is_given_it_under_another_na
     """After a rollback a Delta table gets the next version with a new transaction id, because Delta
     skips known ones.
     """
-    target = Record.of(folder, "spark=delta", Path("/t"))
+    target = Record.of(folder, "spark=delta=/t")
     record = Record(target.path, "spark=delta:/t")
     name = folder / "outputs" / target.path.with_suffix(".id").name
     name.write_text("a name")

@@ -417,7 +417,7 @@ def test_verify_reports_a_retention_record_that_expires_every_version(folder: Pa
 @pytest.mark.parametrize("content", [b"", b"{", b'{"output": 1}', None])
 def test_a_damaged_record_of_an_output_is_named(folder: Path, content: bytes | None) -> None:
     """A damaged record, with which the next run would be refused, is reported."""
-    record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
+    record = Record.of(folder, f"stream-json={folder.parent}/out.jsonl")
     record.write(6)
     assert sa.open_state(folder).verify().findings == ()
     path = folder / "outputs" / record.path.name
@@ -432,7 +432,7 @@ def test_a_damaged_record_of_an_output_is_named(folder: Path, content: bytes | N
 
 def test_an_output_that_is_ahead_of_all_versions_is_named(folder: Path) -> None:
     """An output that contains a version which the checkpoint does not have is reported."""
-    record = Record.of(folder, "stream-json", folder.parent / "out.jsonl")
+    record = Record.of(folder, f"stream-json={folder.parent}/out.jsonl")
     record.write(7)
     assert faults(folder) == {f"outputs/{record.path.name}": {"OUTPUT_AHEAD"}}
 

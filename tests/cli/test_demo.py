@@ -93,7 +93,7 @@ def test_a_version_that_differs_fails_the_check(
             return pa.table({"l_orderkey": [7, 8], "__version": [1, 2], "__weight": [1, 1]})
 
     monkeypatch.setattr(demo, "open_view", lambda _: View())
-    run = demo.DemoRun(QUERIES[1], Path("q03"), (), by_duckdb)
+    run = demo.DemoRun(query=QUERIES[1], checkpoint=Path("q03"), arguments=(), by_duckdb=by_duckdb)
     assert not demo.check_run(run)
     printed = capsys.readouterr().out
     assert "q03: version 1, l_orderkey, row 0: 7 in the view, 6 by DuckDB" in printed

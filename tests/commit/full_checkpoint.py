@@ -149,7 +149,7 @@ class FullCheckpoint:
     @property
     def record(self) -> Record:
         """How far an output got."""
-        return Record.of(self.folder, "stream-json", Path("/out.jsonl"))
+        return Record.of(self.folder, "stream-json=/out.jsonl")
 
 
 def _ignored(changes: pa.Table) -> None:

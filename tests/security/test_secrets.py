@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from substrait_agg.changes.outputs.spark_target import parse_target
+from substrait_agg.changes.targets.spark import parse_target
 from substrait_agg.redaction import cleaned, redacted_place, remember, safe_cause
 
 SECRET = "hunter2-hunter2"

@@ -256,7 +256,7 @@ def test_records_of_outputs_are_those_of_the_newest_run(where: str) -> None:
     """Records that a suspended run still writes are not read, as in a folder."""
     first = made(where)
     first.publish(snapshot(0))
-    record = Record.of(first.folder, "stream-json", Path("/out.jsonl"), first.fence)
+    record = Record.of(first.folder, "stream-json=/out.jsonl", first.fence)
     record.take_over(None)
     second = made(where)
     taken = replace(record, fence=second.fence)

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 from substrait_agg.changes.delivery.output_cursor import OutputCursor, ReadableView
 from substrait_agg.changes.outputs.outputs import OutputSpec, open_output
 from substrait_agg.changes.outputs.sinks import Callback, Sink, SinkContext
-from substrait_agg.changes.outputs.spark_target import SparkTarget
 from substrait_agg.changes.records import Record
+from substrait_agg.changes.targets.spark import SparkTarget
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.files.locations import Location, location_of
 from substrait_agg.metrics.progress import SinkProgress

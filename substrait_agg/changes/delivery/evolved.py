@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output, reached
 from substrait_agg.changes.outputs.sinks import Sink
-from substrait_agg.changes.outputs.spark_target import SparkTarget
+from substrait_agg.changes.targets.spark import SparkTarget
 from substrait_agg.commit.view.schema import PlanChange
 from substrait_agg.errors import StateRefused
 from substrait_agg.files.locations import Location

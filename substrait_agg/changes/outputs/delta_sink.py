@@ -6,8 +6,6 @@ record in the checkpoint serves tools that do not open the table.
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Literal as OneOf
 
 import numpy as np
@@ -16,132 +14,67 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from substrait_agg.changes.outputs.delta_target import VIEW, DeltaTarget
-from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table, taken
+from substrait_agg.changes.outputs.sinks import SinkContext, Table
+from substrait_agg.changes.outputs.versioned_sink import LABEL, LakeSink, types_in
+from substrait_agg.changes.postgres.keyed import VERSION, WEIGHT
 from substrait_agg.changes.records import Record
+from substrait_agg.changes.targets.delta import VIEW, DeltaTarget
 from substrait_agg.commit.documents.change_metadata import origin_of
-from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
-from substrait_agg.errors import RunFailed, StateRefused, UsageError
+from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.filesystem import filesystem
 from substrait_agg.files.locations import Location
-from substrait_agg.redaction import cleaned, safe_cause
 
 KIND = "delta"
-VERSION, WEIGHT = "__version", "__weight"
-APPLICATION = "substrait-agg"
 
 Mode = OneOf["append", "overwrite"]
 
 
-def delta_record(
-    target: DeltaTarget, checkpoint: Location, fence: Fence = NO_FENCE, view: str = ""
-) -> Record:
-    """Return the record of an output."""
-    output = f"{KIND}={target.identity}?mode={target.mode}"
-    digest = hashlib.sha256(output.encode()).hexdigest()[:16]
-    return Record(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
-
-
-class DeltaSink(Sink):
+class DeltaSink(LakeSink[DeltaTable]):
     """Writes every version to a Delta table in one transaction, exactly once.
-
-    A version that does not change the view writes no transaction.
 
     Args:
         target: the table and what it has: all changes, or the rows of the view.
     """
 
-    takes_changes = True
-    keeps_position = True
+    format = "a Delta"
 
     def __init__(self, target: DeltaTarget) -> None:
-        self.name = f"{KIND}={target}"
-        self._target = target
-        self._record: Record | None = None
-        self._position: int | None = None
-        self._application = ""
-        self._labels: dict[str, str] = {}
+        self._target = target = target.absolute
+        super().__init__(f"{KIND}={target}", f"{KIND}={target.identity}", target.identity)
 
-    @property
-    def identity(self) -> str:
-        """Return a text that two outputs to one table share."""
-        return f"{KIND}={self._target.identity}"
+    def record_in(self, checkpoint: Location, fence: Fence = NO_FENCE, view: str = "") -> Record:
+        """Return the record of the output in a checkpoint."""
+        return Record.of(checkpoint, f"{self.identity}?mode={self._target.mode}", fence, view)
 
-    def reached(self, checkpoint: Location, view: str = "") -> int | None:
-        """Return the last version delivered from a checkpoint; write nothing."""
-        position = delta_record(self._target, checkpoint, view=view).read()
-        return position[0] if position else None
-
-    def check(self, place: SinkContext) -> None:
-        """Check that the table can be written; write nothing.
-
-        Raises:
-            UsageError: OUTPUT_EXISTS, OUTPUT_NOT_A_FOLDER.
-            StateRefused: OUTPUT_RECORD_DAMAGED.
-        """
-        self._application = _application(place)
+    def _check_output(self, place: SinkContext) -> None:
         folder = self._target.local_path
         if folder is not None and folder.exists() and not folder.is_dir():
             message = "output delta needs a folder, but this is a file"
             help = "give the path of a folder; it is created if it does not exist"
             raise UsageError("OUTPUT_NOT_A_FOLDER", message, help=help, path=str(folder))
-        table = self._open()
-        if (
-            table is None
-            and folder is not None
-            and folder.exists()
-            and filesystem().names(folder, folders=True)
-        ):
-            raise taken(folder)
-        if table is not None and self._written(table) is None and table.count():
-            raise taken(folder or Path(self._target.identity))
-        delta_record(self._target, place.checkpoint, view=place.view).read()
+        super()._check_output(place)
 
-    def begin(self, place: SinkContext) -> None:
-        """Check the table, and read the position of earlier runs.
-
-        Raises:
-            UsageError, StateRefused: as `check`.
-        """
-        self.check(place)
-        self._record = delta_record(self._target, place.checkpoint, place.fence, place.view)
-        position = self._record.read()
-        self._position = position[0] if position else None
-        self._record.take_over(self._position)
-        self._labels = {f"{APPLICATION}.view": place.view} if place.view else {}
+    def _has_data(self, table: DeltaTable | None) -> bool:
+        if table is not None:
+            return bool(table.count())
+        folder = self._target.local_path
+        return bool(
+            folder is not None and folder.exists() and filesystem().names(folder, folders=True)
+        )
 
     @property
-    def position(self) -> int | None:
-        """Return the last version in the record. The table may have the next one."""
-        return self._position
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return DeltaError, OSError, pa.ArrowException
 
-    def deliver(self, changes: Table, version: int) -> None:
-        """Write the changes of a version, unless the table has them, then update the record.
-
-        Raises:
-            RunFailed: OUTPUT_NOT_WRITTEN, OUTPUT_VERSION_CONFLICT; the version can be tried again.
-            StateRefused: OUTPUT_AHEAD, OUTPUT_DAMAGED.
-            UsageError: OUTPUT_TYPE_REFUSED.
-        """
-        if self._record is None:
-            raise TypeError("the sink has not started")
-        try:
-            self._deliver(changes, version)
-        except (DeltaError, OSError, pa.ArrowException) as error:
-            raise self._failure(version, error) from safe_cause(error)
-        self._record.write(version)
-
-    def _deliver(self, changes: Table, version: int) -> None:
-        _check_types(changes.schema, self._target.identity)
-        existing = self._open()
-        table = self._create(changes) if existing is None else existing
-        written = self._written(table)
-        if written is not None and written >= version:
-            self._check_written(table, changes, version, written)
-        elif changes.num_rows or existing is None:
-            self._write(table, changes, version)
+    def _is_refused(self, type_: pa.DataType) -> bool:
+        return any(
+            pa.types.is_time(inner)
+            or pa.types.is_duration(inner)
+            or (pa.types.is_timestamp(inner) and inner.unit == "ns")
+            for inner in types_in(type_)
+        )
 
     def _open(self) -> DeltaTable | None:
         try:
@@ -154,85 +87,52 @@ class DeltaSink(Sink):
                 return None
             raise
 
+    @property
+    def _application(self) -> str:
+        """The id under which the table keeps the versions of a checkpoint and a view."""
+        return "/".join((LABEL, *self._owner))
+
     def _written(self, table: DeltaTable) -> int | None:
-        """Return the newest version that the table has from this checkpoint and view."""
         return table.transaction_version(self._application)
 
-    def _failure(self, version: int, error: Exception) -> RunFailed:
-        """Return the error of a failed write, which another writer may have overtaken."""
-        try:
-            table = self._open()
-            written = None if table is None else self._written(table)
-        except (DeltaError, OSError):
-            written = None
-        if written is not None and written >= version:
-            code, help = "OUTPUT_VERSION_CONFLICT", "run one process at a time on a checkpoint"
-        else:
-            code, help = "OUTPUT_NOT_WRITTEN", "see the reason; delivery is tried again"
-        message = f"version {version} was not written to the table: {cleaned(str(error))}"
-        return RunFailed(code, message, help=help, path=self._target.identity)
-
-    def _check_written(self, table: DeltaTable, changes: Table, version: int, written: int) -> None:
-        """Check that a version that the table has is the one to write, and not one before a rollback.
-
-        Raises:
-            StateRefused: OUTPUT_AHEAD.
-        """
-        committed = origin_of(changes).committed.get(version, "")
-        if written == version:
-            stored = self._committed(table, version)
-            if not committed or not stored or committed == stored:
-                return
-        raise StateRefused(
-            "OUTPUT_AHEAD",
-            f"the table has version {written} of this checkpoint from before a rollback, or of a newer copy of it",
-            help="restore the newest copy of the checkpoint, or write to another table",
-            path=self._target.identity,
-        )
-
-    def _committed(self, table: DeltaTable, version: int) -> str:
-        """Return when the version in the table was committed; empty if its log no longer says."""
+    def _committed(self, table: DeltaTable, version: int) -> str | None:
         for entry in table.history():
-            same = entry.get(f"{APPLICATION}.transaction") == f"{self._application}/{version}"
-            if same:
-                return str(entry.get(f"{APPLICATION}.committed", ""))
-        return ""
+            if entry.get(f"{LABEL}.transaction") == f"{self._application}/{version}":
+                return entry.get(f"{LABEL}.committed") or None
+        return None
 
-    def _write(self, table: DeltaTable, changes: Table, version: int) -> None:
+    def _write(self, table: DeltaTable, rows: Table, version: int, committed: str) -> None:
+        view = self._owner[1]
         labels = {
-            f"{APPLICATION}.version": str(version),
-            f"{APPLICATION}.transaction": f"{self._application}/{version}",
-            f"{APPLICATION}.committed": origin_of(changes).committed.get(version, ""),
-            **self._labels,
+            f"{LABEL}.version": str(version),
+            f"{LABEL}.transaction": f"{self._application}/{version}",
+            f"{LABEL}.committed": committed,
+            **({f"{LABEL}.view": view} if view else {}),
         }
         commit = CommitProperties(
             custom_metadata=labels, app_transactions=[Transaction(self._application, version)]
         )
-        keys = [changes.schema.names[i] for i in origin_of(changes).keys or ()]
+        keys = [rows.schema.names[i] for i in origin_of(rows).keys or ()]
         if self._target.mode != VIEW:
-            self._put(table, changes, "append", commit)
-        elif keys and changes.num_rows:  # a merge of no rows writes no transaction
-            _merge(table, changes, keys, commit)
+            self._put(table, rows, "append", commit)
+        elif keys and rows.num_rows:  # a merge of no rows writes no transaction
+            _merge(table, rows, keys, commit)
         else:
-            self._put(table, self._rows(table, changes), "overwrite", commit)
+            self._put(table, self._view(table, rows), "overwrite", commit)
 
-    def _create(self, changes: Table) -> DeltaTable:
-        """Create the table without rows, and open it as it is then.
-
-        A transaction that creates a table would not conflict with another one that does.
-        """
-        rows = changes if self._target.mode != VIEW else _weighted(changes).drop_columns([WEIGHT])
-        schema = rows.schema.remove_metadata()
-        DeltaTable.create(self._target.location, schema, mode="ignore")
+    def _create(self, rows: Table) -> DeltaTable:
+        # A transaction that creates a table would not conflict with another one that does.
+        if self._target.mode == VIEW:
+            rows = _weighted(rows).drop_columns([WEIGHT])
+        DeltaTable.create(self._target.location, rows.schema.remove_metadata(), mode="ignore")
         return DeltaTable(self._target.location)
 
     def _put(self, table: DeltaTable, rows: Table, mode: Mode, commit: CommitProperties) -> None:
-        """Write rows to the table as it was opened: a version written meanwhile is a conflict."""
         write_deltalake(
             table, rows.replace_schema_metadata(None), mode=mode, commit_properties=commit
         )
 
-    def _rows(self, table: DeltaTable, changes: Table) -> Table:
+    def _view(self, table: DeltaTable, changes: Table) -> Table:
         """Return the rows of the table after changes; for a view whose rows have no key."""
         new = _weighted(changes)
         names = [name for name in new.column_names if name != WEIGHT]
@@ -251,20 +151,9 @@ class DeltaSink(Sink):
         if (weights < 0).any():
             message = "a row that a version takes away is not in the table: another program has changed it"
             help = "write to another table, which gets all versions"
-            raise StateRefused("OUTPUT_DAMAGED", message, help=help, path=self._target.identity)
+            raise StateRefused("OUTPUT_DAMAGED", message, help=help, path=self._place)
         repeated = np.repeat(np.arange(rows.num_rows), weights)
         return rows.drop_columns([WEIGHT]).take(pa.array(repeated))
-
-
-def _application(place: SinkContext) -> str:
-    """Return the id under which a table keeps the versions of a checkpoint and a view."""
-    try:
-        identity = Checkpoint(place.checkpoint).identity
-    except StateRefused as error:
-        if error.code != "NOT_A_CHECKPOINT":
-            raise
-        identity = hashlib.sha256(str(place.checkpoint).encode()).hexdigest()[:32]
-    return f"{APPLICATION}/{identity}/{place.view}"
 
 
 def _weighted(changes: Table) -> Table:
@@ -306,26 +195,3 @@ def _newest_of_keys(changes: Table, keys: list[str]) -> Table:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _check_types(schema: pa.Schema, place: str) -> None:
-    """Refuse columns that a Delta table would not keep as they are.
-
-    Raises:
-        UsageError: OUTPUT_TYPE_REFUSED.
-    """
-    for field in schema:
-        if any(map(_is_refused, _types_in(field.type))):
-            message = f"a Delta table cannot hold the column {field.name} of type {field.type}"
-            help = "cast it in the query to a number, text, date or a timestamp of microseconds"
-            raise UsageError("OUTPUT_TYPE_REFUSED", message, help=help, path=place)
-
-
-def _is_refused(type_: pa.DataType) -> bool:
-    is_time = pa.types.is_time(type_) or pa.types.is_duration(type_)
-    return bool(is_time or (pa.types.is_timestamp(type_) and type_.unit == "ns"))
-
-
-def _types_in(type_: pa.DataType) -> list[pa.DataType]:
-    children = [type_.field(i).type for i in range(type_.num_fields)]
-    return [type_, *(inner for child in children for inner in _types_in(child))]

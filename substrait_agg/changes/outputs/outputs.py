@@ -9,18 +9,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
 from typing import Literal as OneOf
+from typing import TextIO
 
-from substrait_agg.changes.outputs.delta_target import DeltaTarget, parse_delta
-from substrait_agg.changes.outputs.iceberg_sink import IcebergSink, IcebergTarget, parse_iceberg
 from substrait_agg.changes.outputs.parquet_sinks import (
     ChangesParquet,
     LateParquet,
     VersionFiles,
     ViewParquet,
 )
-from substrait_agg.changes.outputs.postgres_target import PostgresTarget, parse_postgres
 from substrait_agg.changes.outputs.sinks import (
     CHANGE_ENCODERS,
     VIEW_ENCODERS,
@@ -31,22 +28,16 @@ from substrait_agg.changes.outputs.sinks import (
     SinkContext,
     StreamText,
 )
-from substrait_agg.changes.outputs.spark_sink import SparkSink
-from substrait_agg.changes.outputs.spark_target import (
-    KafkaTarget,
-    SparkTarget,
-    parse_kafka,
-    parse_target,
-)
+from substrait_agg.changes.outputs.versioned_sink import VersionedSink
 from substrait_agg.changes.records import Record
+from substrait_agg.changes.targets.delta import DeltaTarget, parse_delta
+from substrait_agg.changes.targets.iceberg import IcebergTarget, parse_iceberg
+from substrait_agg.changes.targets.kafka import KafkaTarget, parse_kafka
+from substrait_agg.changes.targets.postgres import PostgresTarget, parse_postgres
+from substrait_agg.changes.targets.spark import SparkTarget, parse_target
 from substrait_agg.errors import UsageError
 from substrait_agg.files.locations import Location, location_of
 from substrait_agg.optional_packages import require
-
-if TYPE_CHECKING:
-    from substrait_agg.changes.outputs.delta_sink import DeltaSink
-    from substrait_agg.changes.outputs.postgres_sink import PostgresSink
-
 
 TableTarget = PostgresTarget | DeltaTarget | IcebergTarget | KafkaTarget
 """Where an output of the rule ``table`` writes."""
@@ -60,7 +51,7 @@ class OutputSpec:
         kind: key of `OUTPUTS`.
         location: file or folder; None for stdout, for no location, or if there is a `target`.
         target: where Spark writes, for the kind ``spark``.
-        table: the table to write, for the kinds ``postgres``, ``delta`` and ``iceberg``.
+        table: the table or topic to write, for kinds of the rule ``table``.
         view: name of the view; empty if it is not given.
         titled: whether the name of the view is written above it.
     """
@@ -79,7 +70,8 @@ class OutputSpec:
 
 
 def _record(spec: OutputSpec, location: Path, place: SinkContext) -> Record:
-    return Record.of(place.checkpoint, spec.kind, location, place.fence, place.view)
+    output = f"{spec.kind}={location.absolute()}"
+    return Record.of(place.checkpoint, output, place.fence, place.view)
 
 
 def _nothing(_spec: OutputSpec, _place: SinkContext) -> None:
@@ -93,11 +85,13 @@ class OutputKind:
     Attributes:
         location: whether the kind takes a location.
         check: checks the output before it is opened, without writing.
+        parse: parses the location of a kind of the rule ``table``.
     """
 
     location: OneOf["none", "optional", "required", "target", "table"]
     open: Callable[[OutputSpec, SinkContext], Sink]
     check: Callable[[OutputSpec, SinkContext], object] = _nothing
+    parse: Callable[[str], TableTarget] | None = None
 
 
 def _batch_text(spec: OutputSpec, place: SinkContext) -> Sink:
@@ -170,58 +164,15 @@ def _spark(spec: OutputSpec, place: SinkContext) -> Sink:
     return place.writer(spec.target, place)
 
 
-def _postgres(spec: OutputSpec, _place: SinkContext) -> PostgresSink:
-    if not isinstance(spec.table, PostgresTarget):
-        raise TypeError("an output postgres without a table")
-    require("psycopg2")
-    # The module imports an optional package.
-    from substrait_agg.changes.outputs.postgres_sink import PostgresSink
+def _table(parse: Callable[[str], TableTarget], package: str, module: str, sink: str) -> OutputKind:
+    """Return the row of a sink whose module imports an optional package."""
 
-    return PostgresSink(spec.table)
+    def open_(spec: OutputSpec, _place: SinkContext) -> VersionedSink:
+        require(package)
+        opened: VersionedSink = getattr(import_module(f"{__package__}.{module}"), sink)(spec.table)
+        return opened
 
-
-def _delta(spec: OutputSpec, _place: SinkContext) -> DeltaSink:
-    if not isinstance(spec.table, DeltaTarget):
-        raise TypeError("an output delta without a table")
-    require("deltalake")
-    # The module imports an optional package.
-    from substrait_agg.changes.outputs.delta_sink import DeltaSink
-
-    return DeltaSink(spec.table.absolute)
-
-
-def _iceberg(spec: OutputSpec, _place: SinkContext) -> IcebergSink:
-    if not isinstance(spec.table, IcebergTarget):
-        raise TypeError("an output iceberg without a table")
-    require("pyiceberg")
-    return IcebergSink(spec.table)
-
-
-def _kafka(spec: OutputSpec, _place: SinkContext) -> Any:
-    if not isinstance(spec.table, KafkaTarget):
-        raise TypeError("an output kafka-upserts without a topic")
-    require("confluent_kafka")
-    # The module imports an optional package.
-    return import_module("substrait_agg.changes.kafka.sink").KafkaSink(spec.table)
-
-
-def _table_sink(
-    spec: OutputSpec, place: SinkContext
-) -> PostgresSink | DeltaSink | IcebergSink | Any:
-    if isinstance(spec.table, IcebergTarget):
-        return _iceberg(spec, place)
-    if isinstance(spec.table, KafkaTarget):
-        return _kafka(spec, place)
-    open_ = _delta if isinstance(spec.table, DeltaTarget) else _postgres
-    return open_(spec, place)
-
-
-def _check_delta(spec: OutputSpec, place: SinkContext) -> None:
-    _delta(spec, place).check(place)
-
-
-def _check_iceberg(spec: OutputSpec, place: SinkContext) -> None:
-    _iceberg(spec, place).check(place)
+    return OutputKind("table", open_, lambda spec, place: open_(spec, place).check(place), parse)
 
 
 def _folder(spec: OutputSpec) -> Path:
@@ -248,21 +199,12 @@ OUTPUTS: dict[str, OutputKind] = {
     "late-parquet": _by_version(LateParquet),
     "view-parquet": OutputKind("required", _view_parquet, lambda spec, _: _folder(spec)),
     "spark": OutputKind("target", _spark),
-    "postgres": OutputKind("table", _postgres, _postgres),
-    "delta": OutputKind("table", _delta, _check_delta),
-    "iceberg": OutputKind("table", _iceberg, _check_iceberg),
-    "kafka-upserts": OutputKind("table", _kafka, _kafka),
+    "postgres": _table(parse_postgres, "psycopg2", "postgres_sink", "PostgresSink"),
+    "delta": _table(parse_delta, "deltalake", "delta_sink", "DeltaSink"),
+    "iceberg": _table(parse_iceberg, "pyiceberg", "iceberg_sink", "IcebergSink"),
+    "kafka-upserts": _table(parse_kafka, "confluent_kafka", "kafka_sink", "KafkaSink"),
     "none": OutputKind("none", lambda _spec, _place: Sink()),
 }
-
-
-_TARGETS: dict[str, Callable[[str], TableTarget]] = {
-    "postgres": parse_postgres,
-    "delta": parse_delta,
-    "iceberg": parse_iceberg,
-    "kafka-upserts": parse_kafka,
-}
-"""Output kind -> parser of its table."""
 
 
 def parse_output(text: str) -> OutputSpec:
@@ -284,11 +226,11 @@ def parse_output(text: str) -> OutputSpec:
     if kind not in OUTPUTS:
         message = f"output {kind!r} is not known"
         raise UsageError("OPTION_INVALID", message, help=_how_to_write(text), path="--output")
-    rule = OUTPUTS[kind].location
+    rule, parse = OUTPUTS[kind].location, OUTPUTS[kind].parse
     if rule == "target":
         return OutputSpec(kind, None, parse_target(location))
-    if rule == "table":
-        return OutputSpec(kind, None, table=_TARGETS[kind](location))
+    if parse is not None:
+        return OutputSpec(kind, None, table=parse(location))
     if rule == "required" and location in ("", "-"):
         message = f"output {kind} needs a folder"
         raise UsageError("OPTION_INVALID", message, help=f"write {kind}=DIR", path="--output")
@@ -343,7 +285,8 @@ def check_outputs(
             _check_not_read(spec.kind, spec.location, tables or {})
             _check_apart(spec.kind, spec.location, place.checkpoint)
         if spec.table is not None:
-            identity = _table_sink(spec, place).identity
+            sink = OUTPUTS[spec.kind].open(spec, place)
+            identity = sink.identity if isinstance(sink, VersionedSink) else str(spec)
             if identity in users:
                 raise _location_conflict(spec, users[identity])
             users[identity] = spec.kind
@@ -368,9 +311,8 @@ def reached(
     if isinstance(output, OutputSpec) and output.target is not None:
         output = writer(output.target)
     if isinstance(output, OutputSpec) and output.table is not None:
-        sink = _table_sink(output, SinkContext(checkpoint, sys.stdout))
-        return sink, sink.reached(checkpoint, view)
-    if isinstance(output, SparkSink):
+        output = OUTPUTS[output.kind].open(output, SinkContext(checkpoint, sys.stdout))
+    if isinstance(output, VersionedSink):
         return output, output.reached(checkpoint, view)
     if isinstance(output, Sink):
         return output, None
@@ -379,8 +321,8 @@ def reached(
     if files is None or output.location is None:
         return properties, None
     properties.takes_changes, properties.takes_late = files.takes_changes, files.takes_late
-    record = Record.of(checkpoint, output.kind, output.location, view=view).read()
-    return properties, record[0] if record else None
+    place = SinkContext(checkpoint, sys.stdout, view=view)
+    return properties, _record(output, output.location, place).version
 
 
 _BY_VERSION: dict[str, type[VersionFiles]] = {

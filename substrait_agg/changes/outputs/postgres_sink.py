@@ -6,15 +6,15 @@ decides which version comes next. The record in the checkpoint serves tools that
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from substrait_agg.changes.outputs.postgres_owner import PostgresOwner
-from substrait_agg.changes.outputs.postgres_target import PostgresTarget
-from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table
+from substrait_agg.changes.outputs.sinks import SinkContext, Table
+from substrait_agg.changes.outputs.versioned_sink import VersionedSink, stored_view
 from substrait_agg.changes.postgres.keyed import KeyedRows, check_view, keyed_rows
+from substrait_agg.changes.postgres.owner import PostgresOwner
 from substrait_agg.changes.postgres.session import Session, parts
 from substrait_agg.changes.postgres.table import CheckedTable, TargetTable
 from substrait_agg.changes.postgres.versions import (
@@ -22,9 +22,8 @@ from substrait_agg.changes.postgres.versions import (
     locked_version,
     write_version,
 )
-from substrait_agg.changes.records import Record
+from substrait_agg.changes.targets.postgres import PostgresTarget
 from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.commit.view.schema import decode_schema
 from substrait_agg.errors import RunFailed, StateRefused, UsageError
 from substrait_agg.files.locations import Location
@@ -40,29 +39,7 @@ def identity_of(target: PostgresTarget) -> str:
     return f"{target.written}?{place}" if place else target.written
 
 
-def postgres_record(
-    target: PostgresTarget, checkpoint: Location, fence: Fence = NO_FENCE, view: str = ""
-) -> Record:
-    """Return the record of an output."""
-    output = f"{KIND}={identity_of(target)}"
-    digest = hashlib.sha256(output.encode()).hexdigest()[:16]
-    return Record(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
-
-
-def _check_columns(place: SinkContext) -> None:
-    """Refuse a view that a table cannot have, before the run reads anything."""
-    try:
-        document = Checkpoint(place.checkpoint).document()
-    except StateRefused as error:
-        if error.code != "NOT_A_CHECKPOINT":
-            raise
-        return
-    view = document.view_schema(place.view)
-    if view is not None:
-        check_view(decode_schema(view.types), view.key_places)
-
-
-class PostgresSink(Sink):
+class PostgresSink(VersionedSink):
     """Writes every version to a table in one transaction, exactly once.
 
     Args:
@@ -72,41 +49,25 @@ class PostgresSink(Sink):
         UsageError: OPTION_INVALID.
     """
 
-    takes_changes = True
-    keeps_position = True
     changes_columns = True
 
     def __init__(self, target: PostgresTarget) -> None:
-        self.name = f"{KIND}={target}"
+        super().__init__(f"{KIND}={target}", f"{KIND}={identity_of(target)}")
         self._target = target
         self._table = TargetTable(target.schema, target.table)
         self._session = Session(target.arguments)
-        self._record: Record | None = None
         self._owner = PostgresOwner("")
         self._view = ""
-        self._position: int | None = None
         self._attempted: int | None = None
-
-    @property
-    def identity(self) -> str:
-        """Return a text that two outputs to one table share."""
-        return f"{KIND}={identity_of(self._target)}"
 
     def reached(self, checkpoint: Location, view: str = "") -> int | None:
         """Return the version in the record, and set `changes_columns`; write nothing."""
-        record = postgres_record(self._target, checkpoint, view=view)
-        owner = PostgresOwner.read(record)
+        owner = PostgresOwner.read(self.record_in(checkpoint, view=view))
         self.changes_columns = owner is None or owner.created
-        position = record.read()
-        return position[0] if position else None
+        return super().reached(checkpoint, view)
 
-    @property
-    def position(self) -> int | None:
-        """Return the version that the table has."""
-        return self._position
-
-    def begin(self, place: SinkContext) -> None:
-        """Read which version the table has.
+    def _read_position(self, place: SinkContext) -> int | None:
+        """Return the version that the table has.
 
         If the server cannot be reached, an output with a record begins after the version in it: the
         first delivery finds out whether the table has the next one.
@@ -118,26 +79,23 @@ class PostgresSink(Sink):
                 OUTPUT_COLUMN_REFUSED, OUTPUT_TYPE_REFUSED.
         """
         self._view = place.view
-        _check_columns(place)
-        self._record = record = postgres_record(
-            self._target, place.checkpoint, place.fence, place.view
-        )
-        recorded = record.read()
-        self._owner = PostgresOwner.read(record) or PostgresOwner(uuid.uuid4().hex)
+        if (view := stored_view(place)) is not None:
+            check_view(decode_schema(view.types), view.key_places)
+        position = super()._read_position(place)
+        self._owner = PostgresOwner.read(self.record) or PostgresOwner(uuid.uuid4().hex)
         try:
             with self._session.transaction() as cursor:
                 stored = locked_version(cursor, self._table.schema, self._table.name)
-                self._position = self._continued(cursor, stored, place.checkpoint)
+                position = self._continued(cursor, stored, place.checkpoint)
         except RunFailed:
-            if recorded is None or recorded[0] is None:
+            if position is None:
                 raise
-            self._position = recorded[0]
-            self._attempted = self._position + 1
+            self._attempted = position + 1
         else:
             self._owner = replace(self._owner, created=stored is None or stored.created)
         self.changes_columns = self._owner.created
-        self._owner.write(record)
-        record.take_over(self._position)
+        self._owner.write(self.record)
+        return position
 
     def _continued(
         self, cursor: Any, stored: TableVersion | None, checkpoint: Location
@@ -180,8 +138,16 @@ class PostgresSink(Sink):
             path=self.name,
         )
 
-    def deliver(self, changes: Table, version: int) -> None:
-        """Write the changes and the version in one transaction, then update the record.
+    def replace(self, old: Table, new: Table, version: int) -> None:
+        """Drop the table and create it with other columns, in one transaction.
+
+        Raises:
+            StateRefused: as `deliver`.
+        """
+        self._attempt(version, partial(self._deliver, new, version, replaces=True))
+
+    def _deliver(self, changes: Table, version: int, *, replaces: bool = False) -> None:
+        """Write the changes and the version in one transaction.
 
         Raises:
             RunFailed: OUTPUT_NOT_REACHABLE.
@@ -189,19 +155,6 @@ class PostgresSink(Sink):
                 OUTPUT_TABLE_DIFFERS, OUTPUT_COLUMN_REFUSED, OUTPUT_TYPE_REFUSED, OUTPUT_DAMAGED,
                 OUTPUT_NOT_WRITTEN.
         """
-        self._write(changes, version, replaces=False)
-
-    def replace(self, old: Table, new: Table, version: int) -> None:
-        """Drop the table and create it with other columns, in one transaction.
-
-        Raises:
-            StateRefused: as `deliver`.
-        """
-        self._write(new, version, replaces=True)
-
-    def _write(self, changes: Table, version: int, *, replaces: bool) -> None:
-        if self._record is None:
-            raise TypeError("the output has not begun")
         rows = keyed_rows(changes)
         with self._session.transaction() as cursor:
             had = locked_version(cursor, self._table.schema, self._table.name)
@@ -215,9 +168,7 @@ class PostgresSink(Sink):
                 self._note(cursor, had, version)
         if self._owner.created != self.changes_columns:
             self.changes_columns = self._owner.created
-            self._owner.write(self._record)
-        self._record.write(version)
-        self._position = version
+            self._owner.write(self.record)
 
     def _is_next(self, had: TableVersion | None, version: int) -> bool:
         """Return whether a version is to be written; False if an earlier attempt has done so.

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 from substrait_agg.changes.formats.encode import change_lines, csv_lines, table_lines
 from substrait_agg.changes.formats.event_lines import debezium_lines
-from substrait_agg.changes.outputs.spark_target import SparkTarget
 from substrait_agg.changes.records import Record
+from substrait_agg.changes.targets.spark import SparkTarget
 from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.errors import StateRefused, UsageError
 from substrait_agg.files.atomic_files import Guard, sync_folder, write_text
@@ -353,7 +353,7 @@ def _pieces(texts: Iterator[str]) -> Iterator[bytes]:
     yield "".join(buffer).encode()
 
 
-def taken(path: Path) -> UsageError:
+def taken(path: Path | str) -> UsageError:
     """Return the error OUTPUT_EXISTS: the output was not written by this checkpoint."""
     message = "the output contains data that this checkpoint did not write"
     return UsageError(

@@ -145,7 +145,7 @@ class PlanDocument:
         state_columns: per operator the meaning of the columns of its state.
         operator_texts: the operators, for users.
         state_schemas: per operator its state schema, to compare it with that of another plan.
-        inputs: the tables, in the order in which a streaming query has them as sources.
+        inputs: the tables, in the order in which the plan reads them.
         static: the tables whose rows are read once, in the first version, by name.
         views: the views by name. Empty for a run of one plan: `columns`, `types`, `sorts`,
             `keys` and `hidden` then describe its view, which has the rows of the last operator. Otherwise these
@@ -214,7 +214,7 @@ class PlanDocument:
 
 
 def new_identity() -> str:
-    """Return a new id for a checkpoint. Spark's streaming query has the same id."""
+    """Return a new id for a checkpoint."""
     return str(uuid.uuid4())
 
 

@@ -219,10 +219,7 @@ class InputSchema:
 
 
 def readings(flow: Flow) -> tuple[InputSchema, ...]:
-    """Return the tables in the order in which a streaming query has them as sources.
-
-    Equal reads of a table share one source.
-    """
+    """Return the tables with the columns that are read of them, in the order in which the plan reads them."""
     origins = (
         branch.origin
         for node in flow.operators

@@ -36,12 +36,12 @@ def find_differences(
     """
     before, after = _manifests(table, old), _manifests(table, new)
     if any(map(_deletes, (*before, *after))):
-        gone, come = _planned_files(table, old), _planned_files(table, new)
+        removed, come = _planned_files(table, old), _planned_files(table, new)
     else:
-        gone = _files_of(table, [m for m in before if m not in after])
+        removed = _files_of(table, [m for m in before if m not in after])
         come = _files_of(table, [m for m in after if m not in before])
-    tasks = {_key(task): task for task in (*gone, *come)}
-    counts = net_files(map(_key, come), map(_key, gone)).items()
+    tasks = {_key(task): task for task in (*removed, *come)}
+    counts = net_files(map(_key, come), map(_key, removed)).items()
     return {
         sign: [tasks[key] for key, count in counts for _ in range(sign * count)] for sign in (-1, 1)
     }

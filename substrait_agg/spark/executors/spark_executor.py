@@ -78,7 +78,7 @@ class SparkExecutor:
     """The `Executor` that runs Spark jobs, and small batches on the driver.
 
     Attributes:
-        session: the session in which jobs run. A micro-batch has a session of its own.
+        session: the session in which jobs run.
         strategies: how the next batch is computed, by operator id.
         driver: what the driver computes itself.
         running: the operator that is computed, also after it has failed; None if it is not known.

@@ -60,7 +60,7 @@ def table_origins(flow: Flow) -> tuple[TableOrigin, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BatchInputs:
-    """The rows of a micro-batch.
+    """The rows of a batch.
 
     Attributes:
         frames: prepared rows by operator id.

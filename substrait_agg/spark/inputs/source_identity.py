@@ -1,6 +1,6 @@
 """Compare the locations of sources with those of the newest version of a checkpoint.
 
-A changed location is a new source with no consumed offsets.
+The files of another location have not been read.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def check_locations(store: Checkpoint, places: Sequence[InputPlace], *, accept: 
     raise StateRefused(
         "SOURCE_DIFFERS",
         f"the source differs from the checkpoint: {differences}",
-        help="give the source as before; if the files were only moved, link them under their old path, which Spark "
-        "has recorded. --accept-source-change continues with the new location: files there that Spark has not "
-        "read count as new rows",
+        help="give the source as before; if the files were only moved, link them under their old path. "
+        "--accept-source-change continues with the new location: files that have not been read under their path "
+        "count as new rows",
         path=str(store.folder),
     )

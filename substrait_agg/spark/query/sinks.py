@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from substrait_agg.changes.outputs.outputs import OutputSpec, parse_output
 from substrait_agg.changes.outputs.sinks import Sink, SinkContext
 from substrait_agg.changes.outputs.spark_sink import SparkSink
-from substrait_agg.changes.outputs.spark_target import DELTA, KAFKA, TABLE, SparkTarget
+from substrait_agg.changes.targets.spark import DELTA, KAFKA, TABLE, SparkTarget
 from substrait_agg.commit.documents.change_metadata import origin_of
 from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.files.atomic_files import write_atomically
@@ -46,7 +46,7 @@ class SparkWriter(SparkSink):
     def __init__(self, target: SparkTarget) -> None:
         super().__init__(_never_called, f"spark={target}")
         self._target = target
-        self._identity = target.identity
+        self.identity = f"spark={target.identity}"
         self._application = ""
 
     def begin(self, place: SinkContext) -> None:

@@ -101,7 +101,7 @@ def isolated(spark: SparkSession, conf: Mapping[str, str] | None = None) -> Spar
 
     Catalogue tables and global temporary views are shared; temporary views of `spark` are not
     visible. A DataFrame keeps the session that created it. Expressions over it need a session
-    prepared with `prepare`, such as the one that a streaming query passes to ``foreachBatch``.
+    prepared with `prepare`, such as that of a run.
     """
     return prepare(spark.newSession(), conf)
 
@@ -234,8 +234,7 @@ def get_session(
 def _write_no_checksums(spark: SparkSession) -> None:
     """Have Hadoop write local files without files of checksums beside them.
 
-    Without its native library, Hadoop starts a program (chmod) for each file that it writes. Versions
-    record the checksums of the logs that Spark writes. Hadoop still compares checksums that exist.
+    Without its native library, Hadoop starts a program (chmod) for each file that it writes.
     """
     conf = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop: Any = spark.sparkContext._jvm

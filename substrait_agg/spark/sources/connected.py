@@ -70,11 +70,11 @@ def with_connected(sources: Mapping[Table, S]) -> Mapping[Table, S | SourceSpec]
     with open_connectors(sources) as opened:
         for group in opened.values():
             for table, spec in group.specs.items():
-                known = group.connector.table(name_of(table))
-                upsert = UpsertDeclaration(known.keys) if known.keys else None
+                schema = group.connector.table(name_of(table))
+                upsert = UpsertDeclaration(schema.keys) if schema.keys else None
                 described[table] = replace(
-                    spec, change="weight", change_column=WEIGHT, upsert=upsert, schema=known.schema,
-                    changes=known.changes,
+                    spec, change="weight", change_column=WEIGHT, upsert=upsert, schema=schema.schema,
+                    changes=schema.changes,
                 )  # fmt: skip
     return described
 

@@ -352,7 +352,7 @@ def _file(status: Any) -> FoundFile:
 
 
 def is_local(uri: str) -> bool:
-    """Return whether a URI in the form of Spark's logs is that of a local file."""
+    """Return whether a URI as Spark writes it is that of a local file."""
     return _is_here(uri.partition(":")[0])
 
 
@@ -397,7 +397,7 @@ def found_file(spark: SparkSession, uri: str) -> FoundFile | None:
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
-    """Return whether a file exists at a URI in the form of Spark's logs."""
+    """Return whether a file exists at a URI as Spark writes it."""
     if is_local(uri):
         return Path(unquote(urlsplit(uri).path)).exists()
     context = spark.sparkContext
@@ -406,7 +406,7 @@ def exists(spark: SparkSession, uri: str) -> bool:
 
 
 def read_end(spark: SparkSession, uri: str, length: int) -> bytes:
-    """Return the last bytes of a file at a URI in the form of Spark's logs.
+    """Return the last bytes of a file at a URI as Spark writes it.
 
     Raises:
         Py4JJavaError: the file cannot be read.

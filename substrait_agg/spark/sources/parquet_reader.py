@@ -132,7 +132,7 @@ class ParquetReader:
     signs: Mapping[str, int] | None
 
     def open(self, uris: Sequence[str]) -> OpenedFiles | None:
-        """Look at the files as Spark's log names them; None if Spark has to read them.
+        """Look at the files by their URIs; None if Spark has to read them.
 
         Raises:
             InputRefused: COLUMN_TYPE_MISMATCH: Spark would read other values.
@@ -223,7 +223,7 @@ def check_types(
 
     Args:
         schema: what Spark reads from the files.
-        uris: the files as Spark's log names them.
+        uris: their URIs.
         session: returns the session that reads the files of stores.
 
     Raises:
@@ -330,7 +330,7 @@ def _column(name: str, type_: Type, schema: st.StructType) -> _Column | None:
 
 
 def _local_path(uri: str) -> str:
-    """Return the path of a URI of Spark's log."""
+    """Return the path of a URI of a local file."""
     scheme, _, rest = uri.partition(":")
     path = unquote(rest.removeprefix("//"))
     if scheme != "file" or not path.startswith("/"):

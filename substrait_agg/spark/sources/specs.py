@@ -100,7 +100,7 @@ class SourceSpec:
         options: further keys for the format, as written.
         change: how rows distinguish inserts from deletes.
         change_column: column of the weight or of the operation; empty if there is none.
-        batch_files: the maximum number of files per micro-batch; None for no limit.
+        batch_files: the maximum number of files per batch; None for no limit.
         times: encoding of timestamps and times of day in change events: ``ms``, ``us``, ``ns``,
             ``text``; empty if not given.
         decimals: encoding of decimals in change events: ``bytes``, ``text``; empty if not given.

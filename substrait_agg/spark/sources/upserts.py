@@ -83,7 +83,7 @@ def checked_order(spark: SparkSession, spec: SourceSpec, table: str) -> SourceSp
 def _check_times(spec: SourceSpec, table: str, place: InputFiles | None) -> None:
     """Refuse files that were modified in the same millisecond.
 
-    Spark orders files by modification time and reads files of equal time in any order.
+    Files of equal time are read in the order of their names, which may not be that of their rows.
     """
     files = sorted(zip(place.modified, place.files, strict=True)) if place is not None else []
     for (before, one), (after, other) in pairwise(files):

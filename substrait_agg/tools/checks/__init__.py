@@ -1,1 +1,1 @@
-"""Checks that several tools use: findings, trees by name, orphan files, Spark's logs."""
+"""Checks that several tools use: findings, trees by name, orphan files."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from substrait_agg.changes.delivery.output_cursor import tables_to_deliver
-from substrait_agg.changes.outputs.postgres_owner import empty_again
 from substrait_agg.changes.outputs.sinks import CHANGE_ENCODERS
+from substrait_agg.changes.postgres.owner import empty_again
 from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.log.checkpoint import Checkpoint

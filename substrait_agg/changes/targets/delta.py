@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from substrait_agg.changes.outputs.spark_target import bad_target, parse_options
+from substrait_agg.changes.targets.options import bad_target, parse_options
 from substrait_agg.redaction import redacted_place, remember
 
 CHANGES, VIEW = "changes", "view"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from substrait_agg.changes.outputs.spark_target import bad_target, parse_options
+from substrait_agg.changes.targets.options import bad_target, parse_options
 from substrait_agg.redaction import redacted_options
 
 _HELP = "write postgres=SCHEMA.TABLE?service=NAME, or ?dsn=postgresql://USER@HOST/DATABASE"

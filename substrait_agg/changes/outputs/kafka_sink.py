@@ -19,19 +19,15 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from substrait_agg.changes.formats.encode import row_lines
-from substrait_agg.changes.outputs.sinks import Sink, SinkContext, Table
-from substrait_agg.changes.outputs.spark_target import UPSERTS, KafkaTarget
-from substrait_agg.changes.postgres.keyed import HIDDEN, key_names, no_key
-from substrait_agg.changes.records import Record
+from substrait_agg.changes.outputs.sinks import SinkContext, Table
+from substrait_agg.changes.outputs.versioned_sink import VersionedSink, stored_view
+from substrait_agg.changes.postgres.keyed import HIDDEN, VERSION, WEIGHT, key_names, no_key
+from substrait_agg.changes.targets.kafka import UPSERTS, KafkaTarget
 from substrait_agg.commit.documents.change_metadata import origin_of
-from substrait_agg.commit.log.checkpoint import Checkpoint
-from substrait_agg.commit.log.fence import NO_FENCE, Fence
 from substrait_agg.commit.runtime.consolidate import consolidate, row_bytes
-from substrait_agg.errors import RunFailed, StateRefused, UsageError
-from substrait_agg.files.locations import Location
+from substrait_agg.errors import RunFailed, UsageError
 from substrait_agg.redaction import cleaned, safe_cause
 
-VERSION, WEIGHT = "__version", "__weight"
 SECONDS = 30.0
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 _NO_TRANSACTIONS = (KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION)
@@ -52,112 +48,55 @@ class Written:
     is_taken: bool = False
 
 
-def kafka_record(
-    target: KafkaTarget, checkpoint: Location, fence: Fence = NO_FENCE, view: str = ""
-) -> Record:
-    """Return the record of an output."""
-    output = f"{UPSERTS}={target.identity}"
-    digest = hashlib.sha256(output.encode()).hexdigest()[:16]
-    return Record(checkpoint / "outputs" / f"{digest}.json", output, fence, view)
-
-
-class KafkaSink(Sink):
+class KafkaSink(VersionedSink):
     """Writes a message per changed key: the row as JSON, or no value if the row is gone.
 
     Args:
         target: the topic and how to connect.
     """
 
-    takes_changes = True
-    keeps_position = True
+    noun = "topic"
 
     def __init__(self, target: KafkaTarget) -> None:
-        self.name = f"{UPSERTS}={target}"
+        super().__init__(f"{UPSERTS}={target}", f"{UPSERTS}={target.identity}")
         self._target = target
-        self._record: Record | None = None
-        self._position: int | None = None
-        self._origin = ""
+        self._owner = ""
         self._producer: Producer | None = None
         self._is_transactional = True
         self._written = Written()
         self._failed: KafkaError | None = None
 
-    @property
-    def identity(self) -> str:
-        """Return a text that two outputs to one topic share."""
-        return f"{UPSERTS}={self._target.identity}"
-
-    def reached(self, checkpoint: Location, view: str = "") -> int | None:
-        """Return the last version delivered from a checkpoint; write nothing."""
-        position = kafka_record(self._target, checkpoint, view=view).read()
-        return position[0] if position else None
-
-    @property
-    def position(self) -> int | None:
-        """Return the last version in the record. The topic may have the next one."""
-        return self._position
-
-    def begin(self, place: SinkContext) -> None:
-        """Read the record, and check that a view has its keys.
+    def _read_position(self, place: SinkContext) -> int | None:
+        """Return the version in the record, and check that a view has its keys.
 
         Raises:
             UsageError: OUTPUT_EXISTS.
             StateRefused: OUTPUT_KEY_MISSING, OUTPUT_RECORD_DAMAGED.
             RunFailed: OUTPUT_NOT_REACHABLE.
         """
-        identity = _check_keys(place)
-        self._origin = f"{identity}/{place.view}"
-        self._record = kafka_record(self._target, place.checkpoint, place.fence, place.view)
-        recorded = self._record.read()
-        self._position = recorded[0] if recorded else None
-        if recorded is None:
+        view = stored_view(place)
+        if view is not None and view.key_places is None:
+            raise no_key(HIDDEN)
+        self._owner = f"{self._origin(place)}/{place.view}"
+        if self.record.read() is None:
             try:
                 written = self._read_back()
             except KafkaException as error:
-                raise self._failure(error, "the topic cannot be read") from safe_cause(error)
+                raise self._error(error, "the topic cannot be read") from safe_cause(error)
             if written.is_taken:
                 message = f"the topic {self._target.topic} contains messages that this checkpoint did not write"
                 help = "use another topic, or an empty one"
                 raise UsageError("OUTPUT_EXISTS", message, help=help, path=self.name)
-        self._record.take_over(self._position)
+        return super()._read_position(place)
 
-    def deliver(self, changes: Table, version: int) -> None:
-        """Write the changes of a version, unless the topic has them, then update the record.
-
-        Raises:
-            RunFailed: OUTPUT_NOT_REACHABLE, OUTPUT_NOT_WRITTEN, OUTPUT_VERSION_CONFLICT.
-            StateRefused: OUTPUT_KEY_MISSING, OUTPUT_AHEAD.
-        """
-        if self._record is None:
-            raise TypeError("the output has not begun")
+    def _deliver(self, changes: Table, version: int) -> None:
         committed = origin_of(changes).committed.get(version, "")
         keys, values = upserts(changes)
-        try:
-            self._open()
-            if not self._has(version, committed):
-                self._write(keys, values, version, committed)
-        except (KafkaException, BufferError) as error:
-            raise self._failure(error, f"version {version} was not written") from safe_cause(error)
-        self._record.write(version)
-        self._position = version
-
-    def _has(self, version: int, committed: str) -> bool:
-        """Return whether an earlier attempt has written a version.
-
-        Raises:
-            StateRefused: OUTPUT_AHEAD: the topic has what the checkpoint does not have.
-        """
+        self._open()
         written = self._written
-        if written.version is None or written.version < version or not self._is_transactional:
-            return False
-        if written.version == version and committed in ("", written.committed):
-            return True
-        raise StateRefused(
-            "OUTPUT_AHEAD",
-            f"the topic has version {written.version} of this checkpoint from before a rollback, or of a newer copy of it",
-            help="restore the newest copy of the checkpoint, or write to another topic",
-            path=self.name,
-        )
+        newest = written.version if self._is_transactional else None
+        if not self._has(version, newest, committed, lambda: written.committed):
+            self._write(keys, values, version, committed)
 
     def _open(self) -> None:
         """Open a producer. That ends what an earlier one has left, and fences it."""
@@ -167,7 +106,7 @@ class KafkaSink(Sink):
             "partitioner": "murmur2_random", "linger.ms": 5, **self._target.client, "log_level": 0,
             "enable.idempotence": True,
         }  # fmt: skip
-        digest = hashlib.sha256(f"{self._origin}/{self._target.topic}".encode()).hexdigest()[:32]
+        digest = hashlib.sha256(f"{self._owner}/{self._target.topic}".encode()).hexdigest()[:32]
         producer = Producer({**options, "transactional.id": f"substrait-agg-{digest}"})
         try:
             producer.init_transactions(SECONDS)
@@ -184,7 +123,7 @@ class KafkaSink(Sink):
         producer = self._producer
         if producer is None or not keys:
             return
-        headers = {"version": str(version), "checkpoint": self._origin, "committed": at}
+        headers = {"version": str(version), "checkpoint": self._owner, "committed": at}
         self._failed = None
         if self._is_transactional:
             producer.begin_transaction()
@@ -215,7 +154,14 @@ class KafkaSink(Sink):
     def _note(self, error: KafkaError | None, _message: Any) -> None:
         self._failed = error or self._failed
 
-    def _failure(self, error: Exception, what: str) -> RunFailed:
+    @property
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return KafkaException, BufferError
+
+    def _failure(self, version: int, error: Exception) -> RunFailed:
+        return self._error(error, f"version {version} was not written")
+
+    def _error(self, error: Exception, what: str) -> RunFailed:
         """Return the error of an attempt; the next one begins with a new producer, unless fenced."""
         reason = error.args[0]
         code = reason.code() if isinstance(reason, KafkaError) else None
@@ -250,9 +196,7 @@ class KafkaSink(Sink):
             ends = [self._last(consumer, number) for number in topic.partitions]
         finally:
             consumer.close()
-        mine = [
-            headers for headers in ends if headers and headers.get("checkpoint") == self._origin
-        ]
+        mine = [headers for headers in ends if headers and headers.get("checkpoint") == self._owner]
         newest = max(mine, key=lambda headers: int(headers["version"]), default=None)
         is_taken = len(mine) < sum(headers is not None for headers in ends)
         if newest is None:
@@ -290,21 +234,6 @@ class KafkaSink(Sink):
     def close(self) -> None:
         """Forget the producer; what was not committed is aborted by the next one."""
         self._producer = None
-
-
-def _check_keys(place: SinkContext) -> str:
-    """Refuse a view without all its keys, and return the id of the checkpoint."""
-    try:
-        checkpoint = Checkpoint(place.checkpoint)
-        view = checkpoint.document().view_schema(place.view)
-        identity = checkpoint.identity
-    except StateRefused as error:
-        if error.code != "NOT_A_CHECKPOINT":
-            raise
-        return hashlib.sha256(str(place.checkpoint).encode()).hexdigest()[:32]
-    if view is not None and view.key_places is None:
-        raise no_key(HIDDEN)
-    return str(identity)
 
 
 def upserts(changes: Table) -> tuple[list[str], list[str | None]]:

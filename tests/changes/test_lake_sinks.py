@@ -1,0 +1,157 @@
+"""Outputs that write tables of a lake: each version exactly once, also after a kill or beside another run."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from threading import Barrier
+from unittest.mock import patch
+
+import pytest
+
+from substrait_agg.changes import Delivery, parse_output
+from substrait_agg.changes.outputs.outputs import check_outputs, reached
+from substrait_agg.changes.records import Record
+from substrait_agg.errors import RunFailed, StateRefused, UsageError
+from tests.changes.lakes import (
+    ChangingView,
+    DeltaLake,
+    IcebergLake,
+    Lake,
+    before_a_write,
+    begin,
+    deliver,
+    killed_before_the_record,
+)
+
+
+@pytest.fixture(params=["changes", "view", "iceberg"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    name = request.param
+    return IcebergLake(tmp_path) if name == "iceberg" else DeltaLake(tmp_path, name)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_table_has_every_version_once(lake: Lake, *, keyed: bool, seed: int) -> None:
+    """Versions with changes, one commit each; some runs are killed before they note a version."""
+    rng = random.Random(f"{lake.output.rpartition('=')[2]} {keyed} {seed}")
+    view = ChangingView(rng, keyed)
+    for _ in range(lake.size):
+        view.commit()
+        if rng.random() < 0.3:
+            delivery = begin(lake)
+            with killed_before_the_record():
+                delivery.deliver(view)
+        if rng.random() < 0.7:
+            deliver(lake, view)
+            assert lake.rows() == view.states[-1]
+    deliver(lake, view)
+    changed = [v for v in view.versions() if not v or view.states[v] != view.states[v - 1]]
+    assert [version for version, _ in lake.commits()] == changed
+    for number, (version, commit) in enumerate(lake.commits(), 1):
+        assert lake.rows(commit) == view.states[version]
+        assert isinstance(lake, IcebergLake) or commit == number
+
+
+def test_versions_without_changes_write_nothing(lake: Lake) -> None:
+    view = ChangingView(random.Random(1))
+    for _ in range(3):
+        view.commit(empty=True)
+    deliver(lake, view)
+    assert [version for version, _ in lake.commits()] == [0]
+    spec, checkpoint = parse_output(lake.output), lake.folder / "checkpoint"
+    assert reached(spec, checkpoint, lambda target: pytest.fail(str(target)))[1] == 2
+
+
+@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize("keyed", [True, False])
+def test_two_writers_of_one_version(lake: Lake, *, keyed: bool, exists: bool) -> None:
+    """One run writes it. The other run fails, and its next attempt finds the version."""
+    view = ChangingView(random.Random(3), keyed)
+    if exists:
+        view.commit()
+        deliver(lake, view)
+    view.states.append(Counter({(1, "one"): 1}))
+    one, two = begin(lake), begin(lake)
+    with before_a_write(one, lambda: two.deliver(view), "OUTPUT_VERSION_CONFLICT"):
+        one.deliver(view)
+    one.deliver(view)
+    assert [version for version, _ in lake.commits()] == view.versions()
+    assert lake.rows() == view.states[-1]
+
+
+def test_many_writers_of_the_first_version(lake: Lake) -> None:
+    """The table is created once, and the version is written once."""
+    view = ChangingView(random.Random(7))
+    view.states = [Counter({(1, "a"): 1, (None, "b"): 1})]
+    barrier, changes = Barrier(4), view.changes(until=0)
+
+    def run(delivery: Delivery) -> None:
+        barrier.wait(30)
+        with suppress(RunFailed):
+            delivery.cursors[0].sink.deliver(changes, 0)
+
+    runs = [begin(lake) for _ in range(4)]
+    with patch.object(Record, "write"), ThreadPoolExecutor(4) as pool:
+        for run_ in [pool.submit(run, delivery) for delivery in runs]:
+            run_.result(60)
+    deliver(lake, view)
+    assert [version for version, _ in lake.commits()] == [0]
+    assert lake.rows() == view.states[0]
+
+
+def test_a_rolled_back_version_is_not_taken_for_the_new_one(lake: Lake) -> None:
+    view = ChangingView(random.Random(4))
+    view.states = [Counter({(1, "a"): 1}), Counter({(1, "b"): 1})]
+    delivery = begin(lake)
+    delivery.cursors[0].catch_up(view, stopping=lambda: True)
+    with killed_before_the_record():
+        delivery.deliver(view)
+    view.states[1], view.run = Counter({(1, "c"): 1}), "b"
+    with pytest.raises(StateRefused) as refused:
+        deliver(lake, view)
+    assert refused.value.code == "OUTPUT_AHEAD"
+
+
+def test_rows_of_others_are_kept(lake: Lake) -> None:
+    """A table with rows of another checkpoint or view is refused."""
+    view = ChangingView(random.Random(5))
+    view.states = [Counter({(1, "a"): 1})]
+    deliver(lake, view)
+    with pytest.raises(UsageError) as refused:
+        check_outputs([lake.output], lake.folder / "another")
+    assert refused.value.code == "OUTPUT_EXISTS"
+    with pytest.raises(UsageError) as refused:
+        begin(lake, "other")
+    assert refused.value.code == "OUTPUT_EXISTS"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "delta", "delta=", "delta=-", "delta=t?mode=all", "delta=t?x=geheim",
+        "iceberg", "iceberg=", "iceberg=-", "iceberg=t", "iceberg=a.", "iceberg=a.b?x=geheim",
+    ],
+)  # fmt: skip
+def test_what_is_no_target_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_output(text)
+    assert refused.value.code == "OPTION_INVALID"
+    assert "geheim" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "delta=s3://key:geheim@bucket/t?mode=view",
+        "iceberg=shop.t?uri=postgresql://key:geheim@host/t&warehouse=w",
+    ],
+)
+def test_passwords_are_not_shown(text: str) -> None:
+    spec = parse_output(f"totals={text}")
+    assert spec.view == "totals"
+    assert "geheim" not in f"{spec} {spec!r}"
