@@ -19,6 +19,8 @@ from substrait_agg.files.locations import location_of
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "substrait_agg_cli"]
 PATIENCE = 240.0
+PACE = "150ms"
+"""Between the batches of a run that is killed."""
 QUICK = (
     "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 )  # fmt: skip
@@ -41,8 +43,12 @@ class Command:
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start the command in its own session, so that all its processes can be found and killed."""
+    def start(self, *more: str) -> subprocess.Popen[bytes]:
+        """Start the command in its own session, so that all its processes can be found and killed.
+
+        Args:
+            more: further arguments.
+        """
         environment = {
             **os.environ,
             **self.environment,
@@ -50,7 +56,15 @@ class Command:
         }
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*COMMAND, "run", *self.arguments, *QUICK, "--checkpoint", str(self.checkpoint)],
+                [
+                    *COMMAND,
+                    "run",
+                    *self.arguments,
+                    *more,
+                    *QUICK,
+                    "--checkpoint",
+                    str(self.checkpoint),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -70,11 +84,13 @@ class Command:
     def kill_after(self, versions: int, delay: float) -> int:
         """Kill the run `delay` seconds after it has committed `versions` more versions.
 
+        Its batches come at an interval, so that it does not end before.
+
         Returns:
-            The newest version then. A run that ends before it could be killed fails.
+            The newest version then.
         """
         wanted = newest(self.checkpoint) + versions
-        process = self.start()
+        process = self.start("--every", PACE)
         try:
             deadline = time.monotonic() + PATIENCE
             while newest(self.checkpoint) < wanted:
