@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from substrait_agg.changes.records import Record
 from substrait_agg.commit.documents.change_metadata import ChangesOrigin
 from substrait_agg.errors import RunFailed
 from tests.connect.iceberg_tables import catalog, options
+from tests.e2e.rows import Bag
 
 Row = tuple[int | None, str | None]
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
@@ -34,13 +36,13 @@ class ChangingView:
     """A checkpoint whose versions change rows at random.
 
     Attributes:
-        keyed: whether the first column is a key.
+        keys: the columns that are the key, by their place; none if the rows have no key.
         states: rows of each version.
         run: tells the versions of one history from those of another one.
     """
 
     rng: random.Random
-    keyed: bool = True
+    keys: tuple[int, ...] = (0,)
     states: list[Counter[Row]] = field(default_factory=list)
     run: str = "a"
 
@@ -48,14 +50,17 @@ class ChangingView:
         """Commit a version."""
         rows = Counter(self.states[-1]) if self.states else Counter[Row]()
         for _ in range(0 if empty else self.rng.randrange(4)):
-            key = self.rng.choice([None, *range(6)])
-            if self.keyed:
-                rows = Counter({row: n for row, n in rows.items() if row[0] != key})
+            row = self.rng.choice([None, *range(6)]), self.rng.choice(["a", "it's", None])
+            if self.keys:
+                rows = Counter({r: n for r, n in rows.items() if self._key(r) != self._key(row)})
             if self.rng.random() < 0.7:
-                rows[key, self.rng.choice(["a", "it's", None])] += 1
+                rows[row] += 1
             elif rows:
                 rows[self.rng.choice(sorted(rows, key=str))] -= 1
         self.states.append(Counter({row: n for row, n in rows.items() if n > 0}))
+
+    def _key(self, row: Row) -> tuple[object, ...]:
+        return tuple(row[place] for place in self.keys)
 
     @property
     def version(self) -> int:
@@ -68,7 +73,7 @@ class ChangingView:
         first = 0 if since is None else since + 1
         parts = [self._changes(v) for v in range(first, (until or 0) + 1)]
         committed = {v: f"{self.run}{v}" for v in self.versions()}
-        origin = ChangesOrigin((0,) if self.keyed else None, "plan", committed)
+        origin = ChangesOrigin(self.keys or None, "plan", committed)
         rows = pa.concat_tables([CHANGES.empty_table(), *parts])
         return rows.replace_schema_metadata(origin.metadata())
 
@@ -110,7 +115,7 @@ class DeltaLake:
     def output(self) -> str:
         return f"delta={self.path}?mode={self.mode}"
 
-    def rows(self, commit: int | None = None) -> Counter[Row]:
+    def rows(self, commit: int | None = None) -> Bag:
         """Return the rows of the table, or the sum of the changes in it."""
         scan = DeltaTable(self.path, version=commit).scan()
         return _sums(pa.table(pa.RecordBatchReader.from_stream(scan)))
@@ -120,6 +125,14 @@ class DeltaLake:
         entries = reversed(DeltaTable(self.path).history())
         label = "substrait-agg.version"
         return [(int(entry[label]), entry["version"]) for entry in entries if label in entry]
+
+    def transactions(self) -> list[tuple[int, int]]:
+        """Return the version that the application gives each transaction, and its commit."""
+        found = []
+        for path in sorted((self.path / "_delta_log").glob("*.json")):
+            actions = [json.loads(line) for line in path.read_text().splitlines()]
+            found += [(a["txn"]["version"], int(path.stem)) for a in actions if "txn" in a]
+        return found
 
 
 @dataclass
@@ -138,7 +151,7 @@ class IcebergLake:
     def table(self) -> Table:
         return catalog(self.folder).load_table(NAME)
 
-    def rows(self, commit: int | None = None) -> Counter[Row]:
+    def rows(self, commit: int | None = None) -> Bag:
         """Return the sum of the changes in the table."""
         return _sums(self.table.scan(snapshot_id=commit).to_arrow())
 
@@ -157,10 +170,11 @@ class IcebergLake:
 Lake = DeltaLake | IcebergLake
 
 
-def _sums(table: pa.Table) -> Counter[Row]:
-    sums: Counter[Row] = Counter()
+def _sums(table: pa.Table) -> Bag:
+    names = [name for name in table.column_names if name not in {name for name, _ in ENDS}]
+    sums: Bag = Counter()
     for row in table.to_pylist():
-        sums[row["k"], row["v"]] += row.get("__weight", 1)
+        sums[tuple(row[name] for name in names)] += row.get("__weight", 1)
     return Counter({row: n for row, n in sums.items() if n})
 
 

@@ -169,7 +169,7 @@ def _merge(table: DeltaTable, changes: Table, keys: list[str], commit: CommitPro
     values = {_quoted(name): f"s.{_quoted(name)}" for name in names}
     nullable = {field.name for field in changes.schema if field.nullable}
     same = " AND ".join(
-        f"t.{_quoted(key)} {'IS NOT DISTINCT FROM' if key in nullable else '='} s.{_quoted(key)}"
+        f"(t.{_quoted(key)} {'IS NOT DISTINCT FROM' if key in nullable else '='} s.{_quoted(key)})"
         for key in keys
     )
     (
