@@ -38,7 +38,7 @@ from substrait_agg.refresh.checks import RunConditions
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.cost_model import BatchCost, CostHistory, InputSize
 from substrait_agg.refresh.policies import parse_refresh
-from substrait_agg.spark.execution.driver import DRIVER_BYTES, limit_without_job
+from substrait_agg.spark.execution.driver import DRIVER_BYTES, RowAccess, limit_times
 from substrait_agg.spark.session.session import DRIVER_BYTES_SETTING
 
 HISTORY = (1.0, 0.002, 0.01, 0.05)
@@ -281,7 +281,7 @@ def measure(plan: str, pairs: PairSet, rows: int, repeat: int) -> Iterator[Pair]
         if newest is None:
             raise RuntimeError("nothing is committed")
         history = CostHistory(newest.refresh.costs)
-        limit = DRIVER_BYTES * limit_without_job(map(operator_of, flow.operators))
+        limit = DRIVER_BYTES * limit_times(RowAccess.FILES, map(operator_of, flow.operators))
         chooser = RefreshChooser(flow, parse_refresh("auto"), RunConditions(), limit)
         for delta in pairs.deltas:
             live = tables.live

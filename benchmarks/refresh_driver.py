@@ -117,7 +117,7 @@ class DriverRun:
         found = {origin: self._found(origin, number) for origin in self._sources}
         none: Any = None
         batch = TableBatch(
-            none, self._sources, {o: files for o, files in found.items() if files}, {}, {}
+            none, self._sources, {o: files for o, files in found.items() if files}, {}, {}, none
         )
         uses: dict[int, list[TableUse]] = {}
         for use in self._uses:

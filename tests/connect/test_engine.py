@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -13,10 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import substrait_agg as sa
+from substrait_agg.commit.documents.files import FolderFiles
 from substrait_agg.commit.log.checkpoint import Checkpoint
 from substrait_agg.connect import registry
 from substrait_agg.connect.protocol import ConnectedTable
 from substrait_agg.connect.registry import Kind
+from substrait_agg.spark.execution import checkpoint_files
+from substrait_agg.spark.execution.checkpoint_files import GivenRowsWriter
 from substrait_agg.spark.positions.connectors import Connectors
 from tests.connect import memory
 from tests.connect.memory import DATABASES, Database
@@ -199,3 +204,66 @@ def test_the_lag_of_a_source_is_a_metric(
     (lag,) = (line for line in lines if line.startswith("substrait_agg_source_lag{"))
     assert 'source="memory:bank",measure="bytes"' in lag
     assert float(lag.rpartition(" ")[2]) == 7
+
+
+def test_many_rows_for_spark(spark: SparkSession, database: Database, tmp_path: Path) -> None:
+    """Spark reads many rows, which the driver cannot compute, from files; no file stays."""
+    owners = [f"owner {i % 50} " + "x" * 100 for i in range(20_000)]
+    database.commit(accounts=[(i, owner, i, 1) for i, owner in enumerate(owners)])
+    query = "SELECT soundex(owner) AS code, sum(balance) AS s FROM accounts GROUP BY soundex(owner)"
+    with patch.object(checkpoint_files, "FILE_BYTES", 1 << 20):
+        view = maintain(spark, query, tmp_path / "c")
+    assert shown(view) == Counter({("O562", sum(range(20_000))): 1})
+    assert not list((tmp_path / "c" / "changes").glob("*input*"))
+
+
+def test_deleted_keys_of_required_columns(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    """A deleted row comes as its key: its other columns are null, although the table has no nulls."""
+    columns = [("owner", pa.string()), ("town", pa.string())]
+    required = pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
+    database.tables["owners"] = ConnectedTable(required, ("owner",), "by key")
+    database.commit(owners=[("ada", "Rome", 1), ("bo", "Oslo", 1), ("cy", "Rome", 1)])
+    query = "SELECT town, count(*) AS n FROM owners GROUP BY town"
+    source = {"owners": "memory:bank/owners"}
+    view = maintain(spark, query, tmp_path / "c", sources=source)
+    assert shown(view) == Counter({("Rome", 2): 1, ("Oslo", 1): 1})
+    database.commit(owners=[("ada", None, -1), ("bo", "Rome", 1)])
+    view = maintain(spark, query, tmp_path / "c", sources=source)
+    assert shown(view) == Counter({("Rome", 2): 1})
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_files_have_the_values_of_rows(spark: SparkSession, tmp_path: Path, zone: str) -> None:
+    """Rows that Spark reads from a file are those that it gets within a plan."""
+    old, new = datetime(1, 1, 1, 12), datetime(9999, 12, 31, 23, 59, 59, 999999)
+    wall = pa.array([old, None, datetime(1883, 11, 18, 12, 3, 57), new], pa.timestamp("us"))
+    rows = pa.table(
+        {
+            "flag": [True, None, False, True],
+            "tiny": pa.array([-128, None, 127, 0], pa.int8()),
+            "big": pa.array([-(2**63), None, 2**63 - 1, 0], pa.int64()),
+            "real": pa.array([1e-45, None, -0.0, float("inf")], pa.float32()),
+            "number": pa.array([Decimal("9" * 28 + ".0123456789"), None, Decimal(0), Decimal(-1)], pa.decimal128(38, 10)),
+            "text": pa.array(["", None, "\0ÿ", "x" * 70_000], pa.large_string()),
+            "bytes": [b"", None, b"\0\xff", b"x"],
+            "day": pa.array([date.min, None, date(1582, 10, 10), date.max], pa.date32()),
+            "wall": wall,
+            "instant": wall.cast(pa.timestamp("us", "UTC")),
+            "list": [[1, None], None, [], [2]],
+            "pair": [{"a": 1, "b": "x"}, None, {"a": None, "b": None}, {"a": 2, "b": ""}],
+        }
+    )  # fmt: skip
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    seen = []
+    for most in (1 << 20, 0):
+        with patch.object(checkpoint_files, "EMBEDDED_BYTES", most):
+            writer = GivenRowsWriter(session, FolderFiles(tmp_path), 1)
+            frame = writer.frame(rows)
+            seen.append((frame.schema, frame.toArrow()))
+            assert bool(list(tmp_path.iterdir())) == (most == 0)
+            writer.close()
+    assert seen[0] == seen[1]
+    assert not list(tmp_path.iterdir())

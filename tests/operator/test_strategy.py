@@ -14,7 +14,13 @@ from substrait_agg.commit.runtime.task_plan import TaskResult
 from substrait_agg.functions.aggregates.accumulators import Accumulator
 from substrait_agg.operator.common.spec import OperatorSpec
 from substrait_agg.plan.types import Type
-from substrait_agg.spark.execution.driver import GROUPED_WITHOUT_JOB, WITHOUT_JOB, Driver
+from substrait_agg.spark.execution.driver import (
+    GROUPED_WITHOUT_JOB,
+    IN_MEMORY,
+    WITHOUT_JOB,
+    Driver,
+    RowAccess,
+)
 from substrait_agg.spark.execution.operator_job import takes_rows
 from substrait_agg.spark.execution.strategy import (
     ALIKE,
@@ -150,7 +156,7 @@ def test_rows_of_grouping_sets_count_once_for_each_set() -> None:
                 spec=spec(sets=sets), operator=operator, watermark_pass=False, state=OperatorState()
             )
             session: Any = None
-            for needs_job in (True, False):
-                assert takes_rows(session, job, 100, WatchedDriver(), needs_job=needs_job)
-    once = [(100, 1), (100, WITHOUT_JOB), (100, 1), (100, GROUPED_WITHOUT_JOB)]
-    assert asked == [*once, *((300, times) for _, times in once)]
+            for access in RowAccess:
+                assert takes_rows(session, job, 100, WatchedDriver(), access)
+    times = [IN_MEMORY, WITHOUT_JOB, 1, IN_MEMORY, GROUPED_WITHOUT_JOB, 1]
+    assert asked == [(size, each) for size in (100, 300) for each in times]

@@ -65,7 +65,7 @@ def test_columns_of_every_type_come_as_spark_reads_them(
     spark_and_s3: SparkSession, s3: Emulator, tmp_path: Path
 ) -> None:
     """The same types and the same values, also nulls, of a file here and of one in a store."""
-    from substrait_agg.spark.inputs.inputs import read_changes
+    from substrait_agg.spark.execution.checkpoint_files import read_changes
 
     node: Any = Typed(tuple(type_ for type_, _ in TYPED))
     fields = [field(f"c{i}", type_) for i, type_ in enumerate(node.types)]
@@ -95,7 +95,7 @@ def test_times_and_intervals_come_as_the_plan_has_them(
     spark_and_s3: SparkSession, s3: Emulator
 ) -> None:
     """Parquet files have no such types for Spark's reader, and the schema that is declared has."""
-    from substrait_agg.spark.inputs.inputs import read_changes
+    from substrait_agg.spark.execution.checkpoint_files import read_changes
 
     types = Type("precision_time", params=(6,)), Type("interval_day", params=(6,))
     fields = [field(f"c{i}", type_) for i, type_ in enumerate(types)]

@@ -6,7 +6,7 @@ import re
 import uuid
 
 _VERSIONED = re.compile(
-    r"(?:[a-z]+[0-9]*-[0-9]+-)?([0-9]{12})-(?:(?:[0-9]+|late|bad)-)?[0-9a-z]+\.(?:arrow|parquet)"
+    r"(?:[a-z]+[0-9]*-[0-9]+-)?([0-9]{12})-(?:(?:[0-9]+|late|bad|input)-)?[0-9a-z]+\.(?:arrow|parquet)"
 )
 _SNAPSHOT = re.compile(r"([0-9]{20})\.json")
 KEPT_REVISION = re.compile(r"kept-(\d{12})\.json")
@@ -27,7 +27,8 @@ def change_name(version: int, kind: int | str) -> str:
 
     Args:
         version: the version that writes the file.
-        kind: the id of the operator; ``late`` or ``bad`` for rows that the version leaves out.
+        kind: the id of the operator; ``late`` or ``bad`` for rows that the version leaves out; ``input``
+            for rows of a connector that the batch reads.
     """
     return f"{version:012d}-{kind}-{uuid.uuid4().hex}.parquet"
 

@@ -17,7 +17,8 @@ from substrait_agg.connect.delta.layout import DeltaLayout, check_features
 from substrait_agg.connect.delta.log import DeltaCommit, DeltaDifference, DeltaLog
 from substrait_agg.connect.protocol import ConnectedTable, TableSource
 from substrait_agg.connect.snapshots import LakeTable
-from substrait_agg.connect.weights import weighted, with_weights
+from substrait_agg.connect.spool import spool_rows
+from substrait_agg.connect.weights import weighted
 from substrait_agg.errors import InputRefused, UsageError
 from substrait_agg.optional_packages import require
 from substrait_agg.redaction import redacted_place, remember, safe_cause
@@ -246,8 +247,8 @@ class DeltaSource:
             # Without a column, rows would have no number.
             columns = self._columns[name] or self._schema.names[:1]
             with self._reading():
-                rows = pa.RecordBatchReader.from_stream(table.scan(columns=columns)).read_all()
-            read[name] = with_weights(rows).select(types.names).cast(types)
+                batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns))
+                read[name] = spool_rows(batches, types, 1)
         return read
 
     def _types(self, name: str) -> pa.Schema:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from substrait_agg.connect.snapshots import net_files
-from substrait_agg.connect.weights import weighted, with_weights
+from substrait_agg.connect.spool import spool_rows
+from substrait_agg.connect.weights import weighted
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -92,5 +93,4 @@ def read_files(table: Table, tasks: Sequence[FileScanTask], to: pa.Schema, weigh
     # Without a column, rows would have no number.
     names = to.names or [schema.fields[0].name]
     scan = ArrowScan(table.metadata, table.io, schema.select(*names), AlwaysTrue())
-    types = weighted(to)
-    return with_weights(scan.to_table(tasks), weight).select(types.names).cast(types)
+    return spool_rows(scan.to_record_batches(tasks), weighted(to), weight)

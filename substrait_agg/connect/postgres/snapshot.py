@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
+import numpy as np
 import psycopg2
 import pyarrow as pa
 from psycopg2 import sql
@@ -14,6 +15,9 @@ from substrait_agg.connect.postgres.connection import Address, connect, to_error
 from substrait_agg.connect.postgres.position import VisibleTransactions, read_lsn
 from substrait_agg.connect.postgres.setup import Table
 from substrait_agg.connect.postgres.types import convert
+from substrait_agg.connect.protocol import WEIGHT
+from substrait_agg.connect.spool import RowSpool
+from substrait_agg.connect.weights import weighted, with_weights
 from substrait_agg.errors import RunFailed
 
 BLOCK_BYTES = 8 << 20
@@ -45,7 +49,7 @@ class TableSnapshot:
         self.snapshot = VisibleTransactions.parse(text, read_lsn(end))
 
     def read(self, table: Table, columns: Sequence[str], schema: pa.Schema) -> pa.Table:
-        """Return the rows of a table in the columns of a schema.
+        """Return the rows of a table in the columns of a schema, with the weight 1.
 
         Raises:
             InputRefused: VALUE_OUT_OF_RANGE, SOURCE_NOT_PERMITTED.
@@ -62,13 +66,16 @@ class TableSnapshot:
                 fields = sql.SQL(", ").join(map(sql.Identifier, columns))
                 copy = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)")
                 cursor.copy_expert(copy.format(fields, source), sink)
+            sink.flush()
+            rows = sink.spool.table()
         except psycopg2.InterfaceError as error:
             message = f"the snapshot of {self._address.name} is gone: {error}"
             raise RunFailed("SOURCE_NOT_REACHABLE", message, help="run again") from None
         except psycopg2.Error as error:
             raise to_error(error, self._address) from None
-        sink.flush()
-        return pa.Table.from_batches(sink.batches, schema)
+        finally:
+            sink.spool.close()
+        return rows
 
     def close(self) -> None:
         """End the transaction."""
@@ -77,7 +84,7 @@ class TableSnapshot:
 
 def _rows_without_columns(count: int) -> pa.Table:
     """Return a table that has only a number of rows."""
-    return pa.table({"": pa.nulls(count)}).select([])
+    return with_weights(pa.table({"": pa.nulls(count)})).select([WEIGHT])
 
 
 class _CsvSink:
@@ -92,7 +99,7 @@ class _CsvSink:
         self._schema = schema
         self._rows: list[bytes] = []
         self._size = 0
-        self.batches: list[pa.RecordBatch] = []
+        self.spool = RowSpool(weighted(schema))
 
     def write(self, data: bytes) -> None:
         """Take a row."""
@@ -125,4 +132,5 @@ class _CsvSink:
             convert(texts[number].combine_chunks(), column, self._table.full_name)
             for number, column in zip(names, self._columns, strict=True)
         ]
-        self.batches.append(pa.record_batch(values, self._schema))
+        weights = pa.array(np.ones(len(values[0]), np.int64))
+        self.spool.add(pa.record_batch([*values, weights], weighted(self._schema)))

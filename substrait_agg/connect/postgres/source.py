@@ -18,7 +18,7 @@ from substrait_agg.connect.postgres.snapshot import TableSnapshot
 from substrait_agg.connect.postgres.stream import MARK, Stream, Transaction
 from substrait_agg.connect.postgres.types import arrow_type, convert
 from substrait_agg.connect.protocol import ConnectedTable, TableSource
-from substrait_agg.connect.weights import weighted, with_weights
+from substrait_agg.connect.weights import weighted
 from substrait_agg.errors import InputRefused, RunFailed, UsageError, checked_choice
 
 IDLE_BYTES = 16 << 20
@@ -227,8 +227,7 @@ class PostgresSource:
         rows = {}
         for name, reading in self._readings.items():
             if self._sources[name].options.get("snapshot") != "none":
-                table = self._snapshot.read(reading.table, reading.columns, reading.schema)
-                rows[name] = with_weights(table)
+                rows[name] = self._snapshot.read(reading.table, reading.columns, reading.schema)
         return rows
 
     def _convert(self, block: pgoutput.Block, parts: Mapping[str, list[pa.RecordBatch]]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from threading import Thread
 
 import numpy as np
@@ -44,6 +45,8 @@ WITHOUT_JOB = 16
 """How many times as large a batch may be whose rows the driver has without a Spark job."""
 GROUPED_WITHOUT_JOB = 64
 """The same for an operator of groups: it takes about a microsecond for a row of a few columns."""
+IN_MEMORY = 512
+"""The same for rows that a connector gives: to send them to Spark takes longer than to compute."""
 CHECKED_AT_ONCE = 16
 """Groups that can be checked for eviction in the time that it takes to emit one group."""
 COMPARED_AT_ONCE = 6
@@ -89,7 +92,7 @@ class Driver:
             spark: session of the run.
             size: bytes of the rows.
             state: the files that have to be read completely (`unread`).
-            times: factor of the limit, as `limit_without_job`; 1 if a Spark job reads the rows.
+            times: factor of the limit, as `limit_times`.
         """
         most = self._most(spark) * times
         return bool(most) and size <= most and self._reads(state)
@@ -216,14 +219,27 @@ def _hashes_by_port(batches: Sequence[pa.RecordBatch], ports: int) -> dict[int, 
 _VERIFIER = _Verifier()
 
 
-def limit_without_job(operators: Iterable[StatefulOperator]) -> int:
-    """Return how many times as large a batch may be whose rows the driver has without a Spark job.
+class RowAccess(IntEnum):
+    """How the driver gets the rows of a batch; the worst is that of several parts."""
 
-    Such a batch saves a whole job.
+    MEMORY = 0
+    FILES = 1
+    JOB = 2
+
+
+def limit_times(access: RowAccess, operators: Iterable[StatefulOperator]) -> int:
+    """Return how many times as large as `Driver.batch_bytes` a batch on the driver may be.
+
+    A batch without a job saves a whole job.
 
     Args:
+        access: how the driver gets the rows.
         operators: the operators that read the rows.
     """
+    if access is RowAccess.JOB:
+        return 1
+    if access is RowAccess.MEMORY:
+        return IN_MEMORY
     grouped = all(operator.groups is not None for operator in operators)
     return GROUPED_WITHOUT_JOB if grouped else WITHOUT_JOB
 

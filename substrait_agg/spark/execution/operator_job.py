@@ -16,7 +16,7 @@ from substrait_agg.commit.runtime.task import run_task
 from substrait_agg.commit.runtime.task_plan import TaskPlan, TaskResult, task_of
 from substrait_agg.errors import RunFailed
 from substrait_agg.operator.common.spec import InputSpec
-from substrait_agg.spark.execution.driver import Driver, limit_without_job, run_here, size_of
+from substrait_agg.spark.execution.driver import Driver, RowAccess, limit_times, run_here, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, acts_alone
 from substrait_agg.spark.execution.partial_aggregation import (
     Summing,
@@ -91,7 +91,7 @@ def run_job(
 
 
 def takes_rows(
-    spark: SparkSession, job: OperatorJob, size: int, driver: Driver, *, needs_job: bool
+    spark: SparkSession, job: OperatorJob, size: int, driver: Driver, access: RowAccess
 ) -> bool:
     """Return whether the driver computes the operator from its rows.
 
@@ -100,10 +100,10 @@ def takes_rows(
         job: the operator in the batch.
         size: bytes of the rows, before they are repeated for grouping sets.
         driver: what the driver computes itself.
-        needs_job: whether a Spark job reads the rows.
+        access: how the driver gets the rows.
     """
     several = job.watermark_pass and len(job.tasks(raw=True)) > 1  # as in `_with_rows`
-    times = 1 if needs_job else limit_without_job([job.operator])
+    times = limit_times(access, [job.operator])
     return not several and driver.takes_rows(
         spark, size * rows_per_input_row(job.spec), driver.unread(job), times=times
     )

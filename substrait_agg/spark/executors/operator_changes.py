@@ -13,6 +13,7 @@ from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
+from substrait_agg.spark.execution.driver import RowAccess
 from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows, read_changes
 from substrait_agg.spark.inputs.inputs import operator_changes
 from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness
@@ -87,9 +88,9 @@ class OperatorChanges:
                     raise batch_failed(error) from error
 
     @property
-    def needs_job(self) -> bool:
-        """Return whether `arrow_rows` needs a Spark job."""
-        return False
+    def access(self) -> RowAccess:
+        """Return how `arrow_rows` reads the rows."""
+        return RowAccess.FILES
 
     def size(self, written: Mapping[str, int]) -> int | None:
         """Return the bytes of the changes, given those of files by name; None if one is missing."""

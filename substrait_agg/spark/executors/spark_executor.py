@@ -25,7 +25,7 @@ from substrait_agg.flow.graph.graph import Branch
 from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.spark.execution.consolidation import consolidate
-from substrait_agg.spark.execution.driver import Driver, difference_here, size_of
+from substrait_agg.spark.execution.driver import Driver, RowAccess, difference_here, size_of
 from substrait_agg.spark.execution.job import JobResult, OperatorJob, changes_of
 from substrait_agg.spark.execution.operator_job import run_job, run_rows, takes_rows
 from substrait_agg.spark.execution.partial_aggregation import unplaced_rows
@@ -49,8 +49,8 @@ class ArrowInput(Protocol):
     """Rows of a branch that the driver may have as Arrow."""
 
     @property
-    def needs_job(self) -> bool:
-        """Return whether `arrow_rows` needs a Spark job."""
+    def access(self) -> RowAccess:
+        """Return how `arrow_rows` reads the rows."""
 
     def size(self, written: Mapping[str, int], /) -> int | None:
         """Return the bytes of the rows, given those of change files by name; None if unknown."""
@@ -65,12 +65,12 @@ class ArrowRows:
 
     Attributes:
         size: their bytes, before they are read.
-        needs_job: whether a Spark job reads some of them.
+        access: how the driver gets them.
         read: returns them with the hashes of their keys; None if Spark has to compute them.
     """
 
     size: int
-    needs_job: bool
+    access: RowAccess
     read: Callable[[], list[pa.RecordBatch] | None]
 
 
@@ -137,9 +137,7 @@ class SparkExecutor:
         strategy = self.strategies.get(node, BatchStrategy())
         in_memory: dict[str, pa.Table] = {}
         rows = self._arrow_rows(job, inputs, branches)
-        fits = rows is None or takes_rows(
-            self.session, job, rows.size, self.driver, needs_job=rows.needs_job
-        )
+        fits = rows is None or takes_rows(self.session, job, rows.size, self.driver, rows.access)
         done = None
         if rows is not None and fits:
             done = run_rows(job, rows.size, rows.read, strategy, self.driver, in_memory.__setitem__)
@@ -181,7 +179,7 @@ class SparkExecutor:
             return None
         frame = union_all(frames) if frames else None
         size = sum(arrow_sizes) + (0 if frame is None else size_of(frame))
-        needs_job = frame is not None or any(part.needs_job for part in parts)
+        access = max(part.access for part in parts) if frame is None else RowAccess.JOB
 
         def read() -> list[pa.RecordBatch] | None:
             """Return all rows with their hashes; None if Spark has to compute them."""
@@ -198,7 +196,7 @@ class SparkExecutor:
             table = computed if frame is None else self._with_tables(job, frame, computed)
             return None if table is None else list(table.to_batches(ROWS_AT_ONCE))
 
-        return ArrowRows(size, needs_job, read)
+        return ArrowRows(size, access, read)
 
     def _with_tables(
         self, job: OperatorJob, frame: DataFrame, computed: pa.Table

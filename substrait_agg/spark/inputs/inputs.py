@@ -5,26 +5,22 @@ A batch is divided into the rows of every operator.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from substrait_agg.commit.documents.files import FolderFiles
-from substrait_agg.files.locations import Location, Remote, location_of
+from substrait_agg.files.locations import Location
 from substrait_agg.flow.graph.graph import Branch, OperatorOrigin, RowsOrigin, TableOrigin
 from substrait_agg.flow.graph.nodes import Flow, Node
 from substrait_agg.flow.passes.upserts import output_names
 from substrait_agg.operator.common.names import TIME, WEIGHT
-from substrait_agg.plan.types import Type
-from substrait_agg.spark.execution.task_runner import BatchFunction
+from substrait_agg.spark.execution.checkpoint_files import GivenRowsWriter, read_changes
 from substrait_agg.spark.expressions import to_column
 from substrait_agg.spark.inputs.event_sources import EventSource
 from substrait_agg.spark.inputs.event_state import BatchTimes, EventState
@@ -33,12 +29,12 @@ from substrait_agg.spark.inputs.late_rows import BranchRows, Lateness, LateRowOr
 from substrait_agg.spark.inputs.linear_steps import apply_steps, prepare, union_all
 from substrait_agg.spark.inputs.table_batch import TableBatch, TableRows, TableUse, tagged, untagged
 from substrait_agg.spark.session.errors import SPARK_ERRORS
-from substrait_agg.spark.sources.files import FoundFile, escaped
+from substrait_agg.spark.sources.files import FoundFile
 from substrait_agg.spark.sources.open import SourceFrame, open_source, sets_aside
 from substrait_agg.spark.sources.specs import SourceSpec, Table
 from substrait_agg.spark.types.bad_rows import BAD, BadRows
 from substrait_agg.spark.types.literals import literal
-from substrait_agg.spark.types.schema import column_name, to_spark
+from substrait_agg.spark.types.schema import column_name
 from substrait_agg.spark.types.source_columns import all_nullable
 
 Source = str | SourceSpec | DataFrame
@@ -96,9 +92,11 @@ class Inputs:
         spark: SparkSession,
         flow: Flow,
         sources: Mapping[Table, Source],
+        changes: FolderFiles,
         events: tuple[EventSource, ...] = (),
     ) -> None:
         self._spark, self._flow, self._sources = spark, flow, sources
+        self._changes = changes
         self._events = {event.table: event for event in events}
         self._looked_at = bool(events) or any(map(sets_aside, sources.values()))
         self._opened: dict[TableOrigin, SourceFrame] = {}
@@ -159,6 +157,7 @@ class Inputs:
         files: Mapping[Table, Sequence[FoundFile]],
         streamed: Mapping[Table, DataFrame],
         arrow_rows: Mapping[Table, pa.Table],
+        to_frame: Callable[[pa.Table], DataFrame],
     ) -> TableBatch:
         opened = {self._whole[table]: source for table, source in self.tables.items()}
         return TableBatch(
@@ -167,6 +166,7 @@ class Inputs:
             {self._whole[table]: found for table, found in files.items()},
             {self._whole[table]: rows for table, rows in streamed.items()},
             {self._whole[table]: rows for table, rows in arrow_rows.items()},
+            to_frame,
         )
 
     @contextmanager
@@ -177,6 +177,7 @@ class Inputs:
         arrow_rows: Mapping[Table, pa.Table],
         state: EventState,
         instant: int,
+        version: int,
     ) -> Iterator[BatchInputs]:
         """Yield the rows of a batch by operator, with their time and statistics.
 
@@ -189,14 +190,16 @@ class Inputs:
             arrow_rows: the rows of each table that a connector has read.
             state: the event time at the previous version.
             instant: when the batch began, in microseconds since 1970.
+            version: the version that the batch leads to.
 
         Raises:
             InputRefused: Spark would read other rows or values from a file (`SourceFrame.check_files`).
         """
+        writer = GivenRowsWriter(self._spark, self._changes, version)
         several = len(self._uses) > 1 or len(streamed) > 1
         persisted = [rows.persist() for rows in streamed.values() if several]
         try:
-            batch = self._table_batch(files, streamed, arrow_rows)
+            batch = self._table_batch(files, streamed, arrow_rows, writer.frame)
             if self._looked_at:
                 with self._observed_batch(batch, state, instant) as (rows, times):
                     yield BatchInputs(rows, {}, times)
@@ -204,6 +207,7 @@ class Inputs:
                 rows_by_node = self._table_rows(batch, self._uses)
                 yield BatchInputs({}, rows_by_node, BatchTimes(instant))
         finally:
+            writer.close()
             for frame in persisted:
                 with suppress(*SPARK_ERRORS):
                     frame.unpersist()
@@ -218,7 +222,9 @@ class Inputs:
         """
         uses = [use for use in self._uses if use.node.id in operators]
         first = {operator: rows for operator, rows in self.first.items() if operator in operators}
-        return first, self._table_rows(self._table_batch(files, {}, {}), uses)
+        return first, self._table_rows(
+            self._table_batch(files, {}, {}, self._spark.createDataFrame), uses
+        )
 
     def _table_rows(self, batch: TableBatch, uses: Iterable[TableUse]) -> dict[int, TableRows]:
         by_node: dict[int, list[TableUse]] = {}
@@ -368,52 +374,3 @@ def operator_changes(
     return BranchRows(
         node, branch, frame, lateness, LateRowOrigin(table, tuple(output_names(below)))
     )
-
-
-PIECE_ROWS = 1 << 16
-
-
-def read_changes(spark: SparkSession, node: Node, paths: Sequence[Location]) -> DataFrame:
-    """Read the rows of change files.
-
-    Spark reads local files itself. It may have no access to an object store that holds the
-    checkpoint, so Python workers read the files from there.
-
-    Returns:
-        Columns ``c0``, ``c1``, ... with the operator's output types, and ``__weight`` (int64).
-    """
-    remote = [str(path) for path in paths if isinstance(path, Remote)]
-    fields = [st.StructField(column_name(i), to_spark(t)) for i, t in enumerate(node.types)]
-    schema = st.StructType([*fields, st.StructField(WEIGHT, st.LongType())])
-    if not remote:
-        reader = spark.read
-        if not any(_differs_in_parquet(type_) for type_ in node.types):
-            # Otherwise Spark runs a job that reads the schema from the files.
-            reader = reader.schema(schema)
-        return reader.parquet(*(escaped(str(path)) for path in paths))
-    count = min(len(remote), spark.sparkContext.defaultParallelism)
-    names = spark.createDataFrame([(path,) for path in remote], "path string").repartition(count)
-    return names.mapInArrow(_reader(to_arrow_schema(schema, timezone="UTC")), schema)
-
-
-def _differs_in_parquet(type_: Type) -> bool:
-    """Return whether Spark reads a type from Parquet files in another way than `to_spark` declares it."""
-    return type_.kind in ("precision_time", "interval_day") or any(
-        _differs_in_parquet(child) for child in type_.children
-    )
-
-
-def _reader(schema: pa.Schema) -> BatchFunction:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for path in batch.column("path").to_pylist():
-                yield from _pieces(path, schema)
-
-    return read
-
-
-def _pieces(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    place = location_of(path)
-    with pq.ParquetFile(FolderFiles(place.parent).map(place.name)) as file:
-        for piece in file.iter_batches(PIECE_ROWS, columns=schema.names):
-            yield piece.cast(schema)

@@ -23,7 +23,7 @@ from substrait_agg.flow.graph.nodes import Node
 from substrait_agg.operator.common.names import WEIGHT
 from substrait_agg.operator.common.spec import InputSpec
 from substrait_agg.plan.arrow import to_arrow
-from substrait_agg.spark.execution.driver import size_of
+from substrait_agg.spark.execution.driver import RowAccess, size_of
 from substrait_agg.spark.inputs.arrow_inputs import can_prepare, prepared_rows
 from substrait_agg.spark.sources.connected import GivenRows
 from substrait_agg.spark.sources.files import FoundFile
@@ -70,6 +70,7 @@ class TableBatch:
         files: the files of each table of files that has some in the batch.
         streamed: the rows of each table that a query of Spark reads.
         arrow_rows: the rows of each table that a connector has read.
+        to_frame: makes a DataFrame of such rows.
 
     Attributes:
         files: the opened files of all tables that have rows; None if Spark has to read the batch.
@@ -85,8 +86,9 @@ class TableBatch:
         files: Mapping[TableOrigin, Sequence[FoundFile]],
         streamed: Mapping[TableOrigin, DataFrame],
         arrow_rows: Mapping[TableOrigin, pa.Table],
+        to_frame: Callable[[pa.Table], DataFrame],
     ) -> None:
-        self._spark, self._sources = spark, sources
+        self._spark, self._sources, self._to_frame = spark, sources, to_frame
         self._found, self._streamed, self._arrow = files, streamed, arrow_rows
         self._present = tuple(
             o for o in sources if files.get(o) or o in streamed or o in arrow_rows
@@ -188,8 +190,8 @@ class TableBatch:
             return self._spark.createDataFrame([], source.frame.schema)
         if origin in self._streamed:
             return self._streamed[origin]
-        if origin in self._arrow and source.of_arrow is not None:
-            return source.of_arrow(self._spark, self._arrow[origin])
+        if origin in self._arrow and source.of_given is not None:
+            return source.of_given(self._to_frame(self._arrow[origin]))
         if source.of_files is None:
             raise TypeError(origin)
         return source.of_files(self._spark, self._uris(origin))
@@ -264,9 +266,13 @@ class TableRows:
         return self._batch.on_driver and all(use.fits_arrow(spec) for use in self._uses)
 
     @property
-    def needs_job(self) -> bool:
-        """Return whether `arrow_rows` needs a Spark job; call `fits_arrow` before."""
-        return not self._direct
+    def access(self) -> RowAccess:
+        """Return how `arrow_rows` reads the rows; call `fits_arrow` before."""
+        if not self._direct:
+            return RowAccess.JOB
+        files = self._batch.files or {}
+        in_memory = all(isinstance(files[use.opened], GivenRows) for use in self._uses)
+        return RowAccess.MEMORY if in_memory else RowAccess.FILES
 
     def size(self, _written: Mapping[str, int]) -> int | None:
         """Return the bytes of the rows; call `fits_arrow` before."""

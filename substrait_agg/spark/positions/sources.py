@@ -83,7 +83,7 @@ class Sources:
         columns: dict[Table, Sequence[str]] = {}
         for table, opened in inputs.tables.items():
             source = sources[table]
-            if opened.of_arrow is not None:
+            if opened.of_given is not None:
                 columns[table] = inputs.column_names(table)
                 continue
             if opened.of_files is None or isinstance(source, DataFrame):

@@ -214,7 +214,7 @@ class Run:
         instant, before = batches.clock(), batches.positions
         batches.admission = self._admission.record
         with self._inputs.batch(
-            read.files, read.frames, read.connected.rows, state, instant
+            read.files, read.frames, read.connected.rows, state, instant, batches.next_version
         ) as inputs:
             positions = self._sources.positions(before, read, batches.next_version)
             whole = self._whole_input(before, read)

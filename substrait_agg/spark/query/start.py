@@ -135,7 +135,9 @@ def _start(
     outer = options.spark or session
     check_writers(outer, [o for of_view in checked.outputs for o in of_view.outputs])
     check_worker_python(session)
-    inputs = Inputs(session, checked.flow, checked.sources, checked.events.sources)
+    inputs = Inputs(
+        session, checked.flow, checked.sources, checked.store.changes, checked.events.sources
+    )
     checked = _with_static_tables(checked, session)
     if checked.changed or checked.evolves or _version(store) is None:
         inputs.check_static_files()

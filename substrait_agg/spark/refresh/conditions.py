@@ -14,7 +14,7 @@ from substrait_agg.refresh.checks import RunConditions, Table, check_policies
 from substrait_agg.refresh.chooser import RefreshChooser
 from substrait_agg.refresh.ownership import operators_with, tables_read
 from substrait_agg.run_options import RunOptions
-from substrait_agg.spark.execution.driver import DRIVER_BYTES, limit_without_job
+from substrait_agg.spark.execution.driver import DRIVER_BYTES, RowAccess, limit_times
 from substrait_agg.spark.inputs.event_state import EventOptions
 from substrait_agg.spark.inputs.inputs import Source, table_origins
 from substrait_agg.spark.sources.files import is_glob
@@ -47,7 +47,7 @@ def refresh_chooser(
         dict(_unreadable(flow, sources)),
     )
     check_policies(flow, policies, conditions)
-    limit = DRIVER_BYTES * limit_without_job(map(operator_of, flow.operators))
+    limit = DRIVER_BYTES * limit_times(RowAccess.FILES, map(operator_of, flow.operators))
     chooser = RefreshChooser(flow, policies, conditions, limit)
     return chooser if chooser.active else None
 

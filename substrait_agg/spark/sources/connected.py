@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from substrait_agg.connect.protocol import WEIGHT, Connector, TableSource
 from substrait_agg.connect.registry import connect, groups
@@ -77,6 +79,15 @@ def with_connected(sources: Mapping[Table, S]) -> Mapping[Table, S | SourceSpec]
                     changes=schema.changes,
                 )  # fmt: skip
     return described
+
+
+def given_schema(columns: pa.Schema) -> StructType:
+    """Return the columns of rows of a connector as types of Spark.
+
+    All are nullable: a deleted row may come as its key alone.
+    """
+    nullable = pa.schema([field.with_nullable(True) for field in columns])
+    return from_arrow_schema(nullable, prefer_timestamp_ntz=True)
 
 
 @dataclass(frozen=True, slots=True)

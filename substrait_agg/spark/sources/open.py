@@ -20,6 +20,7 @@ from substrait_agg.plan.types import INTEGER_BITS, Type
 from substrait_agg.redaction import safe_cause
 from substrait_agg.spark.session.errors import reason_of
 from substrait_agg.spark.sources import specs
+from substrait_agg.spark.sources.connected import given_schema
 from substrait_agg.spark.sources.debezium import VALUE, change_rows
 from substrait_agg.spark.sources.parquet_reader import ParquetReader, check_types, parquet_reader
 from substrait_agg.spark.sources.parse_faults import TextColumn, parse_faults, row_options
@@ -70,7 +71,7 @@ class SourceFrame:
         reader: reads files of the source without Spark; None if Spark has to.
         of_files: returns the rows of some files of the source, as `frame` has them; None if the
             source has no files.
-        of_arrow: returns rows of a connector as `frame` has them; None if no connector reads the source.
+        of_given: returns rows of a connector as `frame` has them; None if no connector reads the source.
         check: raises for files that Spark would silently read as other rows or values; None if the
             format has no check.
     """
@@ -81,7 +82,7 @@ class SourceFrame:
     reader: ParquetReader | None = None
     of_files: Callable[[SparkSession, Sequence[str]], DataFrame] | None = None
     check: Callable[[Sequence[str]], None] | None = None
-    of_arrow: Callable[[SparkSession, pa.Table], DataFrame] | None = None
+    of_given: Callable[[DataFrame], DataFrame] | None = None
 
     def check_files(self, uris: Sequence[str]) -> None:
         """Check files of the source; see `parquet_reader.check_types` and `text_files`.
@@ -175,14 +176,13 @@ def _open_connected(spark: SparkSession, spec: SourceSpec, origin: TableOrigin) 
     table = ".".join(origin.table)
     if spec.schema is None:
         raise TypeError(table)
-    rows = spec.schema.append(pa.field(WEIGHT, pa.int64()))
+    rows = given_schema(spec.schema.append(pa.field(WEIGHT, pa.int64())))
 
-    def of_arrow(session: SparkSession, arrow_rows: pa.Table) -> DataFrame:
-        return _shaped(session.createDataFrame(arrow_rows), spec, origin, table)
+    def of_given(frame: DataFrame) -> DataFrame:
+        return _shaped(frame, spec, origin, table)
 
-    return SourceFrame(
-        of_arrow(spark, rows.empty_table()), weight_kind(spec), streaming=True, of_arrow=of_arrow
-    )
+    none = of_given(spark.createDataFrame([], rows))
+    return SourceFrame(none, weight_kind(spec), streaming=True, of_given=of_given)
 
 
 def _check_of(

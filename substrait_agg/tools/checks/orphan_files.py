@@ -23,7 +23,7 @@ _KNOWN: dict[str, re.Pattern[str]] = {
     ),
     "snapshots": re.compile(r"\d{20}\.json"),
     "state": re.compile(r"(group|pending|closed|files|tree\d+)-\d+-\d{12}-[0-9a-f]{32}\.arrow"),
-    "changes": re.compile(r"\d{12}-(\d+|late|bad)-[0-9a-f]{32}\.parquet"),
+    "changes": re.compile(r"\d{12}-(\d+|late|bad|input)-[0-9a-f]{32}\.parquet"),
     "owners": re.compile(r"\d{12}\.json|lease\.json|lock"),
     "outputs": re.compile(r"[A-Za-z0-9_.-]+\.json"),
 }
