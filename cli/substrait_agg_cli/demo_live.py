@@ -54,7 +54,7 @@ def main(seconds: int, scale: int, clients: int, rate: int) -> None:
     title(f"PostgreSQL with the tables of pgbench at scale {scale}")
 
     def show(folder: Path) -> bool:
-        with serving(scale) as server:
+        with serving(Server(), scale) as server:
             return LiveDemo(folder, server).show(seconds, clients, rate)
 
     play(show)

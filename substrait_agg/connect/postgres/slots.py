@@ -10,7 +10,13 @@ from time import monotonic, sleep
 import psycopg2
 from psycopg2 import errors
 
-from substrait_agg.connect.postgres.connection import Address, Catalogue, connect, to_error
+from substrait_agg.connect.postgres.connection import (
+    Address,
+    Catalogue,
+    connect,
+    has_stopped,
+    to_error,
+)
 from substrait_agg.connect.postgres.identity import RELOAD
 from substrait_agg.connect.postgres.position import Position, read_lsn
 from substrait_agg.errors import InputRefused, SubstraitAggError
@@ -52,7 +58,8 @@ def create_slot(catalogue: Catalogue, name: str, *, keep: bool) -> int:
             and made again.
 
     Raises:
-        InputRefused: SLOT_NOT_CREATED, SLOT_IN_USE.
+        InputRefused: SLOT_NOT_CREATED, SLOT_IN_USE, SOURCE_NOT_PERMITTED.
+        RunFailed: SOURCE_NOT_REACHABLE.
     """
     row = catalogue.row(_SLOT, (name,))
     if row is not None and keep:
@@ -84,7 +91,7 @@ def _drop(address: Address, name: str) -> None:
 
 
 def _not_created(catalogue: Catalogue, name: str, error: psycopg2.Error) -> SubstraitAggError:
-    if isinstance(error, errors.InsufficientPrivilege):
+    if isinstance(error, errors.InsufficientPrivilege) or has_stopped(error):
         return to_error(error, catalogue.address)
     message = f"the slot {name} was not created: {' '.join(str(error).split())}"
     help_ = "drop unused slots, or raise max_replication_slots; then run again"

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from substrait_agg.connect.postgres import pgoutput
-from substrait_agg.connect.postgres.connection import Address, Catalogue, read_address
+from substrait_agg.connect.postgres.connection import Address, Catalogue, read_address, retry
 from substrait_agg.connect.postgres.identity import RELOAD, check_identity, read_identity
 from substrait_agg.connect.postgres.position import Identity, Position, read_lsn
 from substrait_agg.connect.postgres.setup import FULL, PUBLICATION, Table, check_server, read_table
@@ -183,7 +183,8 @@ class PostgresSource:
             return empty
         behind = max(at.end, self._marked)
         if stream.server_end >= behind + IDLE_BYTES:
-            self._catalogue.query("SELECT pg_logical_emit_message(true, %s, '')", (MARK,))
+            mark = "SELECT pg_logical_emit_message(true, %s, '')"
+            retry(lambda: self._catalogue.query(mark, (MARK,)))
             self._marked = stream.server_end
         return None
 
@@ -203,7 +204,7 @@ class PostgresSource:
         messages: list[bytes] = []
         for transaction in self._stream.transactions(first.end, last.end):
             messages += transaction.messages
-        self._check()
+        retry(self._check)
         relations = self._relations.get(first.end, {})
         parts: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._readings}
         columns = {r.table.oid: r.columns for r in self._readings.values()}
@@ -253,8 +254,14 @@ class PostgresSource:
         self._relations = {end: r for end, r in self._relations.items() if end >= at.end}
 
     def lag(self) -> Mapping[str, float]:
-        """Return the bytes of WAL after the last position, and those that the slot keeps."""
-        row = self._catalogue.row(_LAG, (self._slot,))
+        """Return the bytes of WAL after the last position, and those that the slot keeps.
+
+        Nothing while the server cannot be reached: the stream connects again, or raises.
+        """
+        try:
+            row = self._catalogue.row(_LAG, (self._slot,))
+        except RunFailed:
+            return {}
         if row is None:
             return {}
         now, retained, safe = row

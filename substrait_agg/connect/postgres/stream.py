@@ -19,7 +19,9 @@ from uuid import uuid4
 import psycopg2
 from psycopg2 import errors
 
+from substrait_agg.connect.postgres import connection
 from substrait_agg.connect.postgres.connection import (
+    RETRY_SECONDS,
     Address,
     Catalogue,
     connect_walsender,
@@ -34,12 +36,8 @@ from substrait_agg.errors import InputRefused, SubstraitAggError
 MOST_BYTES = 256 << 20
 """Bytes of whole transactions from which on nothing more is received until some are committed."""
 
-RECONNECT_SECONDS = 60
-"""How long to try again after a connection has ended."""
-
 FEEDBACK_SECONDS = 0.1
 KEEPALIVE_SECONDS = 1.0
-RETRY_SECONDS = 0.2
 _CHUNK = 4096
 """Messages after which the thread looks at the time."""
 
@@ -203,7 +201,7 @@ class Stream:
                 cursor = None
                 self._disconnect()
                 translated = self._translate(error)
-                over = monotonic() > self._alive + RECONNECT_SECONDS
+                over = monotonic() > self._alive + connection.RECONNECT_SECONDS
                 if over or translated.code != "SOURCE_NOT_REACHABLE":
                     self._fail(translated)
                     return

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from threading import Event, Thread
 from time import sleep
 
 import psycopg2
 import pytest
 
+from substrait_agg.connect.postgres import connection
+from substrait_agg.errors import SubstraitAggError
 from tests.connect.postgres.database import Database
 from tests.connect.postgres.driver import Reader
 
@@ -162,5 +165,58 @@ def test_the_server_stops_and_comes_back(bank: Database, mode: str) -> None:
     assert reader.connector is not None
     reader.catch_up(reader.is_current)
     bank.run("UPDATE a SET note = 'later'")
+    reader.catch_up(reader.is_current)
+    reader.close()
+
+
+def new_end(reader: Reader) -> str:
+    """The end of transactions that are not read yet."""
+    until = None
+    while until is None:
+        until = reader.open().latest(reader.position, inf)
+    return str(until)
+
+
+def test_a_read_waits_for_the_server(bank: Database) -> None:
+    """It looks at the catalogue; rows that came before the server stopped are not lost, nor is the run."""
+    reader = Reader(bank, COLUMNS)
+    reader.advance()
+    bank.run("UPDATE a SET note = 'read'")
+    until = new_end(reader)
+    bank.server.stop("immediate")
+    start = Thread(target=bank.server.start)
+    try:
+        lag = reader.open().lag()
+    finally:
+        start.start()
+    try:
+        assert lag == {}
+        assert reader.open().read(reader.position, until)["a"].num_rows
+    finally:
+        start.join()
+    reader.catch_up(reader.is_current)
+    reader.close()
+
+
+def test_a_server_that_stays_away_ends_a_run(
+    bank: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a code, and the next run goes on."""
+    monkeypatch.setattr(connection, "RECONNECT_SECONDS", 0.5)
+    reader = Reader(bank, COLUMNS)
+    reader.advance()
+    bank.run("UPDATE a SET note = 'read'")
+    until = new_end(reader)
+    bank.server.stop("immediate")
+    try:
+        for call in (
+            lambda: reader.open().read(reader.position, until),
+            lambda: reader.catch_up(lambda: False),
+        ):
+            with pytest.raises(SubstraitAggError, match="SOURCE_NOT_REACHABLE"):
+                call()
+    finally:
+        bank.server.start()
+    reader.close()
     reader.catch_up(reader.is_current)
     reader.close()

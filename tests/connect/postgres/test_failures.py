@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from time import sleep
 
 import psycopg2
@@ -303,6 +304,33 @@ def test_an_open_transaction_delays_the_slot(
     database.run("INSERT INTO t VALUES (3, 'a', 1)")
     reader.catch_up(reader.is_current)
     connection.close()
+    reader.close()
+
+
+def test_the_server_stops_while_it_makes_a_slot(database: Database) -> None:
+    """The advice is not to drop slots, but to run again."""
+    database.run(CREATE + "FULL")
+    database.run("CREATE PUBLICATION p FOR TABLE t")
+    connection = psycopg2.connect(database.dsn)
+    connection.cursor().execute("INSERT INTO t VALUES (1, 'a', 1)")
+    waiting = "SELECT 1 FROM pg_replication_slots WHERE database = current_database()"
+
+    def stop() -> None:
+        while not database.run(waiting):
+            sleep(0.01)
+        database.server.stop("immediate")
+
+    thread = Thread(target=stop)
+    thread.start()
+    reader = Reader(database, {"t": ["id"]})
+    try:
+        assert refused(reader.advance) == "SOURCE_NOT_REACHABLE"
+    finally:
+        thread.join()
+        connection.close()
+        database.server.start()
+    database.run("INSERT INTO t VALUES (2, 'b', 1)")
+    reader.catch_up(reader.is_current)
     reader.close()
 
 
