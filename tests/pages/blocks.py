@@ -2,6 +2,7 @@
 
 - A block with ``title="NAME"`` is a file: it is written under that name.
 - A ``console`` block has commands after ``$ `` and their output after them. ``...`` stands for any text.
+  `tests.pages.terminal` executes them.
 - A ``python`` block is executed; the blocks of a page share their names. A ``text`` block after it has what it prints.
 - A comment ``<!-- not run -->`` on the line before excludes a block that cannot run here, such as a part of a program.
   ``<!-- run by make soak: REASON -->`` excludes one from `make test`.
@@ -12,22 +13,17 @@ Blocks without a language are forms of a command, not examples, and are not run.
 from __future__ import annotations
 
 import contextlib
-import doctest
 import io
 import os
 import re
-import shlex
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from click.testing import CliRunner
-
-from substrait_agg_cli.main import main
+from tests.pages.terminal import Terminal, agrees
 
 FENCE = re.compile(
     r"^(?P<left_out> *<!-- (?:not run|run by make soak: [^\n]*) -->\n)?(?P<indent> *)```(?P<language>\w+)(?P<options>[^\n`]*)\n"
@@ -35,11 +31,7 @@ FENCE = re.compile(
     re.M | re.S,
 )
 SOAK = "run by make soak"
-SHELL = re.compile(r"[|;&<>]|\$[({]")
-"""What only a shell reads. In quotes it is a part of an argument."""
 TITLE = re.compile(r'title="([^"]+)"')
-COMMAND = "substrait-agg"
-SAME = doctest.OutputChecker()
 
 
 @dataclass(frozen=True)
@@ -84,29 +76,6 @@ def sessions(text: str) -> Iterator[tuple[str, str]]:
         yield command, output
 
 
-def run_command(command: str, folder: Path) -> str:
-    """Run a command of a console block in `folder` and return what it prints.
-
-    The program's own command runs in this process, so that all blocks share one Spark session. With another
-    master it starts a Spark of its own.
-    """
-    words = shlex.split(command)
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", command)
-    if words[0] != COMMAND or "--master" in words or SHELL.search(bare):
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env={**os.environ, "PATH": path, "COLUMNS": "110"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout + done.stderr
-    with contextlib.chdir(folder):
-        return CliRunner(env={"COLUMNS": "110"}).invoke(main, words[1:], prog_name=COMMAND).output
-
-
 def run_python(text: str, names: dict[str, Any], folder: Path) -> str:
     """Execute a Python block with the names of the page and return what it prints."""
     printed = io.StringIO()
@@ -115,13 +84,20 @@ def run_python(text: str, names: dict[str, Any], folder: Path) -> str:
     return printed.getvalue()
 
 
-def differences(page: Path, folder: Path, soak: bool = False, **given: Any) -> list[str]:
+def differences(
+    page: Path,
+    folder: Path,
+    soak: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    **given: Any,
+) -> list[str]:
     """Run all blocks of a page in `folder` and return what they print otherwise than the page says.
 
     Args:
         page: the page.
         folder: the working folder of the blocks.
         soak: whether blocks for `make soak` run, too.
+        variables: values of environment variables, which replace those that the page exports.
         given: names that Python blocks can use without defining them.
     """
     found: list[str] = []
@@ -131,22 +107,27 @@ def differences(page: Path, folder: Path, soak: bool = False, **given: Any) -> l
     begun = time.time() - 1
 
     def compare(line: int, what: str, expected: str, actual: str) -> None:
-        if not SAME.check_output(expected, actual, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
+        if not agrees(expected, actual):
             found.append(f"{page.name}:{line}: {what}\nexpected:\n{expected}\nprinted:\n{actual}")
 
-    for block in blocks(page.read_text(), soak):
-        if block.file is not None:
-            target = folder / block.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(block.text)
-            # Spark reads the older file first; files that are written at once may have one time.
-            os.utime(target, (begun + block.line / 1000,) * 2)
-        elif block.language == "console":
-            for command, output in sessions(block.text):
-                compare(block.line, command, output, run_command(command, folder))
-        elif block.language == "python":
-            printed = run_python(block.text, names, folder)
-        elif block.language == "text" and printed is not None:
-            compare(block.line, "python", block.text, printed)
-            printed = None
+    terminal = Terminal(folder, variables)
+    with terminal.session():
+        for block in blocks(page.read_text(), soak):
+            if block.file is not None:
+                target = folder / block.file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(block.text)
+                # Spark reads the older file first; files that are written at once may have one time.
+                os.utime(target, (begun + block.line / 1000,) * 2)
+            elif block.language == "console":
+                for command, output in sessions(block.text):
+                    actual = terminal.execute(command, output, block.line)
+                    compare(block.line, command, output, actual)
+            elif block.language == "python":
+                printed = run_python(block.text, names, folder)
+            elif block.language == "text" and printed is not None:
+                compare(block.line, "python", block.text, printed)
+                printed = None
+    for program in terminal.ended():
+        compare(program.line, program.command, program.expected, program.printed)
     return found

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
+from pyiceberg.utils.config import Config
 
 from tests.pages.blocks import SOAK, blocks, differences
 
@@ -25,11 +28,20 @@ EXAMPLES = [
 ]
 
 
-S3 = ROOT / "docs" / "how-to" / "s3.md"
+HOW_TO = ROOT / "docs" / "how-to"
+S3 = HOW_TO / "s3.md"
 """Its examples need a store."""
+TABLES = HOW_TO / "postgres.md"
+OUTPUT = HOW_TO / "postgres-output.md"
+"""Their examples need a server; the second one has a run of its own."""
+ICEBERG = HOW_TO / "iceberg.md"
+"""pyiceberg reads the variables of its catalogues when it is imported."""
+SPECIAL = {S3, TABLES, OUTPUT, ICEBERG}
 
 
-@pytest.mark.parametrize("page", [p for p in EXAMPLES if p != S3], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [p for p in EXAMPLES if p not in SPECIAL], ids=lambda page: page.stem
+)
 def test_the_examples_of_a_page_print_what_it_says(
     page: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -40,6 +52,34 @@ def test_the_examples_of_a_page_print_what_it_says(
 @pytest.mark.usefixtures("spark_and_s3")
 def test_the_examples_over_a_store_print_what_the_page_says(tmp_path: Path) -> None:
     found = differences(S3, tmp_path)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_examples_with_tables_of_postgres_print_what_the_page_says(
+    postgres: dict[str, str], tmp_path: Path
+) -> None:
+    found = differences(TABLES, tmp_path, variables=postgres)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.spark
+def test_the_examples_with_an_output_to_postgres_print_what_the_page_says(
+    postgres: dict[str, str], tmp_path: Path
+) -> None:
+    found = differences(OUTPUT, tmp_path, variables=postgres)
+    assert not found, "\n\n".join(found)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_examples_with_a_catalogue_print_what_the_page_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lake = {"URI": "sqlite:///lake/catalog.db", "WAREHOUSE": "lake"}
+    variables = {f"PYICEBERG_CATALOG__LAKE__{name}": value for name, value in lake.items()}
+    with patch.dict(os.environ, variables):
+        monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+    found = differences(ICEBERG, tmp_path)
     assert not found, "\n\n".join(found)
 
 
