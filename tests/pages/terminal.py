@@ -84,6 +84,7 @@ class Beside:
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 class Terminal:

@@ -10,7 +10,9 @@ from unittest.mock import patch
 import pytest
 from pyiceberg.utils.config import Config
 
+from tests.connect.server import Server, run
 from tests.pages.blocks import SOAK, blocks, differences
+from tests.pages.terminal import unknown_extras
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +38,12 @@ OUTPUT = HOW_TO / "postgres-output.md"
 """Their examples need a server; the second one has a run of its own."""
 ICEBERG = HOW_TO / "iceberg.md"
 """pyiceberg reads the variables of its catalogues when it is imported."""
+VERSIONS = """
+SELECT column_name, data_type, is_nullable, indexdef
+FROM information_schema.columns AS c JOIN pg_indexes ON tablename = table_name
+WHERE table_name = 'substrait_agg_versions' ORDER BY column_name
+"""
+ENDLESS = "trap 'echo end; exit' INT; echo begun; while true; do sleep 0.1; done"
 SPECIAL = {S3, TABLES, OUTPUT, ICEBERG}
 
 
@@ -65,10 +73,17 @@ def test_the_examples_with_tables_of_postgres_print_what_the_page_says(
 
 @pytest.mark.spark
 def test_the_examples_with_an_output_to_postgres_print_what_the_page_says(
-    postgres: dict[str, str], tmp_path: Path
+    server: Server, postgres: dict[str, str], tmp_path: Path
 ) -> None:
+    """The table of versions that the page creates is the one that the output makes itself."""
     found = differences(OUTPUT, tmp_path, variables=postgres)
     assert not found, "\n\n".join(found)
+    (versions,) = (b for b in blocks(OUTPUT.read_text()) if b.language == "sql" and not b.file)
+    shop = server.dsn("shop")
+    made = run(shop, VERSIONS)
+    assert made
+    run(shop, "DROP TABLE substrait_agg_versions", versions.text)
+    assert run(shop, VERSIONS) == made
 
 
 @pytest.mark.usefixtures("spark")
@@ -94,6 +109,17 @@ def test_the_long_examples_of_a_page_print_what_it_says(
     assert not found, "\n\n".join(found)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_installs_extras_that_exist(page: Path) -> None:
+    assert unknown_extras(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", sorted(HOW_TO.glob("*.md")), ids=lambda page: page.stem)
+def test_every_command_of_a_how_to_is_run(page: Path) -> None:
+    """Blocks of shell commands are of a kind that is run, or say that they are not."""
+    assert not {block.language for block in blocks(page.read_text())} & {"sh", "bash", "shell"}
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -105,9 +131,23 @@ def test_the_long_examples_of_a_page_print_what_it_says(
         ("<!-- run by make soak: slow -->\n```console\n$ false\nnothing\n```\n", False),
         ("```console\n$ substrait-agg functions | grep -c nothing_such\n0\n```\n", False),
         ("```console\n$ echo a \\\n>   b\na b\n```\n", False),
+        ("```console\n$ pip install 'substrait-agg[spark,kafka]'\n```\n", False),
+        ("```console\n$ pip install 'substrait-agg[spark,nothing]'\n```\n", True),
+        ("```console\n$ export A=b C=$HOME\n$ echo $A $C\nb /...\n```\n", False),
+        ("```console\n$ export GIVEN=page\n$ echo $GIVEN\ntest\n```\n", False),
+        ("```console\n$ export A=--help\n$ substrait-agg $A\nUsage:...\n```\n", False),
+        (
+            "```console\n$ echo export A=b; exec sleep 999\nexport A=b\n^C\n$ echo $A\nb\n```\n",
+            False,
+        ),
+        (f"```console\n$ {ENDLESS}\nbegun\n^C\nend\n```\n", False),
+        (f"```console\n$ {ENDLESS}\nbegun\n^C\n```\n", True),
+        ("```console\n$ echo other\none\n^C\n```\n", True),
     ],
 )
 def test_an_output_that_differs_is_found(text: str, fault: bool, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(text)
-    assert bool(differences(page, tmp_path)) == fault
+    found = differences(page, tmp_path, variables={"GIVEN": "test"})
+    assert bool(found) == fault, found
+    assert "A" not in os.environ

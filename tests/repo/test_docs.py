@@ -51,6 +51,13 @@ def test_make_targets_in_the_readme_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
+def test_every_how_to_is_listed() -> None:
+    folder = ROOT / "docs" / "how-to"
+    index = (folder / "index.md").read_text()
+    for page in folder.glob("*.md"):
+        assert page.name == "index.md" or f"]({page.name})" in index, page.name
+
+
 def test_every_output_kind_is_described() -> None:
     formats = (ROOT / "docs" / "formats.md").read_text()
     for kind in OUTPUTS:
