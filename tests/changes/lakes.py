@@ -39,19 +39,21 @@ class ChangingView:
         keys: the columns that are the key, by their place; none if the rows have no key.
         states: rows of each version.
         run: tells the versions of one history from those of another one.
+        repeats: whether a row can be there several times although all columns are its key.
     """
 
     rng: random.Random
     keys: tuple[int, ...] = (0,)
     states: list[Counter[Row]] = field(default_factory=list)
     run: str = "a"
+    repeats: bool = False
 
     def commit(self, *, empty: bool = False) -> None:
         """Commit a version."""
         rows = Counter(self.states[-1]) if self.states else Counter[Row]()
         for _ in range(0 if empty else self.rng.randrange(4)):
             row = self.rng.choice([None, *range(6)]), self.rng.choice(["a", "it's", None])
-            if self.keys:
+            if self.keys and not self.repeats:
                 rows = Counter({r: n for r, n in rows.items() if self._key(r) != self._key(row)})
             if self.rng.random() < 0.7:
                 rows[row] += 1
@@ -73,7 +75,7 @@ class ChangingView:
         first = 0 if since is None else since + 1
         parts = [self._changes(v) for v in range(first, (until or 0) + 1)]
         committed = {v: f"{self.run}{v}" for v in self.versions()}
-        origin = ChangesOrigin(self.keys or None, "plan", committed)
+        origin = ChangesOrigin(self.keys or None, "plan", committed, self.repeats)
         rows = pa.concat_tables([CHANGES.empty_table(), *parts])
         return rows.replace_schema_metadata(origin.metadata())
 
@@ -202,7 +204,7 @@ def killed_before_the_record() -> Iterator[None]:
 
 @contextmanager
 def before_a_write(delivery: Delivery, first: Callable[[], object], code: str) -> Iterator[None]:
-    """Do something between the look of a run at the table and its write, which fails with a code."""
+    """Do something after a run has read the table and before it writes; its write fails with a code."""
     sink: Any = delivery.cursors[0].sink
     write = sink._write
 

@@ -1,4 +1,4 @@
-"""Outputs that write tables of a lake: each version exactly once, also after a kill or beside another run."""
+"""Outputs to Delta and Iceberg write each version exactly once, also after a kill."""
 
 from __future__ import annotations
 
@@ -34,12 +34,18 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     return IcebergLake(tmp_path) if name == "iceberg" else DeltaLake(tmp_path, name)
 
 
-@pytest.mark.parametrize("keys", [(0,), (0, 1), ()])
+KEYS = [((0,), False), ((0, 1), False), ((0, 1), True), ((), False)]
+"""Columns that are the key, and whether a row can be there several times."""
+
+
+@pytest.mark.parametrize(("keys", "repeats"), KEYS)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_table_has_every_version_once(lake: Lake, keys: tuple[int, ...], seed: int) -> None:
-    """Versions with changes, one commit each; some runs are killed before they note a version."""
-    rng = random.Random(f"{lake.output.rpartition('=')[2]} {keys} {seed}")
-    view = ChangingView(rng, keys)
+def test_the_table_has_every_version_once(
+    lake: Lake, keys: tuple[int, ...], seed: int, *, repeats: bool
+) -> None:
+    """Each version with changes is one commit. Some runs are killed before they record a version."""
+    rng = random.Random(f"{lake.output.rpartition('=')[2]} {keys} {repeats} {seed}")
+    view = ChangingView(rng, keys, repeats=repeats)
     for _ in range(lake.size):
         view.commit()
         if rng.random() < 0.3:
@@ -70,7 +76,7 @@ def test_versions_without_changes_write_nothing(lake: Lake) -> None:
 @pytest.mark.parametrize("exists", [True, False])
 @pytest.mark.parametrize("keys", [(0,), ()])
 def test_two_writers_of_one_version(lake: Lake, keys: tuple[int, ...], *, exists: bool) -> None:
-    """One run writes it. The other run fails, and its next attempt finds the version."""
+    """One run writes the version. The other run fails, and its next attempt finds the version."""
     view = ChangingView(random.Random(3), keys)
     if exists:
         view.commit()
@@ -85,7 +91,7 @@ def test_two_writers_of_one_version(lake: Lake, keys: tuple[int, ...], *, exists
 
 
 def test_many_writers_of_the_first_version(lake: Lake) -> None:
-    """The table is created once, and the version is written once."""
+    """Four runs start at once. One of them creates the table, and one writes the version."""
     view = ChangingView(random.Random(7))
     view.states = [Counter({(1, "a"): 1, (None, "b"): 1})]
     barrier, changes = Barrier(4), view.changes(until=0)
@@ -104,7 +110,8 @@ def test_many_writers_of_the_first_version(lake: Lake) -> None:
     assert lake.rows() == view.states[0]
 
 
-def test_a_rolled_back_version_is_not_taken_for_the_new_one(lake: Lake) -> None:
+def test_a_version_of_the_same_number_after_a_rollback_is_refused(lake: Lake) -> None:
+    """The table has version 1 from before the rollback; the checkpoint has another version 1."""
     view = ChangingView(random.Random(4))
     view.states = [Counter({(1, "a"): 1}), Counter({(1, "b"): 1})]
     delivery = begin(lake)
@@ -117,8 +124,8 @@ def test_a_rolled_back_version_is_not_taken_for_the_new_one(lake: Lake) -> None:
     assert refused.value.code == "OUTPUT_AHEAD"
 
 
-def test_rows_of_others_are_kept(lake: Lake) -> None:
-    """A table with rows of another checkpoint or view is refused."""
+def test_a_table_of_another_checkpoint_or_view_is_refused(lake: Lake) -> None:
+    """The output does not change a table with rows that it did not write."""
     view = ChangingView(random.Random(5))
     view.states = [Counter({(1, "a"): 1})]
     deliver(lake, view)
@@ -137,7 +144,7 @@ def test_rows_of_others_are_kept(lake: Lake) -> None:
         "iceberg", "iceberg=", "iceberg=-", "iceberg=t", "iceberg=a.", "iceberg=a.b?x=geheim",
     ],
 )  # fmt: skip
-def test_what_is_no_target_is_refused(text: str) -> None:
+def test_a_target_that_cannot_be_parsed_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_output(text)
     assert refused.value.code == "OPTION_INVALID"

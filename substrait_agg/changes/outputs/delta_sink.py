@@ -112,11 +112,13 @@ class DeltaSink(LakeSink[DeltaTable]):
         commit = CommitProperties(
             custom_metadata=labels, app_transactions=[Transaction(self._application, version)]
         )
-        keys = [rows.schema.names[i] for i in origin_of(rows).keys or ()]
+        origin = origin_of(rows)
+        # A merge would keep one of several equal rows.
+        keys = () if origin.repeats else origin.keys or ()
         if self._target.mode != VIEW:
             self._put(table, rows, "append", commit)
         elif keys and rows.num_rows:  # a merge of no rows writes no transaction
-            _merge(table, rows, keys, commit)
+            _merge(table, rows, [rows.schema.names[i] for i in keys], commit)
         else:
             self._put(table, self._view(table, rows), "overwrite", commit)
 

@@ -83,6 +83,11 @@ class ViewSchema:
         keys = [place.get(f"k{i}") for i in range(self.keys)]
         return None if None in keys else tuple(k for k in keys if k is not None)
 
+    @property
+    def repeats(self) -> bool:
+        """Return whether a row may be there several times: the view shows nothing but keys."""
+        return all(column.source.startswith("k") for column in self.columns)
+
 
 @dataclass(frozen=True, slots=True)
 class EarlyRetractionSchema:

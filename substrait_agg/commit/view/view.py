@@ -114,7 +114,7 @@ class View:
     @property
     def key_columns(self) -> tuple[int, ...] | None:
         """Ordinals of the columns that identify a group; None if the view does not have all of them."""
-        return _key_columns(self._of(None)[0])
+        return self._of(None)[0].key_places
 
     @property
     def version(self) -> int:
@@ -583,12 +583,6 @@ def _shown(rows: pa.Table, view: ViewSchema, schema: pa.Schema) -> Iterator[pa.T
             yield pa.Table.from_arrays([*columns, *hidden], schema=pa.schema([*schema, *types]))
 
 
-def _key_columns(view: ViewSchema) -> tuple[int, ...] | None:
-    place = {c.source: i for i, c in reversed(tuple(enumerate(view.columns)))}
-    keys = [place.get(f"k{i}") for i in range(view.keys)]
-    return None if None in keys else tuple(k for k in keys if k is not None)
-
-
 def _origin(view: ViewSchema, plan: str, snapshots: list[Snapshot]) -> dict[bytes, bytes]:
     committed = {s.version: s.created for s in snapshots}
-    return ChangesOrigin(_key_columns(view), plan, committed).metadata()
+    return ChangesOrigin(view.key_places, plan, committed, view.repeats).metadata()
