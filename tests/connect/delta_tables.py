@@ -31,7 +31,7 @@ class DeltaChanges(LakeChanges):
 
     operations = (
         "append", "append", "update", "delete", "merge", "merge", "overwrite", "part", "optimize",
-        "order", "vacuum", "column", "restore", "delete_all", "checkpoint",
+        "order", "vacuum", "column", "restore", "delete_all", "checkpoint", "empty", "property",
     )  # fmt: skip
 
     def __init__(self, path: Path, rng: random.Random) -> None:
@@ -129,6 +129,14 @@ class DeltaChanges(LakeChanges):
         versions = [version for version in self.keep() if version < self._table().version()]
         if versions:
             self._table().restore(versions[-1])
+
+    def empty(self) -> None:
+        """Commit a version that changes no rows."""
+        write_deltalake(self.path, random_rows(self._rng, 0), mode="append", schema_mode="merge")
+
+    def property(self) -> None:
+        """Commit a version that changes only the properties of the table."""
+        self._table().alter.set_table_properties({"owner": str(self._rng.random())}, False)
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the log."""

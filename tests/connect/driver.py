@@ -213,7 +213,12 @@ def random_rows(rng: Random, count: int) -> pa.Table:
     keys = [rng.randrange(30) for _ in range(count)]
     texts = [rng.choice(["a", "ä b", None, "x" * 40]) for _ in keys]
     places = [rng.choice(["north", "süd/1", "a=b c", None]) for _ in keys]
-    return pa.table({"k": pa.array(keys, pa.int32()), "v": pa.array(texts), "p": pa.array(places)})
+    columns = [
+        pa.array(keys, pa.int32()),
+        pa.array(texts, pa.string()),
+        pa.array(places, pa.string()),
+    ]
+    return pa.table(columns, LAKE_COLUMNS)
 
 
 def counted(rows: pa.Table, columns: Iterable[str] = LAKE_COLUMNS) -> Rows:

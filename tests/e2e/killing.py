@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,13 +73,27 @@ class Command:
                 start_new_session=True,
             )
 
-    def finish(self) -> None:
-        """Run to the end, which must be a success."""
-        process = self.start()
+    @contextmanager
+    def running(self, *more: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Start the command, and kill all its processes at the end of the block."""
+        process = self.start(*more)
         try:
-            status = process.wait(PATIENCE)
+            yield process
         finally:
             kill_session(process)
+
+    def wait(self, process: subprocess.Popen[bytes], reached: Callable[[], bool]) -> None:
+        """Wait until a condition holds, while the process runs."""
+        deadline = time.monotonic() + PATIENCE
+        while not reached():
+            assert process.poll() is None, self.log.read_text()[-3000:]
+            assert time.monotonic() < deadline, self.log.read_text()[-3000:]
+            time.sleep(0.003)
+
+    def finish(self) -> None:
+        """Run to the end, which must be a success."""
+        with self.running() as process:
+            status = process.wait(PATIENCE)
         assert status == 0, self.log.read_text()[-3000:]
 
     def kill_after(self, versions: int, delay: float) -> int:
@@ -90,17 +105,10 @@ class Command:
             The newest version then.
         """
         wanted = newest(self.checkpoint) + versions
-        process = self.start("--every", PACE)
-        try:
-            deadline = time.monotonic() + PATIENCE
-            while newest(self.checkpoint) < wanted:
-                assert process.poll() is None, self.log.read_text()[-3000:]
-                assert time.monotonic() < deadline, "no new version"
-                time.sleep(0.003)
+        with self.running("--every", PACE) as process:
+            self.wait(process, lambda: newest(self.checkpoint) >= wanted)
             time.sleep(delay)
             assert process.poll() is None, "the run ended before it was killed"
-        finally:
-            kill_session(process)
         return newest(self.checkpoint)
 
 
